@@ -1,0 +1,24 @@
+//! The rooms of mosb, in reading order. A room imports only rooms above it.
+//!
+//! Everything above [`registry`] is pure and synchronous: no clock, environment, file or network.
+
+pub mod report;
+
+pub mod api;
+pub mod ignition;
+pub mod image;
+pub mod plan;
+
+pub mod payload;
+
+pub mod containerfile;
+
+pub mod registry;
+
+pub mod exec;
+
+pub mod backend;
+
+pub mod telemetry;
+
+pub mod cli;

@@ -1,0 +1,3 @@
+//! Starts the program; everything is called from `cli`.
+
+fn main() {}
