@@ -1,1 +1,18 @@
-//! (room)
+//! OCI values, all pure: bytes in, bytes out, the same bytes every time.
+//!
+//! In come the bytes of manifests, configs and layers; out go references, digests, the [`tree::BaseTree`] of a base,
+//! the [`overlay::Overlay`] of what changes on it, and the layer, config and manifest made of that.
+//! The invariant: equal values are equal bytes, whatever the clock, user, umask, locale or order of a map.
+
+pub mod digest;
+pub mod json;
+pub mod overlay;
+pub mod path;
+pub mod platform;
+pub mod reference;
+pub mod tree;
+
+pub use digest::{DiffId, Digest, DigestError};
+pub use path::{TreePath, TreePathError};
+pub use platform::{Platform, PlatformError};
+pub use reference::{ImageRef, PinnedRef, ReferenceError, RepoRef};

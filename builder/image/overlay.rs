@@ -1,0 +1,447 @@
+//! A base with changes on it: what stands at a path now, and the layer that makes it so.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::path::TreePath;
+use super::tree::{BaseTree, Kind};
+
+/// What a build puts at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A directory; what the base has below it stays, unless it was [removed](Overlay::remove) first.
+    Directory {
+        /// Mode and owner.
+        meta: Meta,
+    },
+    /// A regular file.
+    File {
+        /// Mode and owner.
+        meta: Meta,
+        /// All of it.
+        content: Bytes,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Mode (always 0777) and owner.
+        meta: Meta,
+        /// As it is written into the link.
+        target: String,
+    },
+    /// Another name of a file in this layer.
+    Hardlink {
+        /// The file.
+        to: TreePath,
+    },
+}
+
+/// Mode and owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// Permission bits with setuid, setgid and sticky (`07777`).
+    pub mode: u32,
+    /// Numeric owner.
+    pub uid: u32,
+    /// Numeric group.
+    pub gid: u32,
+}
+
+/// What stands at a path, base and changes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its type.
+    pub kind: Kind,
+    /// Mode and owner.
+    pub meta: Meta,
+    /// Where a symbolic link points; `None` too where that isn't UTF-8.
+    pub target: Option<String>,
+    /// Whether this build put it there.
+    pub ours: bool,
+}
+
+/// The bytes of a file, as far as they are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// All of it.
+    Known(Bytes),
+    /// A file of the base whose content isn't kept in the [`BaseTree`].
+    NotKept,
+    /// No regular file stands there.
+    NoFile,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    Put(Node),
+    /// The base's path and all below it are gone.
+    Gone,
+    /// The base's path and all below it are gone, and this stands there.
+    Replaced(Node),
+}
+
+impl Change {
+    fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Put(node) | Self::Replaced(node) => Some(node),
+            Self::Gone => None,
+        }
+    }
+
+    /// Whether nothing of the base can be seen below it.
+    fn hides_base(&self) -> bool {
+        match self {
+            Self::Put(Node::Directory { .. }) => false,
+            Self::Put(_) | Self::Gone | Self::Replaced(_) => true,
+        }
+    }
+}
+
+/// One entry of the layer, in the order it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LayerEntry {
+    /// A path that the build puts.
+    Put(TreePath, Node),
+    /// A directory of the base, repeated with the base's own mode and owner because something below it changes.
+    Parent(TreePath, Meta),
+    /// A path of the base that is gone (OCI image spec, layer, whiteouts).
+    Whiteout(TreePath),
+}
+
+impl LayerEntry {
+    /// The path it is about.
+    pub fn path(&self) -> &TreePath {
+        match self {
+            Self::Put(path, _) | Self::Parent(path, _) | Self::Whiteout(path) => path,
+        }
+    }
+}
+
+/// A base and the changes of a build.
+#[derive(Debug, Clone)]
+pub struct Overlay<'a> {
+    base: &'a BaseTree,
+    changes: BTreeMap<TreePath, Change>,
+}
+
+impl<'a> Overlay<'a> {
+    /// The base as it is.
+    pub fn new(base: &'a BaseTree) -> Self {
+        Self {
+            base,
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// What stands at exactly this path; links are not followed, a path below a link or file is not there.
+    pub fn get(&self, path: &TreePath) -> Option<Found> {
+        match self.changes.get(path) {
+            Some(change) => self.found(change.node()?),
+            None if self.hidden(path) => None,
+            None => {
+                let entry = self.base.get(path.relative())?;
+                Some(Found {
+                    kind: entry.kind,
+                    meta: Meta {
+                        mode: entry.mode,
+                        uid: entry.uid,
+                        gid: entry.gid,
+                    },
+                    target: entry
+                        .target
+                        .and_then(|t| std::str::from_utf8(t).ok())
+                        .map(str::to_owned),
+                    ours: false,
+                })
+            }
+        }
+    }
+
+    fn found(&self, node: &Node) -> Option<Found> {
+        let (kind, meta, target) = match node {
+            Node::Directory { meta } => (Kind::Directory, *meta, None),
+            Node::File { meta, .. } => (Kind::File, *meta, None),
+            Node::Symlink { meta, target } => (Kind::Symlink, *meta, Some(target.clone())),
+            Node::Hardlink { to } => return self.get(to),
+        };
+        Some(Found {
+            kind,
+            meta,
+            target,
+            ours: true,
+        })
+    }
+
+    /// Whether a change above the path hides what the base has there.
+    fn hidden(&self, path: &TreePath) -> bool {
+        path.ancestors()
+            .any(|above| self.changes.get(&above).is_some_and(Change::hides_base))
+    }
+
+    /// The names in a directory, sorted; empty if it is none.
+    pub fn children(&self, path: &TreePath) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        if !self
+            .get(path)
+            .is_some_and(|found| found.kind == Kind::Directory)
+        {
+            return names;
+        }
+        if !self.hidden(path) && !self.changes.get(path).is_some_and(Change::hides_base) {
+            let base = self.base.children(path.relative());
+            names.extend(
+                base.iter()
+                    .filter_map(|(name, _)| std::str::from_utf8(name).ok())
+                    .map(str::to_owned),
+            );
+            names.retain(|name| {
+                path.join(name)
+                    .is_ok_and(|child| self.get(&child).is_some())
+            });
+        }
+        for (child, _) in self.changes.range(path.clone()..) {
+            if child.parent().as_ref() == Some(path) && self.get(child).is_some() {
+                names.push(child.name().to_owned());
+            } else if !path.holds(child)
+                && child.relative() > path.relative()
+                && !child.relative().starts_with(path.relative())
+            {
+                break;
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The bytes of the file at exactly this path.
+    pub fn content(&self, path: &TreePath) -> Content {
+        match self.changes.get(path).map(Change::node) {
+            Some(Some(Node::File { content, .. })) => Content::Known(content.clone()),
+            Some(Some(Node::Hardlink { to })) => self.content(to),
+            Some(_) => Content::NoFile,
+            None => match self.get(path).map(|found| found.kind) {
+                Some(Kind::File) => match self.base.content(path.relative()) {
+                    Some(bytes) => Content::Known(Bytes::copy_from_slice(bytes)),
+                    None => Content::NotKept,
+                },
+                Some(Kind::Directory | Kind::Symlink | Kind::Other) | None => Content::NoFile,
+            },
+        }
+    }
+
+    /// Puts something at a path. A directory on a directory keeps what is below; everything else replaces what was there.
+    /// The parents must be directories already.
+    pub fn put(&mut self, path: TreePath, node: Node) {
+        let merges = matches!(node, Node::Directory { .. })
+            && self
+                .get(&path)
+                .is_some_and(|found| found.kind == Kind::Directory);
+        let was_replaced = matches!(
+            self.changes.get(&path),
+            Some(Change::Replaced(_) | Change::Gone)
+        );
+        if !merges {
+            self.forget_below(&path);
+        }
+        let replaces = if merges {
+            was_replaced
+        } else {
+            was_replaced || matches!(node, Node::Directory { .. })
+        };
+        let change = if replaces {
+            Change::Replaced(node)
+        } else {
+            Change::Put(node)
+        };
+        self.changes.insert(path, change);
+    }
+
+    /// Takes away what stands at a path, and all below it.
+    pub fn remove(&mut self, path: &TreePath) {
+        self.forget_below(path);
+        self.changes.insert(path.clone(), Change::Gone);
+    }
+
+    fn forget_below(&mut self, path: &TreePath) {
+        self.changes
+            .retain(|other, _| other == path || !path.holds(other));
+    }
+
+    /// Whether the build changes nothing.
+    pub fn is_unchanged(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The paths that the build put, with what stands there.
+    pub fn puts(&self) -> impl Iterator<Item = (&TreePath, &Node)> {
+        self.changes
+            .iter()
+            .filter_map(|(path, change)| Some((path, change.node()?)))
+    }
+
+    /// The entries of the layer, parents before what they hold, everything else in the order of the paths' bytes.
+    ///
+    /// Each parent directory comes with the base's own mode and owner. What is gone or changes its type is whited out by
+    /// name, which every importer knows, rather than by an opaque directory.
+    pub fn layer(&self) -> Vec<LayerEntry> {
+        let mut entries: BTreeMap<(TreePath, bool), LayerEntry> = BTreeMap::new();
+        for (path, change) in &self.changes {
+            let in_base = (!self.hidden(path))
+                .then(|| self.base.get(path.relative()))
+                .flatten();
+            let vanished = match (change.node(), &in_base) {
+                (None, base) => base.is_some(),
+                (Some(_), None) => false,
+                (Some(node), Some(base)) => {
+                    (base.kind == Kind::Directory) != matches!(node, Node::Directory { .. })
+                }
+            };
+            if vanished {
+                entries.insert((path.clone(), false), LayerEntry::Whiteout(path.clone()));
+            } else if let (Change::Replaced(Node::Directory { .. }), Some(_)) = (change, &in_base) {
+                for (name, _) in self.base.children(path.relative()) {
+                    let child = std::str::from_utf8(name)
+                        .ok()
+                        .and_then(|name| path.join(name).ok());
+                    if let Some(child) = child.filter(|child| !self.changes.contains_key(child)) {
+                        entries.insert((child.clone(), false), LayerEntry::Whiteout(child));
+                    }
+                }
+            }
+            if let Some(node) = change.node() {
+                entries.insert(
+                    (path.clone(), true),
+                    LayerEntry::Put(path.clone(), node.clone()),
+                );
+            }
+            if vanished || change.node().is_some() {
+                for above in path
+                    .ancestors()
+                    .filter(|above| !above.is_root() && !self.changes.contains_key(above))
+                {
+                    if let Some(found) = self.get(&above) {
+                        entries
+                            .insert((above.clone(), true), LayerEntry::Parent(above, found.meta));
+                    }
+                }
+            }
+        }
+        entries.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::OwnedEntry;
+    use super::*;
+
+    fn path(s: &str) -> TreePath {
+        s.parse().unwrap()
+    }
+
+    fn base() -> BaseTree {
+        BaseTree::from_entries([
+            (b"etc".to_vec(), OwnedEntry::directory(0o750)),
+            (b"etc/a".to_vec(), OwnedEntry::file(b"base")),
+            (b"etc/d/x".to_vec(), OwnedEntry::file(b"x")),
+            (b"etc/d/y".to_vec(), OwnedEntry::file(b"y")),
+            (b"etc-more".to_vec(), OwnedEntry::file(b"")),
+        ])
+    }
+
+    const META: Meta = Meta {
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+    };
+
+    fn file(content: &'static str) -> Node {
+        Node::File {
+            meta: META,
+            content: Bytes::from_static(content.as_bytes()),
+        }
+    }
+
+    fn list(overlay: &Overlay<'_>) -> Vec<String> {
+        let line = |entry: &LayerEntry| match entry {
+            LayerEntry::Put(path, _) => format!("+{path}"),
+            LayerEntry::Parent(path, meta) => format!("={path} {:o}", meta.mode),
+            LayerEntry::Whiteout(path) => format!("-{path}"),
+        };
+        overlay.layer().iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
+        let base = base();
+        for (what, change, want) in [
+            ("nothing", (|_| ()) as fn(&mut Overlay<'_>), &[][..]),
+            (
+                "new file",
+                |o| o.put(path("/etc/n"), file("n")),
+                &["=/etc 750", "+/etc/n"],
+            ),
+            (
+                "file on a file",
+                |o| o.put(path("/etc/a"), file("n")),
+                &["=/etc 750", "+/etc/a"],
+            ),
+            (
+                "gone",
+                |o| o.remove(&path("/etc/a")),
+                &["=/etc 750", "-/etc/a"],
+            ),
+            ("gone, never there", |o| o.remove(&path("/etc/none")), &[]),
+            (
+                "file on a directory",
+                |o| o.put(path("/etc/d"), file("n")),
+                &["=/etc 750", "-/etc/d", "+/etc/d"],
+            ),
+            (
+                "directory wiped",
+                |o| {
+                    o.remove(&path("/etc/d"));
+                    o.put(path("/etc/d"), Node::Directory { meta: META });
+                    o.put(path("/etc/d/y"), file("n"));
+                },
+                &["=/etc 750", "+/etc/d", "-/etc/d/x", "+/etc/d/y"],
+            ),
+            (
+                "directory kept",
+                |o| o.put(path("/etc/d"), Node::Directory { meta: META }),
+                &["=/etc 750", "+/etc/d"],
+            ),
+            (
+                "put and taken away again",
+                |o| {
+                    o.put(path("/etc/n"), file("n"));
+                    o.remove(&path("/etc/n"));
+                },
+                &[],
+            ),
+        ] {
+            let mut overlay = Overlay::new(&base);
+            change(&mut overlay);
+            assert_eq!(list(&overlay), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_stands_at_a_path_is_base_and_changes_together() {
+        let base = base();
+        let mut overlay = Overlay::new(&base);
+        overlay.put(path("/etc/n"), file("n"));
+        overlay.remove(&path("/etc/d"));
+        assert_eq!(overlay.children(&path("/etc")), ["a", "n"]);
+        assert_eq!(overlay.children(&path("/")), ["etc", "etc-more"]);
+        assert_eq!(overlay.get(&path("/etc/d/x")), None);
+        assert_eq!(
+            overlay.content(&path("/etc/a")),
+            Content::Known(Bytes::from_static(b"base"))
+        );
+        assert_eq!(overlay.content(&path("/etc/d/x")), Content::NoFile);
+        overlay.put(path("/etc/d"), Node::Directory { meta: META });
+        assert_eq!(overlay.children(&path("/etc/d")), [""; 0]);
+    }
+}
