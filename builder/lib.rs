@@ -2,6 +2,7 @@
 //!
 //! Everything above [`registry`] is pure and synchronous: no clock, environment, file or network.
 
+pub mod canonical;
 pub mod report;
 
 pub mod api;

@@ -1,1 +1,14 @@
-//! (room)
+//! The Kubernetes kinds as the wire has them, and the checked forms that the other rooms work with.
+//!
+//! In comes YAML or JSON text; out go [`MachineConfig`], as lenient as the API, and [`RenderedConfig`], which can't be wrong.
+//! Knows nothing of how anything is built.
+
+pub mod labels;
+mod machine_config;
+mod names;
+pub mod yaml;
+
+pub use machine_config::{
+    KernelType, MachineConfig, Metadata, OwnerReference, RenderedConfig, RenderedConfigError,
+};
+pub use names::{BuildName, NameError, PoolName, RenderedName};

@@ -5,7 +5,6 @@
 //! The invariant: equal values are equal bytes, whatever the clock, user, umask, locale or order of a map.
 
 pub mod digest;
-pub mod json;
 pub mod overlay;
 pub mod path;
 pub mod platform;

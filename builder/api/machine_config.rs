@@ -1,0 +1,421 @@
+//! The MachineConfig, lenient as the wire has it, and the rendered one, checked.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::labels;
+use super::names::{NameError, PoolName, RenderedName};
+use crate::canonical;
+
+/// The API version of all kinds of the group.
+pub const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
+/// The largest rendered config that the renderer makes: bytes of its JSON.
+pub const RENDERED_LIMIT: usize = 1_572_864;
+
+/// A MachineConfig as the API serves it (`machineconfiguration.openshift.io/v1`).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineConfig {
+    /// `machineconfiguration.openshift.io/v1`.
+    #[serde(default)]
+    pub api_version: String,
+    /// `MachineConfig`.
+    #[serde(default)]
+    pub kind: String,
+    /// Name, labels, annotations, owners.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// Everything, also fields that we don't know.
+    #[serde(default)]
+    pub spec: Map<String, Value>,
+}
+
+/// The part of `metadata` that matters here.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// Name of the object.
+    pub name: String,
+    /// Labels.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Owners.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub owner_references: Vec<OwnerReference>,
+}
+
+/// An entry of `metadata.ownerReferences`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// `MachineConfigPool` for a rendered config.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+}
+
+fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// `spec.kernelType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KernelType {
+    /// Absent, empty or `default`.
+    Default,
+    /// `realtime`.
+    Realtime,
+    /// `64k-pages`.
+    Pages64k,
+}
+
+impl KernelType {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Realtime => "realtime",
+            Self::Pages64k => "64k-pages",
+        }
+    }
+}
+
+/// A rendered MachineConfig whose name, pool and settings are checked.
+///
+/// Two of them are equal if the image made of them is: uid, resourceVersion, managedFields and times are not part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenderedConfig {
+    name: RenderedName,
+    pool: PoolName,
+    object: Value,
+    /// `spec.osImageURL`, as it stands.
+    pub os_image_url: Option<String>,
+    /// `spec.baseOSExtensionsContainerImage`, as it stands.
+    pub extensions_image: Option<String>,
+    /// `spec.kernelArguments`: applied by the node, not in the image.
+    pub kernel_arguments: Vec<String>,
+    /// `spec.extensions`.
+    pub extensions: Vec<String>,
+    /// `spec.kernelType`.
+    pub kernel_type: KernelType,
+    /// `spec.fips`: decided at installation.
+    pub fips: bool,
+}
+
+/// Why an object is no rendered MachineConfig. The object is named by who read it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderedConfigError {
+    /// Another kind.
+    #[error("it is a {found}, not a MachineConfig of {API_VERSION}")]
+    Kind {
+        /// Kind and API version as they are.
+        found: String,
+    },
+    /// Its shape is not that of a MachineConfig.
+    #[error("it is no MachineConfig: {0}")]
+    Shape(String),
+    /// Its name.
+    #[error("metadata.name {0}")]
+    Name(NameError),
+    /// Its owner.
+    #[error("metadata.ownerReferences: pool name {0}")]
+    Owner(NameError),
+    /// A field of the spec.
+    #[error("{name}: spec.{field}: {problem}")]
+    Field {
+        /// Name of the config.
+        name: String,
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// Larger than any API server takes.
+    #[error(
+        "{name}: {size} bytes of JSON; a rendered MachineConfig has at most {RENDERED_LIMIT}: move large files out of the config"
+    )]
+    TooLarge {
+        /// Name of the config.
+        name: String,
+        /// Bytes.
+        size: usize,
+    },
+}
+
+impl RenderedConfig {
+    /// Checks an object as it was read.
+    ///
+    /// # Errors
+    /// Another kind, a name that isn't rendered, a field of a wrong type or value.
+    pub fn from_value(value: Value) -> Result<Self, RenderedConfigError> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("kind") != "MachineConfig" || text("apiVersion") != API_VERSION {
+            let found = match (value.is_object(), text("kind"), text("apiVersion")) {
+                (false, ..) => "text without fields".to_owned(),
+                (true, "", _) => "object without a kind".to_owned(),
+                (true, kind, version) => format!("{kind} of {version:?}"),
+            };
+            return Err(RenderedConfigError::Kind { found });
+        }
+        let object: MachineConfig = serde_json::from_value(value)
+            .map_err(|cause| RenderedConfigError::Shape(cause.to_string()))?;
+        let name: RenderedName = object
+            .metadata
+            .name
+            .parse()
+            .map_err(RenderedConfigError::Name)?;
+        let owner = object
+            .metadata
+            .owner_references
+            .iter()
+            .find(|owner| owner.kind == "MachineConfigPool");
+        let pool = match owner {
+            Some(owner) => owner.name.parse().map_err(RenderedConfigError::Owner)?,
+            None => name.pool(),
+        };
+        let spec = Fields {
+            name: name.as_str(),
+            spec: &object.spec,
+        };
+        let rendered = Self {
+            os_image_url: spec.text("osImageURL")?,
+            extensions_image: spec.text("baseOSExtensionsContainerImage")?,
+            kernel_arguments: spec.list("kernelArguments")?,
+            extensions: spec.list("extensions")?,
+            kernel_type: match spec.text("kernelType")?.as_deref() {
+                None | Some("default") => KernelType::Default,
+                Some("realtime") => KernelType::Realtime,
+                Some("64k-pages") => KernelType::Pages64k,
+                Some(other) => {
+                    return Err(spec.wrong(
+                        "kernelType",
+                        format!("{other:?} is none of default, realtime, 64k-pages"),
+                    ));
+                }
+            },
+            fips: match object.spec.get("fips") {
+                None | Some(Value::Null) => false,
+                Some(Value::Bool(fips)) => *fips,
+                Some(_) => return Err(spec.wrong("fips", "want true or false".to_owned())),
+            },
+            object: as_current_config(&object),
+            name,
+            pool,
+        };
+        let size = rendered.current_config().len();
+        if size > RENDERED_LIMIT {
+            return Err(RenderedConfigError::TooLarge {
+                name: rendered.name.to_string(),
+                size,
+            });
+        }
+        Ok(rendered)
+    }
+
+    /// `rendered-<pool>-<32 hex digits>`.
+    pub fn name(&self) -> &RenderedName {
+        &self.name
+    }
+
+    /// From the owner reference, else from the name.
+    pub fn pool(&self) -> &PoolName {
+        &self.pool
+    }
+
+    /// `spec.config` as it stands; `None` without any.
+    pub fn ignition(&self) -> Option<&Value> {
+        self.object
+            .pointer("/spec/config")
+            .filter(|config| !config.is_null())
+    }
+
+    /// What `/etc/machine-config-daemon/currentconfig` holds, as a value: API version, kind, name, labels, the two annotations, spec.
+    pub fn as_value(&self) -> &Value {
+        &self.object
+    }
+
+    /// The bytes of `/etc/machine-config-daemon/currentconfig`: canonical JSON, the same in every cluster.
+    pub fn current_config(&self) -> Vec<u8> {
+        canonical::canonical(&self.object)
+    }
+
+    /// The release the config belongs to, if it says.
+    pub fn release_version(&self) -> Option<&str> {
+        self.object
+            .get("metadata")?
+            .get("annotations")?
+            .get(labels::RELEASE_IMAGE_VERSION)?
+            .as_str()
+    }
+}
+
+fn as_current_config(object: &MachineConfig) -> Value {
+    let kept = [
+        labels::GENERATED_BY_CONTROLLER_VERSION,
+        labels::RELEASE_IMAGE_VERSION,
+    ];
+    let annotations: BTreeMap<_, _> = object
+        .metadata
+        .annotations
+        .iter()
+        .filter(|(key, _)| kept.contains(&key.as_str()))
+        .collect();
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), json!(object.metadata.name));
+    if !object.metadata.labels.is_empty() {
+        metadata.insert("labels".to_owned(), json!(object.metadata.labels));
+    }
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), json!(annotations));
+    }
+    json!({ "apiVersion": object.api_version, "kind": object.kind, "metadata": metadata, "spec": object.spec })
+}
+
+struct Fields<'a> {
+    name: &'a str,
+    spec: &'a Map<String, Value>,
+}
+
+impl Fields<'_> {
+    fn wrong(&self, field: &'static str, problem: String) -> RenderedConfigError {
+        RenderedConfigError::Field {
+            name: self.name.to_owned(),
+            field,
+            problem,
+        }
+    }
+
+    /// Absent, null and empty mean the same.
+    fn text(&self, field: &'static str) -> Result<Option<String>, RenderedConfigError> {
+        match self.spec.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok((!text.is_empty()).then(|| text.clone())),
+            Some(_) => Err(self.wrong(field, "want a text".to_owned())),
+        }
+    }
+
+    fn list(&self, field: &'static str) -> Result<Vec<String>, RenderedConfigError> {
+        let wrong = || self.wrong(field, "want a list of texts".to_owned());
+        match self.spec.get(field) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong))
+                .collect(),
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "apiVersion": API_VERSION, "kind": "MachineConfig",
+            "metadata": {
+                "name": "rendered-worker-0123456789abcdef0123456789abcdef",
+                "annotations": { labels::RELEASE_IMAGE_VERSION: "4.20.0", "other": "x" },
+            },
+            "spec": { "osImageURL": "quay.io/a/b@sha256:00", "kernelArguments": null, "extensions": [], "fips": false,
+                      "kernelType": "", "config": { "ignition": { "version": "3.5.0" } } },
+        })
+    }
+
+    #[test]
+    fn what_the_cluster_adds_to_an_object_is_not_part_of_the_config() {
+        let plain = RenderedConfig::from_value(object()).unwrap();
+        let mut served = object();
+        served["metadata"]["uid"] = json!("3c0e");
+        served["metadata"]["resourceVersion"] = json!("12");
+        served["metadata"]["managedFields"] = json!([{ "manager": "x" }]);
+        served["metadata"]["creationTimestamp"] = json!("2024-01-01T00:00:00Z");
+        served["metadata"]["annotations"]["other"] = json!("y");
+        served["metadata"]["labels"] = Value::Null;
+        assert_eq!(
+            RenderedConfig::from_value(served).unwrap().current_config(),
+            plain.current_config()
+        );
+        assert_eq!(plain.pool().as_str(), "worker");
+        assert_eq!(plain.release_version(), Some("4.20.0"));
+        assert_eq!(plain.kernel_type, KernelType::Default);
+    }
+
+    #[test]
+    fn the_pool_is_the_owners_else_the_names() {
+        let mut owned = object();
+        owned["metadata"]["ownerReferences"] =
+            json!([{ "kind": "MachineConfigPool", "name": "infra" }]);
+        assert_eq!(
+            RenderedConfig::from_value(owned).unwrap().pool().as_str(),
+            "infra"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        type Change = fn(&mut Value);
+        for (what, change, want) in [
+            (
+                "other kind",
+                (|o| o["kind"] = json!("Pod")) as Change,
+                "it is a Pod of",
+            ),
+            (
+                "unrendered",
+                |o| o["metadata"]["name"] = json!("99-worker"),
+                "metadata.name \"99-worker\" is not rendered",
+            ),
+            (
+                "newline",
+                |o| o["metadata"]["name"] = json!("rendered-a\nb-0123456789abcdef0123456789abcdef"),
+                "is not rendered",
+            ),
+            (
+                "kernel type",
+                |o| o["spec"]["kernelType"] = json!("fast"),
+                "spec.kernelType: \"fast\" is none of",
+            ),
+            (
+                "list",
+                |o| o["spec"]["extensions"] = json!("usbguard"),
+                "spec.extensions: want a list",
+            ),
+            (
+                "number",
+                |o| o["spec"]["osImageURL"] = json!(1),
+                "spec.osImageURL: want a text",
+            ),
+            (
+                "fips",
+                |o| o["spec"]["fips"] = json!("yes"),
+                "spec.fips: want true or false",
+            ),
+            ("spec", |o| o["spec"] = json!([]), "it is no MachineConfig"),
+            (
+                "large",
+                |o| o["spec"]["config"]["x"] = json!("x".repeat(RENDERED_LIMIT)),
+                "bytes of JSON",
+            ),
+        ] {
+            let mut object = object();
+            change(&mut object);
+            let error = RenderedConfig::from_value(object).unwrap_err().to_string();
+            assert!(error.contains(want), "{what}: {error}");
+        }
+        assert!(matches!(
+            RenderedConfig::from_value(json!("x")),
+            Err(RenderedConfigError::Kind { .. })
+        ));
+    }
+}

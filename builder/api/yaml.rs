@@ -1,0 +1,164 @@
+//! Objects as people and the API write them: JSON, or YAML read as Kubernetes reads it.
+//!
+//! The one place that knows the YAML crate. Kubernetes reads YAML 1.1: `0644` is octal, `yes` is true.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// The most that is read as one file: twice what a rendered config may have, for YAML's blanks and for `managedFields`.
+pub const INPUT_LIMIT: usize = 8 * 1024 * 1024;
+
+/// Why a text is no objects. The file is named by who read it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum YamlError {
+    /// Not UTF-8.
+    #[error("it is no text in UTF-8 (byte {0})")]
+    Utf8(usize),
+    /// Larger than [`INPUT_LIMIT`].
+    #[error("it has more than {INPUT_LIMIT} bytes; no rendered MachineConfig is that large")]
+    TooLarge,
+    /// Broken JSON.
+    #[error("not readable as JSON: {0}")]
+    Json(String),
+    /// Broken YAML, or a bomb of aliases.
+    #[error("not readable as YAML: {0}")]
+    Yaml(String),
+    /// Nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// More than one document.
+    #[error("it holds {0} documents; give exactly one")]
+    Several(usize),
+}
+
+/// Reads all documents of a text. Empty documents are left out.
+///
+/// # Errors
+/// Broken text. Nothing of the text itself is in the error but what stands near the fault.
+pub fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, YamlError> {
+    if bytes.len() > INPUT_LIMIT {
+        return Err(YamlError::TooLarge);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| YamlError::Utf8(e.valid_up_to()))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('{') {
+        let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        return documents
+            .collect::<Result<_, _>>()
+            .map_err(|e| YamlError::Json(e.to_string()));
+    }
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|e| YamlError::Yaml(one_line(&e.to_string())))?;
+    Ok(documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .collect())
+}
+
+/// Reads a text that must hold exactly one document.
+///
+/// # Errors
+/// As [`parse_all`], and none or several documents.
+pub fn parse_one(bytes: &[u8]) -> Result<Value, YamlError> {
+    let mut documents = parse_all(bytes)?;
+    match documents.len() {
+        1 => Ok(documents.remove(0)),
+        0 => Err(YamlError::Empty),
+        several => Err(YamlError::Several(several)),
+    }
+}
+
+/// A value as a YAML document that Kubernetes reads back as the same value.
+pub fn to_text<T: Serialize>(value: &T) -> String {
+    let options = serde_saphyr::ser_options! { yaml_12: false };
+    serde_saphyr::to_string_with_options(value, options)
+        .expect("a JSON value can be written as YAML")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn yaml_is_read_as_kubernetes_reads_it() {
+        for (what, text, want) in [
+            ("octal", "mode: 0644", json!({ "mode": 420 })),
+            (
+                "boolean",
+                "a: yes\nb: off\nc: true",
+                json!({ "a": true, "b": false, "c": true }),
+            ),
+            (
+                "quoted",
+                "a: \"0644\"\nb: 'yes'",
+                json!({ "a": "0644", "b": "yes" }),
+            ),
+            (
+                "block scalar",
+                "a: |\r\n  x\r\n  y\r\n",
+                json!({ "a": "x\ny\n" }),
+            ),
+            (
+                "null",
+                "a: null\nb: ~\nc:",
+                json!({ "a": null, "b": null, "c": null }),
+            ),
+            ("separators", "---\na: 1\n---\n", json!({ "a": 1 })),
+            (
+                "json",
+                "{\"a\": 0.5, \"b\": \"\u{e4}\"}",
+                json!({ "a": 0.5, "b": "\u{e4}" }),
+            ),
+            ("mark", "\u{feff}a: 1", json!({ "a": 1 })),
+        ] {
+            assert_eq!(parse_one(text.as_bytes()), Ok(want), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_single_object_is_refused() {
+        let bomb = (1..40).fold("a0: &a0 [x,x]\n".to_owned(), |text, n| {
+            text + &format!(
+                "a{n}: &a{n} [*a{0},*a{0},*a{0},*a{0},*a{0},*a{0},*a{0},*a{0}]\n",
+                n - 1
+            )
+        });
+        assert!(
+            matches!(parse_one(bomb.as_bytes()), Err(YamlError::Yaml(_))),
+            "bomb"
+        );
+        assert!(
+            matches!(parse_one(b"a: [1"), Err(YamlError::Yaml(_))),
+            "broken"
+        );
+        assert!(
+            matches!(parse_one(b"a: 1\na: 2"), Err(YamlError::Yaml(_))),
+            "same key twice"
+        );
+        assert!(
+            matches!(parse_one(b"{\"a\": 1"), Err(YamlError::Json(_))),
+            "broken JSON"
+        );
+        assert_eq!(parse_one(b"a: \xff"), Err(YamlError::Utf8(3)));
+        assert_eq!(parse_one(b" \n"), Err(YamlError::Empty));
+        assert_eq!(parse_one(b"a: 1\n---\nb: 1\n"), Err(YamlError::Several(2)));
+        assert_eq!(
+            parse_one(&vec![b' '; INPUT_LIMIT + 1]),
+            Err(YamlError::TooLarge)
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read_back(text in "\\PC{0,20}|[yYnN0-9~:# \\n\\t'\"-]{0,8}|(yes|0644|null|on|1e3|<<|=)") {
+            let value = json!({ "a": text, "b": [text, 1, true, null, { text.clone(): {} }] });
+            proptest::prop_assert_eq!(parse_one(to_text(&value).as_bytes()), Ok(value));
+        }
+    }
+}
