@@ -6,6 +6,7 @@
 
 pub mod digest;
 pub mod json;
+pub mod layer;
 pub mod overlay;
 pub mod path;
 pub mod platform;
