@@ -1,0 +1,29 @@
+//! Layers, both ways: the bytes of a base's layers become a [`BaseTree`](super::tree::BaseTree), and the entries of an
+//! [`Overlay`](super::overlay::Overlay) become a layer.
+//!
+//! In come readers of blobs that may lie, and are believed only when size, digest and diffID are those of the manifest
+//! and config. The invariant: memory stays flat and bounded whatever a blob holds, and the same entries are always
+//! written as the same bytes.
+
+mod error;
+
+use std::collections::BTreeMap;
+
+use super::{DiffId, Digest};
+
+pub use error::{EntryError, Error};
+
+/// A layer of a base as its manifest and config describe it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// Of the descriptor.
+    pub media_type: String,
+    /// Of the blob.
+    pub digest: Digest,
+    /// Bytes of the blob.
+    pub size: u64,
+    /// Of the unpacked layer, from the config.
+    pub diff_id: DiffId,
+    /// Of the descriptor; a zstd:chunked layer says there where its table of contents is.
+    pub annotations: BTreeMap<String, String>,
+}

@@ -1,0 +1,181 @@
+//! The base OS image, as its manifest and config say.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::image::{DiffId, Digest, ImageRef, Platform, RepoRef};
+
+/// The text that names the base in labels (design, Identity): `spec.osImageURL` as it stands, or `host/repo@digest` of
+/// `--base`, or the bare digest of an OCI layout. One line without blanks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseName(String);
+
+impl BaseName {
+    /// `spec.osImageURL`, checked as a reference and kept as it stands.
+    pub fn from_os_image_url(text: &str) -> Result<Self, crate::image::ReferenceError> {
+        text.parse::<ImageRef>().map(|_| Self(text.to_owned()))
+    }
+
+    /// `--base` in a registry.
+    pub fn from_registry(repo: &RepoRef, manifest: Digest) -> Self {
+        Self(repo.pinned(manifest).to_string())
+    }
+
+    /// `--base` in an OCI layout: where it lies on a disk is not part of an image.
+    pub fn from_layout(manifest: Digest) -> Self {
+        Self(manifest.to_string())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A base image, resolved once to one manifest.
+#[derive(Debug, Clone)]
+pub struct Base {
+    /// The text for labels.
+    pub name: BaseName,
+    /// Where it is read from, for people: `host/repo@sha256:…` or `oci:DIR@sha256:…`.
+    pub image: String,
+    /// The index it was found in, if any.
+    pub index: Option<Digest>,
+    /// Digest of the manifest.
+    pub manifest_digest: Digest,
+    /// The manifest, with every field it has.
+    pub manifest: Value,
+    /// The config, with every field it has, and what of it decides something.
+    pub config: BaseConfig,
+}
+
+/// The config of an image, with every field it has.
+#[derive(Debug, Clone)]
+pub struct BaseConfig {
+    /// As it is.
+    pub raw: Value,
+    /// `os`, `architecture`, `variant`.
+    pub platform: Platform,
+    /// `config.Labels`.
+    pub labels: BTreeMap<String, String>,
+    /// `rootfs.diff_ids`.
+    pub diff_ids: Vec<DiffId>,
+}
+
+/// What is wrong with a base.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BaseError {
+    /// Manifest or config are not what the OCI image spec says.
+    #[error("{image}: {problem}; the image is damaged or no container image")]
+    Malformed {
+        /// The base.
+        image: String,
+        /// The field and what is wrong with it.
+        problem: String,
+    },
+    /// It was built from a rendered config itself.
+    #[error(
+        "{image} was itself built from {config}; give the plain OS image as base, or --on-top to build upon it"
+    )]
+    AlreadyBuilt {
+        /// The base.
+        image: String,
+        /// The rendered config in its label.
+        config: String,
+    },
+}
+
+impl Base {
+    /// Checks what a registry or layout gave.
+    ///
+    /// # Errors
+    /// A manifest or config without the fields that the OCI image spec requires.
+    pub fn new(
+        name: BaseName,
+        image: String,
+        index: Option<Digest>,
+        manifest: &[u8],
+        config: &[u8],
+    ) -> Result<Self, BaseError> {
+        let malformed = |problem: String| BaseError::Malformed {
+            image: image.clone(),
+            problem,
+        };
+        let json = |what: &str, bytes: &[u8]| {
+            serde_json::from_slice::<Value>(bytes)
+                .map_err(|e| malformed(format!("its {what} is no JSON ({e})")))
+        };
+        let manifest_json = json("manifest", manifest)?;
+        let layers = manifest_json
+            .get("layers")
+            .and_then(Value::as_array)
+            .map(Vec::len);
+        let layers = layers.ok_or_else(|| malformed("its manifest has no layers".to_owned()))?;
+        let config = BaseConfig::new(json("config", config)?).map_err(&malformed)?;
+        if config.diff_ids.len() != layers {
+            let problem = format!(
+                "its manifest has {layers} layers and its config {}",
+                config.diff_ids.len()
+            );
+            return Err(malformed(problem));
+        }
+        let manifest_digest = Digest::of(manifest);
+        Ok(Self {
+            name,
+            image: image.clone(),
+            index,
+            manifest_digest,
+            manifest: manifest_json,
+            config,
+        })
+    }
+
+    /// Whether nodes can boot it: an ostree-native image (`ostree.bootable`, `containers.bootc`).
+    pub fn is_bootable(&self) -> bool {
+        ["ostree.bootable", "containers.bootc"].iter().any(|key| {
+            self.config
+                .labels
+                .get(*key)
+                .is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+        })
+    }
+
+    /// Whether it is an ostree commit in layers, so that `ostree container commit` belongs to a build on it.
+    pub fn is_ostree(&self) -> bool {
+        self.is_bootable()
+            || self
+                .config
+                .labels
+                .keys()
+                .any(|key| key.starts_with("ostree."))
+    }
+}
+
+impl BaseConfig {
+    fn new(raw: Value) -> Result<Self, String> {
+        let text = |pointer: &str| raw.pointer(pointer).and_then(Value::as_str);
+        let (os, architecture) = (
+            text("/os").unwrap_or("linux"),
+            text("/architecture").unwrap_or_default(),
+        );
+        let variant = text("/variant").filter(|variant| !variant.is_empty());
+        let platform = Platform::new(os, architecture, variant).map_err(|_| {
+            format!("its config names no platform (os {os:?}, architecture {architecture:?})")
+        })?;
+        let labels = match raw.pointer("/config/Labels") {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(labels) => serde_json::from_value(labels.clone())
+                .map_err(|e| format!("its config.Labels are no labels ({e})"))?,
+        };
+        let diff_ids = raw.pointer("/rootfs/diff_ids").cloned().unwrap_or_default();
+        let diff_ids = serde_json::from_value(diff_ids)
+            .map_err(|e| format!("its rootfs.diff_ids are no digests ({e})"))?;
+        Ok(Self {
+            platform,
+            labels,
+            diff_ids,
+            raw,
+        })
+    }
+}

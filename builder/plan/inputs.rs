@@ -1,0 +1,65 @@
+//! What an image is made of, and the names that follow from it (design, Identity).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::base::BaseName;
+use crate::api::{BuildName, PoolName, RenderedConfig};
+use crate::canonical::canonical;
+use crate::image::{Digest, Platform, RepoRef};
+
+/// Raised only when the bytes of an output change, so that upgrading mosb rebuilds nothing.
+pub const FORMAT: u32 = 1;
+
+/// Everything that an image depends on. Where it is pushed, and under whose credentials, is not part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inputs {
+    canonical: Vec<u8>,
+}
+
+/// What [`Inputs`] are made of.
+#[derive(Debug)]
+pub(super) struct Parts<'a> {
+    pub config: &'a RenderedConfig,
+    pub base_name: &'a BaseName,
+    pub base: Digest,
+    pub extensions: Option<Digest>,
+    pub containerfile: Option<&'a str>,
+    pub build_args: &'a BTreeMap<String, String>,
+    pub platform: &'a Platform,
+    pub trust_bundle: Option<Digest>,
+}
+
+impl Inputs {
+    pub(super) fn new(parts: &Parts<'_>) -> Self {
+        let value = json!({
+            "format": FORMAT,
+            "config": parts.config.as_value(),
+            "base": parts.base,
+            "baseName": parts.base_name.as_str(),
+            "extensions": parts.extensions,
+            "containerfile": parts.containerfile,
+            "buildArgs": parts.build_args,
+            "platform": parts.platform,
+            "pool": parts.config.pool(),
+            "trustBundle": parts.trust_bundle,
+        });
+        Self {
+            canonical: canonical(&value),
+        }
+    }
+
+    /// The label `mosb.dev/inputs`: 64 hex digits.
+    pub fn hex(&self) -> String {
+        Digest::of(&self.canonical).hex()
+    }
+
+    /// The name of the build that makes this image for this push repository; none for an OCI layout.
+    pub fn build_name(&self, pool: &PoolName, push: Option<&RepoRef>) -> BuildName {
+        let push = push.map(RepoRef::to_string).unwrap_or_default();
+        let value: Value = json!({ "inputs": self.hex(), "pushRepository": push });
+        BuildName::new(pool, &Digest::of(&canonical(&value)).hex())
+            .expect("a pool's name and hex digits")
+    }
+}

@@ -1,0 +1,153 @@
+//! The two ways to build, and the reasons for the slower one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::report::Finding;
+
+/// How an image is built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// One layer, written here and pushed on top of the base's manifest.
+    Direct,
+    /// A Containerfile that buildah runs, because of these reasons; never empty.
+    Containerfile(Vec<Reason>),
+}
+
+impl Method {
+    /// As `--method` spells it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Containerfile(_) => "containerfile",
+        }
+    }
+
+    /// Why it isn't direct; empty if it is.
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            Self::Direct => &[],
+            Self::Containerfile(reasons) => reasons,
+        }
+    }
+}
+
+/// What the user asked for with `--method`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MethodChoice {
+    /// Direct if it can be, else the Containerfile.
+    #[default]
+    Auto,
+    /// Direct, or an error with the reasons why not.
+    Direct,
+    /// The Containerfile, even where nothing needs it.
+    Containerfile,
+}
+
+impl FromStr for MethodChoice {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "direct" => Ok(Self::Direct),
+            "containerfile" => Ok(Self::Containerfile),
+            _ => Err(format!("{s:?} is none of auto, direct, containerfile")),
+        }
+    }
+}
+
+/// Why something must be run to build an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reason {
+    /// `--method containerfile`.
+    Requested,
+    /// The administrator's own Containerfile.
+    CustomContainerfile,
+    /// `spec.extensions`: packages to install.
+    Extensions(Vec<String>),
+    /// `spec.kernelType`: another kernel to install.
+    KernelType(&'static str),
+    /// A trust bundle, or certificates that the config writes: the trust store must be compiled.
+    CaTrust(Option<String>),
+    /// A part is appended to a file of the base, whose content isn't known here.
+    AppendToBase(String),
+    /// Mode or owner of a file of the base change: a layer would have to repeat its content.
+    KeepsBaseContent(String),
+    /// A hard link to a file of the base: a layer would have to repeat its content.
+    HardLinkToBase(String),
+    /// What enabling or disabling a unit means can't be decided without running systemctl.
+    Unit {
+        /// Name of the unit.
+        unit: String,
+        /// What is not known.
+        why: String,
+    },
+}
+
+impl Reason {
+    /// The word for scripts; `docs/commands.md` lists them all.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::CustomContainerfile => "custom-containerfile",
+            Self::Extensions(_) => "extensions",
+            Self::KernelType(_) => "kernel-type",
+            Self::CaTrust(_) => "ca-trust",
+            Self::AppendToBase(_) => "append-to-base",
+            Self::KeepsBaseContent(_) => "keeps-base-content",
+            Self::HardLinkToBase(_) => "hard-link-to-base",
+            Self::Unit { .. } => "unit",
+        }
+    }
+
+    /// With code, path and object apart.
+    pub fn finding(&self) -> Finding {
+        let finding = Finding::new(self.code(), self.to_string());
+        match self {
+            Self::Requested | Self::CustomContainerfile => finding,
+            Self::Extensions(_) => finding.on("spec.extensions"),
+            Self::KernelType(_) => finding.on("spec.kernelType"),
+            Self::CaTrust(None) => finding.on("--trust-bundle"),
+            Self::CaTrust(Some(path)) => finding.at(path),
+            Self::AppendToBase(path)
+            | Self::KeepsBaseContent(path)
+            | Self::HardLinkToBase(path) => finding.at(path),
+            Self::Unit { unit, .. } => finding.on(unit),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requested => write!(f, "the Containerfile was asked for"),
+            Self::CustomContainerfile => write!(
+                f,
+                "the administrator's Containerfile has instructions to run"
+            ),
+            Self::Extensions(names) => {
+                write!(f, "extensions are to be installed: {}", names.join(", "))
+            }
+            Self::KernelType(name) => write!(f, "the {name} kernel is to be installed"),
+            Self::CaTrust(None) => write!(
+                f,
+                "a trust bundle is given, so the trust store must be compiled"
+            ),
+            Self::CaTrust(Some(path)) => {
+                write!(f, "{path} adds to the trust store, which must be compiled")
+            }
+            Self::AppendToBase(path) => {
+                write!(f, "{path}: something is appended to a file of the base")
+            }
+            Self::KeepsBaseContent(path) => {
+                write!(
+                    f,
+                    "{path}: mode or owner of a file of the base change and its content stays"
+                )
+            }
+            Self::HardLinkToBase(path) => write!(f, "{path} is a hard link to a file of the base"),
+            Self::Unit { unit, why } => write!(f, "{unit}: {why}"),
+        }
+    }
+}
