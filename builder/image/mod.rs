@@ -5,11 +5,7 @@
 //! The invariant: equal values are equal bytes, whatever the clock, user, umask, locale or order of a map.
 
 pub mod digest;
-<<<<<<< HEAD
-=======
-pub mod json;
 pub mod layer;
->>>>>>> image
 pub mod overlay;
 pub mod path;
 pub mod platform;
