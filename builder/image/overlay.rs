@@ -263,6 +263,11 @@ impl<'a> Overlay<'a> {
         self.changes.insert(path.clone(), Change::Gone);
     }
 
+    /// Takes back a change of this build: what the base has there can be seen again.
+    pub fn withdraw(&mut self, path: &TreePath) {
+        self.changes.remove(path);
+    }
+
     fn forget_below(&mut self, path: &TreePath) {
         self.changes
             .retain(|other, _| other == path || !path.holds(other));

@@ -1,13 +1,21 @@
-//! The plan itself.
+//! The plan itself, made in two steps: what can be said without the base's tree, and then the rest.
 
 use std::collections::BTreeMap;
 
-use super::inputs::Inputs;
-use super::method::Method;
+use bytes::Bytes;
+
+use super::apply::{apply, preset_units};
+use super::explain;
+use super::inputs::{FORMAT, Inputs, Parts};
+use super::method::{Method, MethodChoice, Reason};
+use super::packages;
 use super::request::Request;
-use crate::api::BuildName;
+use super::{BaseError, Error};
+use crate::api::{BuildName, KernelType, labels};
 use crate::ignition;
+use crate::image::Digest;
 use crate::image::overlay::LayerEntry;
+use crate::image::tree::BaseTree;
 use crate::report::Finding;
 
 /// Everything that will be done, and why.
@@ -15,8 +23,8 @@ use crate::report::Finding;
 pub struct BuildPlan {
     /// What was asked for.
     pub request: Request,
-    /// The config's Ignition part, read and checked.
-    pub ignition: ignition::Config,
+    /// The config's Ignition part, read and checked; none if the config has none.
+    pub ignition: Option<ignition::Config>,
     /// How it is built.
     pub method: Method,
     /// What the image depends on.
@@ -37,4 +45,153 @@ pub struct BuildPlan {
     pub warnings: Vec<Finding>,
     /// What a node will make of it.
     pub notes: Vec<Finding>,
+}
+
+/// A plan as far as it goes without the base's tree.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    request: Request,
+    ignition: Option<ignition::Config>,
+    reasons: Vec<Reason>,
+    warnings: Vec<Finding>,
+}
+
+impl Draft {
+    /// Reads the config and checks what was asked for against it and the base.
+    ///
+    /// # Errors
+    /// A broken Ignition config, a base that is itself a build, settings that can't be built, `--method direct` where
+    /// something must be run.
+    pub fn new(request: Request) -> Result<Self, Error> {
+        let name = request.config.name();
+        if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
+            && !request.on_top
+        {
+            let image = request.base.image.clone();
+            return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
+        }
+        let (ignition, warnings) = match request.config.ignition() {
+            Some(config) => {
+                let parsed = ignition::parse(config)
+                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
+                (Some(parsed.config), parsed.warnings)
+            }
+            None => (None, Vec::new()),
+        };
+        let reasons = reasons(&request, ignition.as_ref());
+        packages::check(&request)?;
+        let draft = Self { request, ignition, reasons, warnings };
+        draft.allow_reasons()?;
+        Ok(draft)
+    }
+
+    /// Whether the base's tree decides something: it does unless something must be run anyway.
+    pub fn needs_tree(&self) -> bool {
+        self.reasons.is_empty()
+    }
+
+    fn allow_reasons(&self) -> Result<(), Error> {
+        if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
+            let config = self.request.config.name().to_string();
+            return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
+        }
+        Ok(())
+    }
+
+    /// Decides the rest. `tree` is looked at only if [it is needed](Self::needs_tree).
+    ///
+    /// # Errors
+    /// What the real Ignition would fail on; `--method direct` where something must be run.
+    pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
+        let mut layer = Vec::new();
+        let mut left_out = explain::left_to_machine(&self.request, self.ignition.as_ref());
+        if self.needs_tree() {
+            let config = self.request.config.name().to_string();
+            let current = Bytes::from(self.request.config.current_config());
+            let applied = apply(tree, self.ignition.as_ref(), current, self.request.base.is_ostree())
+                .map_err(|source| Error::Apply { config, source })?;
+            self.reasons = applied.reasons;
+            self.allow_reasons()?;
+            if self.reasons.is_empty() {
+                layer = applied.tree.layer();
+                left_out.extend(applied.left_out);
+                self.warnings.extend(applied.warnings);
+            }
+        }
+        let Self { request, ignition, reasons, mut warnings } = self;
+        warnings.extend(explain::warnings(&request, ignition.as_ref()));
+        let inputs = inputs(&request);
+        let build_name = inputs.build_name(request.config.pool(), request.push.as_ref());
+        Ok(BuildPlan {
+            method: if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) },
+            tags: [request.config.name().tag(), build_name.tag()],
+            labels: image_labels(&request, &inputs),
+            preset_units: ignition.as_ref().map(|config| preset_units(&config.systemd)).unwrap_or_default(),
+            notes: explain::notes(&request, ignition.as_ref(), &layer),
+            inputs,
+            build_name,
+            layer,
+            left_out,
+            warnings,
+            ignition,
+            request,
+        })
+    }
+}
+
+fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if request.method == MethodChoice::Containerfile {
+        reasons.push(Reason::Requested);
+    }
+    if request.containerfile.is_some() {
+        reasons.push(Reason::CustomContainerfile);
+    }
+    if !request.config.extensions.is_empty() {
+        reasons.push(Reason::Extensions(request.config.extensions.clone()));
+    }
+    if request.config.kernel_type != KernelType::Default {
+        reasons.push(Reason::KernelType(request.config.kernel_type.as_str()));
+    }
+    if request.trust_bundle.is_some() {
+        reasons.push(Reason::CaTrust(None));
+    }
+    let files = ignition.into_iter().flat_map(|config| &config.storage.files);
+    let links = ignition.into_iter().flat_map(|config| &config.storage.links);
+    let paths = files.map(|file| &file.path).chain(links.map(|link| &link.path));
+    if let Some(path) = paths.filter(|path| path.starts_with(CA_TRUST_SOURCE)).min() {
+        reasons.push(Reason::CaTrust(Some(path.clone())));
+    }
+    reasons
+}
+
+/// What is written below it is compiled into the trust store by `update-ca-trust`.
+const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
+
+fn inputs(request: &Request) -> Inputs {
+    Inputs::new(&Parts {
+        config: &request.config,
+        base_name: &request.base.name,
+        base: request.base.manifest_digest,
+        extensions: request.extensions_image.as_ref().map(|image| image.digest()),
+        containerfile: request.containerfile.as_deref(),
+        build_args: &request.build_args,
+        platform: &request.base.config.platform,
+        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+    })
+}
+
+fn image_labels(request: &Request, inputs: &Inputs) -> BTreeMap<String, String> {
+    let base = request.base.name.as_str().to_owned();
+    [
+        (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
+        (labels::IMAGE_MACHINE_CONFIG_POOL, request.config.pool().to_string()),
+        (labels::IMAGE_BASE, base.clone()),
+        (labels::OCI_BASE_NAME, base),
+        (labels::OCI_BASE_DIGEST, request.base.manifest_digest.to_string()),
+        (labels::IMAGE_INPUTS, inputs.hex()),
+        (labels::IMAGE_FORMAT, FORMAT.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
 }

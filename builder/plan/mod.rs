@@ -4,17 +4,24 @@
 //! the method and why, the inputs pinned by digest, every path of the layer, the names, tags and labels, and what is left out.
 //! The invariant: the same inputs give the same plan, and nothing in a plan was looked up after it was made.
 
+mod apply;
 mod base;
 mod build_plan;
+mod explain;
 mod inputs;
 mod method;
+pub mod packages;
 mod request;
+pub mod systemd;
 
+pub use apply::{ApplyError, CURRENT_CONFIG};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
-pub use build_plan::BuildPlan;
+pub use build_plan::{BuildPlan, Draft};
 pub use inputs::{FORMAT, Inputs};
 pub use method::{Method, MethodChoice, Reason};
 pub use request::Request;
+
+use crate::report::{Class, Finding};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -28,4 +35,53 @@ pub enum Error {
         /// What is wrong with it.
         source: crate::ignition::Error,
     },
+    /// The base.
+    #[error(transparent)]
+    Base(#[from] BaseError),
+    /// The config and the base don't go together.
+    #[error("{config}: {source}")]
+    Apply {
+        /// Name of the rendered config.
+        config: String,
+        /// What the real Ignition would fail on.
+        source: ApplyError,
+    },
+    /// Extensions or kernel.
+    #[error(transparent)]
+    Packages(#[from] packages::Error),
+    /// `--method direct`, and something must be run.
+    #[error("{config} can't be built directly: {}; leave out --method direct to build it with buildah", .reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; "))]
+    NotDirect {
+        /// Name of the rendered config.
+        config: String,
+        /// What must be run.
+        reasons: Vec<Reason>,
+    },
+}
+
+impl Error {
+    /// What the caller should do: all of these are wrong input.
+    pub fn class(&self) -> Class {
+        Class::UserInput
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Ignition { source, .. } => source.reason(),
+            Self::Base(BaseError::Malformed { .. }) => "bad-base",
+            Self::Base(BaseError::AlreadyBuilt { .. }) => "base-already-built",
+            Self::Apply { .. } => "conflicts-with-base",
+            Self::Packages(_) => "bad-extensions",
+            Self::NotDirect { .. } => "not-direct",
+        }
+    }
+
+    /// Each problem by itself, where there are several.
+    pub fn findings(&self) -> Vec<Finding> {
+        match self {
+            Self::NotDirect { reasons, .. } => reasons.iter().map(Reason::finding).collect(),
+            Self::Ignition { .. } | Self::Base(_) | Self::Apply { .. } | Self::Packages(_) => Vec::new(),
+        }
+    }
 }

@@ -1,0 +1,49 @@
+//! The config's own object in the image, and what a container commit takes away again.
+
+use bytes::Bytes;
+
+use super::paths::real;
+use super::{Applier, ApplyError};
+use crate::image::path::TreePath;
+use crate::image::tree::Kind;
+use crate::report::Finding;
+
+/// Where the machine-config-daemon reads what the machine was made of.
+pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
+
+/// What `ostree container commit` empties (ostree-ext, `commit`).
+const EMPTIED: [&str; 4] = ["/run", "/tmp", "/var/tmp", "/var/cache"];
+
+impl Applier<'_> {
+    /// Writes [`CURRENT_CONFIG`], 0600.
+    pub(super) fn current_config(&mut self, content: Bytes) -> Result<(), ApplyError> {
+        let path: TreePath = CURRENT_CONFIG.parse().expect("a clean path");
+        let at = self.place(&path).map_err(|stop| stop.of(CURRENT_CONFIG))?;
+        self.write(CURRENT_CONFIG, at, content, 0o600)
+    }
+
+    /// Takes away what the build put into directories that a commit empties, and names it.
+    pub(super) fn commit(&mut self) -> Vec<Finding> {
+        let mut left_out = Vec::new();
+        for emptied in EMPTIED {
+            let Ok(Some(directory)) = real(&self.tree, emptied) else { continue };
+            if !self.tree.get(&directory).is_some_and(|found| found.kind == Kind::Directory) {
+                continue;
+            }
+            let ours: Vec<TreePath> = self
+                .tree
+                .puts()
+                .map(|(path, _)| path.clone())
+                .filter(|path| directory.holds(path) && *path != directory)
+                .collect();
+            for path in &ours {
+                let message = format!("{path} is not in the image: {emptied} is emptied when the image is committed");
+                left_out.push(Finding::new("emptied-by-commit", message).at(path.to_string()));
+            }
+            for path in ours {
+                self.tree.withdraw(&path);
+            }
+        }
+        left_out
+    }
+}

@@ -1,0 +1,181 @@
+//! What the real tools would write onto the base, decided without running them (design, "What both methods put into the image").
+//!
+//! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and what only running the tools
+//! can decide. The order is Ignition's: directories, files and links from the shallowest to the deepest, hard links, units;
+//! then the `[Install]` links of `systemctl preset`, the config itself, and what a container commit removes.
+//! Observed of: `ignition-apply --ignore-unsupported` 2.24 with root `/` in a chroot of the base.
+
+mod commit;
+mod entries;
+mod owners;
+mod paths;
+mod units;
+
+use bytes::Bytes;
+
+use super::method::Reason;
+use crate::ignition::{Config, ContentError};
+use crate::image::overlay::{Meta, Node, Overlay};
+use crate::image::path::TreePath;
+use crate::image::tree::BaseTree;
+use crate::report::Finding;
+pub use commit::CURRENT_CONFIG;
+pub(super) use units::preset_units;
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Applied<'a> {
+    /// The base with every change on it.
+    pub tree: Overlay<'a>,
+    /// What can't be decided here; if there is any, the tree is not whole.
+    pub reasons: Vec<Reason>,
+    /// What would be written and is not in the image, and why.
+    pub left_out: Vec<Finding>,
+    /// What the reader should know about what was decided.
+    pub warnings: Vec<Finding>,
+}
+
+/// What the real Ignition would fail on, too.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// Something stands in the way.
+    #[error("{path}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config")]
+    InTheWay {
+        /// The path of the config.
+        path: String,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A parent is no directory.
+    #[error("{path}: {parent} is no directory in the base, so nothing can be written below it")]
+    NotADirectory {
+        /// The path of the config.
+        path: String,
+        /// The parent.
+        parent: TreePath,
+    },
+    /// A parent is a link that leads nowhere.
+    #[error("{path}: {link} is a link in the base that leads nowhere, so no directory can be made there; name the real path")]
+    DanglingLink {
+        /// The path of the config.
+        path: String,
+        /// The link.
+        link: TreePath,
+    },
+    /// Links lead in a circle.
+    #[error("{path}: the base's links lead in a circle")]
+    LinkLoop {
+        /// The path of the config.
+        path: String,
+    },
+    /// Two entries land at one path through the base's links.
+    #[error("{first} and {second} are both {real} through the base's links; keep one of them")]
+    SamePath {
+        /// The earlier entry.
+        first: String,
+        /// The later entry.
+        second: String,
+        /// Where both land.
+        real: String,
+    },
+    /// An owner by name that the base doesn't have.
+    #[error("{path}: the base has no {what} {name:?}; give the number, or a name from its /etc/{file}")]
+    UnknownOwner {
+        /// The path of the config.
+        path: String,
+        /// `user` or `group`.
+        what: &'static str,
+        /// `passwd` or `group`.
+        file: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The target of a hard link.
+    #[error("{path}: a hard link to {target}, which {problem}")]
+    HardLink {
+        /// The path of the config.
+        path: String,
+        /// The target as it is written.
+        target: String,
+        /// Why that can't be.
+        problem: &'static str,
+    },
+    /// A part is appended to something that is no file.
+    #[error("{path}: {found} is there in the base; something can only be appended to a file")]
+    AppendTo {
+        /// The path of the config.
+        path: String,
+        /// What is there.
+        found: &'static str,
+    },
+    /// The content can't be had.
+    #[error("{path}: {source}")]
+    Content {
+        /// The path of the config.
+        path: String,
+        /// What is wrong with it.
+        source: ContentError,
+    },
+}
+
+/// The bytes that one file of a config may have once unpacked.
+const FILE_LIMIT: u64 = 64 * 1024 * 1024;
+/// The bytes that all files of a config together may have once unpacked.
+const TOTAL_LIMIT: u64 = 256 * 1024 * 1024;
+
+/// Applies a config and the config's own object to a base.
+///
+/// `current_config` is what `/etc/machine-config-daemon/currentconfig` holds; `commits` says whether a container commit follows.
+pub(super) fn apply<'a>(
+    base: &'a BaseTree,
+    config: Option<&Config>,
+    current_config: Bytes,
+    commits: bool,
+) -> Result<Applied<'a>, ApplyError> {
+    let mut applier = Applier { tree: Overlay::new(base), reasons: Vec::new(), warnings: Vec::new(), left: TOTAL_LIMIT };
+    if let Some(config) = config {
+        applier.entries(&config.storage)?;
+        applier.units(&config.systemd)?;
+        applier.presets(&preset_units(&config.systemd));
+    }
+    applier.current_config(current_config)?;
+    let left_out = if commits { applier.commit() } else { Vec::new() };
+    let Applier { tree, reasons, warnings, .. } = applier;
+    Ok(Applied { tree, reasons, left_out, warnings })
+}
+
+struct Applier<'a> {
+    tree: Overlay<'a>,
+    reasons: Vec<Reason>,
+    warnings: Vec<Finding>,
+    /// Bytes of content that may still come.
+    left: u64,
+}
+
+impl Applier<'_> {
+    /// Mode and owner of something that root makes in a directory: its group and, for a directory, its set-gid bit
+    /// are the directory's where that has the bit.
+    fn born(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
+        let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
+        match inherits {
+            Some(parent) => {
+                Meta { mode: mode | if directory { 0o2000 } else { 0 }, uid: 0, gid: parent.meta.gid }
+            }
+            None => Meta { mode, uid: 0, gid: 0 },
+        }
+    }
+
+    /// Writes a file whole, as a rename of a temporary file does: what is there goes, and a directory is in the way.
+    fn write(&mut self, path: &str, real: TreePath, content: Bytes, mode: u32) -> Result<(), ApplyError> {
+        let parent = real.parent().unwrap_or_default();
+        if let Some(found) = self.tree.get(&real)
+            && found.kind == crate::image::tree::Kind::Directory
+        {
+            return Err(ApplyError::InTheWay { path: path.to_owned(), found: "a directory" });
+        }
+        let meta = self.born(&parent, mode, false);
+        self.tree.put(real, Node::File { meta, content });
+        Ok(())
+    }
+}

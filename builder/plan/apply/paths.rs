@@ -1,0 +1,200 @@
+//! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything is made.
+
+use super::{Applier, ApplyError};
+use crate::image::overlay::{Node, Overlay};
+use crate::image::path::TreePath;
+use crate::image::tree::Kind;
+
+/// The kernel's own limit of links on one path.
+const MOST_LINKS: usize = 40;
+
+/// Why a path can't be walked.
+#[derive(Debug)]
+pub(super) enum Stop {
+    NotADirectory(TreePath),
+    Dangling(TreePath),
+    Loop,
+}
+
+impl Stop {
+    pub(super) fn of(self, path: &str) -> ApplyError {
+        let path = path.to_owned();
+        match self {
+            Self::NotADirectory(parent) => ApplyError::NotADirectory { path, parent },
+            Self::Dangling(link) => ApplyError::DanglingLink { path, link },
+            Self::Loop => ApplyError::LinkLoop { path },
+        }
+    }
+}
+
+/// Where a path leads with all links followed, the last one too; `None` if nothing is there.
+pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, Stop> {
+    let mut at = TreePath::root();
+    let mut rest: Vec<String> = components(path);
+    let mut links = 0;
+    while let Some(component) = rest.pop() {
+        let Some(here) = tree.get(&at) else { return Ok(None) };
+        if here.kind != Kind::Directory {
+            return Err(Stop::NotADirectory(at));
+        }
+        if component == ".." {
+            at = at.parent().unwrap_or_default();
+            continue;
+        }
+        let Ok(next) = at.join(&component) else { continue };
+        let Some(found) = tree.get(&next) else {
+            // What follows a missing component can't exist either, whatever it is.
+            return Ok(None);
+        };
+        match (found.kind, found.target) {
+            (Kind::Symlink, Some(target)) => {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(Stop::Loop);
+                }
+                if target.starts_with('/') {
+                    at = TreePath::root();
+                }
+                rest.extend(components(&target));
+            }
+            (Kind::Symlink, None) => return Ok(None),
+            (Kind::Directory | Kind::File | Kind::Other, _) => at = next,
+        }
+    }
+    Ok(Some(at))
+}
+
+/// The components of a text, last first, without empty ones and `.`.
+fn components(path: &str) -> Vec<String> {
+    path.split('/').rev().filter(|c| !matches!(*c, "" | ".")).map(str::to_owned).collect()
+}
+
+/// Takes `.` and `..` out of a text alone, as Go's `filepath.Clean` does with an absolute path.
+fn clean(path: &str) -> TreePath {
+    let mut at = TreePath::root();
+    for component in path.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => at = at.parent().unwrap_or_default(),
+            name => at = at.join(name).unwrap_or(at),
+        }
+    }
+    at
+}
+
+/// Where Ignition puts an entry: each parent that is a link is replaced by where that one link points, the last component is
+/// never followed. Links behind links are left for the kernel.
+pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop> {
+    let whole = clean(path);
+    let Some(parent) = whole.parent() else { return Ok(whole) };
+    let mut at = TreePath::root();
+    for component in parent.components() {
+        let next = at.join(component).unwrap_or_default();
+        at = match link_at(tree, &next)? {
+            Some(target) if target.starts_with('/') => clean(&target),
+            Some(target) => clean(&format!("{at}/{target}")),
+            None => next,
+        };
+    }
+    Ok(at.join(whole.name()).unwrap_or(at))
+}
+
+/// The target of a symbolic link at a path whose parents the kernel follows.
+fn link_at(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<String>, Stop> {
+    let Some(exact) = exact(tree, path)? else { return Ok(None) };
+    Ok(tree.get(&exact).filter(|found| found.kind == Kind::Symlink).and_then(|found| found.target))
+}
+
+/// The path with its parents' links followed and the last component as it is; `None` if a parent isn't there.
+pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, Stop> {
+    let Some(parent) = path.parent() else { return Ok(Some(path.clone())) };
+    let Some(parent) = real(tree, &parent.to_string())? else { return Ok(None) };
+    match tree.get(&parent) {
+        Some(found) if found.kind == Kind::Directory => Ok(parent.join(path.name()).ok()),
+        Some(_) => Err(Stop::NotADirectory(parent)),
+        None => Ok(None),
+    }
+}
+
+impl Applier<'_> {
+    /// Makes a directory with all above it, as `mkdir -p` of root does, and says where it really is.
+    pub(super) fn mkdir_all(&mut self, path: &TreePath) -> Result<TreePath, Stop> {
+        if let Some(real) = real(&self.tree, &path.to_string())? {
+            return match self.tree.get(&real) {
+                Some(found) if found.kind == Kind::Directory => Ok(real),
+                _ => Err(Stop::NotADirectory(real)),
+            };
+        }
+        let parent = self.mkdir_all(&path.parent().unwrap_or_default())?;
+        let made = parent.join(path.name()).unwrap_or_default();
+        if self.tree.get(&made).is_some() {
+            return Err(Stop::Dangling(made));
+        }
+        let meta = self.born(&parent, 0o755, true);
+        self.tree.put(made.clone(), Node::Directory { meta });
+        Ok(made)
+    }
+
+    /// Where an entry of the config lands, with its parents made.
+    pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, Stop> {
+        let Some(parent) = path.parent() else { return Ok(path.clone()) };
+        let parent = self.mkdir_all(&parent)?;
+        Ok(parent.join(path.name()).unwrap_or(parent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tree::{BaseTree, OwnedEntry};
+
+    fn base() -> BaseTree {
+        let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
+        BaseTree::from_entries([
+            entry("var/usrlocal", OwnedEntry::directory(0o755)),
+            entry("usr/local", OwnedEntry::symlink("../var/usrlocal")),
+            entry("one", OwnedEntry::symlink("two")),
+            entry("two", OwnedEntry::symlink("/usr/local/../../etc")),
+            entry("etc/file", OwnedEntry::file(b"")),
+            entry("loop", OwnedEntry::symlink("pool")),
+            entry("pool", OwnedEntry::symlink("loop")),
+            entry("gone", OwnedEntry::symlink("var/none")),
+        ])
+    }
+
+    #[test]
+    fn the_kernel_follows_every_link() {
+        let base = base();
+        let tree = Overlay::new(&base);
+        for (path, want) in [
+            ("/usr/local", Some("/var/usrlocal")),
+            ("/one/file", Some("/etc/file")),
+            ("/usr/local/..", Some("/var")),
+            ("/../../etc", Some("/etc")),
+            ("/gone", None),
+            ("/none/..", None),
+            ("/", Some("/")),
+        ] {
+            let got = real(&tree, path).unwrap().map(|p| p.to_string());
+            assert_eq!(got.as_deref(), want, "{path}");
+        }
+        assert!(matches!(real(&tree, "/loop/x"), Err(Stop::Loop)));
+        assert!(matches!(real(&tree, "/etc/file/x"), Err(Stop::NotADirectory(_))));
+    }
+
+    #[test]
+    fn ignition_follows_one_link_a_component_and_never_the_last() {
+        let base = base();
+        let tree = Overlay::new(&base);
+        for (path, want) in [
+            ("/usr/local/bin/x", "/var/usrlocal/bin/x"),
+            ("/usr/local", "/usr/local"),
+            ("/one/x", "/two/x"),
+            ("/gone/a/x", "/var/none/a/x"),
+            ("/none/x", "/none/x"),
+        ] {
+            assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
+        }
+        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(Stop::NotADirectory(_))));
+    }
+}

@@ -1,0 +1,188 @@
+//! `systemd.units`: unit files, drop-ins, masks, the preset file, and then the `[Install]` links.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+
+use super::paths::{exact, join_path};
+use super::{Applier, ApplyError};
+use crate::ignition::{Systemd, Unit};
+use crate::image::overlay::{Content, Meta, Node};
+use crate::image::tree::Kind;
+use crate::plan::method::Reason;
+use crate::plan::systemd;
+
+/// Where Ignition writes which units are enabled and disabled.
+const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";
+const UNITS: &str = "/etc/systemd/system";
+
+/// A line of the preset file before it is written.
+struct Preset {
+    enabled: bool,
+    /// A unit, or a template with its instances behind it.
+    what: String,
+}
+
+impl Applier<'_> {
+    /// Writes the units of a config, in its order, and the preset file.
+    pub(super) fn units(&mut self, config: &Systemd) -> Result<(), ApplyError> {
+        let mut presets: BTreeMap<String, Preset> = BTreeMap::new();
+        for unit in &config.units {
+            self.unit(unit)?;
+            if let Some(enabled) = unit.enabled {
+                let state = if enabled { "enabled" } else { "disabled" };
+                match instance_of(&unit.name) {
+                    // The instances of a template share a line, in the order of the config.
+                    Some((template, instance)) => presets
+                        .entry(format!("{template}-{state}"))
+                        .and_modify(|preset| preset.what += &format!(" {instance}"))
+                        .or_insert_with(|| Preset { enabled, what: format!("{template} {instance}") }),
+                    None => presets
+                        .entry(format!("{}-{state}", unit.name))
+                        .or_insert_with(|| Preset { enabled, what: unit.name.clone() }),
+                };
+            }
+            match unit.mask {
+                Some(true) => self.mask(unit)?,
+                Some(false) => self.unmask(unit)?,
+                None => {}
+            }
+        }
+        for preset in presets.values() {
+            self.preset_line(preset)?;
+        }
+        Ok(())
+    }
+
+    fn unit(&mut self, unit: &Unit) -> Result<(), ApplyError> {
+        for dropin in &unit.dropins {
+            if let Some(contents) = &dropin.contents {
+                let path = format!("{UNITS}/{}.d/{}", unit.name, dropin.name);
+                self.write_unit_file(&path, contents)?;
+            }
+        }
+        match unit.contents.as_deref() {
+            None | Some("") => Ok(()),
+            Some(contents) => self.write_unit_file(&format!("{UNITS}/{}", unit.name), contents),
+        }
+    }
+
+    fn write_unit_file(&mut self, path: &str, contents: &str) -> Result<(), ApplyError> {
+        let at = join_path(&self.tree, path).map_err(|stop| stop.of(path))?;
+        let real = self.place(&at).map_err(|stop| stop.of(path))?;
+        self.write(path, real, Bytes::copy_from_slice(contents.as_bytes()), 0o644)
+    }
+
+    fn mask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
+        let path = format!("{UNITS}/{}", unit.name);
+        let at = join_path(&self.tree, &path).map_err(|stop| stop.of(&path))?;
+        let real = self.place(&at).map_err(|stop| stop.of(&path))?;
+        if self.tree.get(&real).is_some() {
+            self.tree.remove(&real);
+        }
+        let gid = self.born(&real.parent().unwrap_or_default(), 0o777, false).gid;
+        let meta = Meta { mode: 0o777, uid: 0, gid };
+        self.tree.put(real, Node::Symlink { meta, target: "/dev/null".to_owned() });
+        Ok(())
+    }
+
+    fn unmask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
+        let path = format!("{UNITS}/{}", unit.name);
+        let at = join_path(&self.tree, &path).map_err(|stop| stop.of(&path))?;
+        if let Some(exact) = exact(&self.tree, &at).map_err(|stop| stop.of(&path))?
+            && self.tree.get(&exact).is_some_and(|found| found.target.as_deref() == Some("/dev/null"))
+        {
+            self.tree.remove(&exact);
+        }
+        Ok(())
+    }
+
+    /// Adds a line to the preset file. A unit is only disabled if it is enabled at this moment, and then loses its links first.
+    fn preset_line(&mut self, preset: &Preset) -> Result<(), ApplyError> {
+        if !preset.enabled {
+            // A template with its instances is no unit that systemctl knows, so disabling instances does nothing.
+            if preset.what.contains(' ') {
+                return Ok(());
+            }
+            let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| match state.is_success() {
+                true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),
+                false => Ok(false),
+            });
+            match disabled {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(undecided) => {
+                    self.undecided(&preset.what, &undecided);
+                    return Ok(());
+                }
+            }
+        }
+        let at = join_path(&self.tree, PRESET_FILE).map_err(|stop| stop.of(PRESET_FILE))?;
+        let real = self.place(&at).map_err(|stop| stop.of(PRESET_FILE))?;
+        let there = self.tree.get(&real);
+        let meta = match &there {
+            Some(found) if found.kind == Kind::File => found.meta,
+            Some(_) => {
+                return Err(ApplyError::AppendTo {
+                    path: PRESET_FILE.to_owned(),
+                    found: "something that is no file",
+                });
+            }
+            None => self.born(&real.parent().unwrap_or_default(), 0o644, false),
+        };
+        let mut content = match self.tree.content(&real) {
+            Content::Known(bytes) => BytesMut::from(bytes.as_ref()),
+            Content::NoFile => BytesMut::new(),
+            Content::NotKept => {
+                self.reasons.push(Reason::AppendToBase(PRESET_FILE.to_owned()));
+                return Ok(());
+            }
+        };
+        let verb = if preset.enabled { "enable" } else { "disable" };
+        content.extend_from_slice(format!("{verb} {}\n", preset.what).as_bytes());
+        self.tree.put(real, Node::File { meta, content: content.freeze() });
+        Ok(())
+    }
+
+    /// What `systemctl preset` does for exactly the units that the config enables or disables.
+    pub(super) fn presets(&mut self, units: &[String]) {
+        for unit in units {
+            match systemd::preset(&mut self.tree, std::slice::from_ref(unit)) {
+                Ok(findings) => self.warnings.extend(findings),
+                Err(undecided) => self.undecided(unit, &undecided),
+            }
+        }
+    }
+
+    fn undecided(&mut self, unit: &str, undecided: &systemd::Undecided) {
+        let reason = Reason::Unit { unit: unit.to_owned(), why: undecided.to_string() };
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+}
+
+/// The units that the config enables or disables, in its order.
+pub(in crate::plan) fn preset_units(config: &Systemd) -> Vec<String> {
+    config.units.iter().filter(|unit| unit.enabled.is_some()).map(|unit| unit.name.clone()).collect()
+}
+
+/// `foo@bar.service` taken apart into `foo@.service` and `bar`.
+fn instance_of(name: &str) -> Option<(String, &str)> {
+    let (prefix, rest) = name.split_once('@')?;
+    let (instance, suffix) = rest.rsplit_once('.')?;
+    Some((format!("{prefix}@.{suffix}"), instance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::instance_of;
+
+    #[test]
+    fn an_instance_is_what_stands_between_at_and_the_type() {
+        assert_eq!(instance_of("foo@bar.service"), Some(("foo@.service".to_owned(), "bar")));
+        assert_eq!(instance_of("foo@a.b.service"), Some(("foo@.service".to_owned(), "a.b")));
+        assert_eq!(instance_of("foo@.service"), Some(("foo@.service".to_owned(), "")));
+        assert_eq!(instance_of("foo.service"), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a reader should know: what is left to the machine, what is secret, what a node makes of the paths.
+
+use super::apply::CURRENT_CONFIG;
+use super::request::Request;
+use crate::ignition;
+use crate::image::overlay::{LayerEntry, Node};
+use crate::report::Finding;
+
+/// The top-level directories that the importer on the nodes takes; of `/var` only the first content.
+const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
+
+/// What of a config a machine does itself, by who does it.
+pub(super) fn left_to_machine(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Finding> {
+    let mut left = ignition.map(ignition::Config::left_to_machine).unwrap_or_default();
+    if !request.config.kernel_arguments.is_empty() {
+        let arguments = request.config.kernel_arguments.join(" ");
+        let message = format!("kernel arguments are set on each node, not in the image: {arguments}");
+        left.push(Finding::new("kernel-arguments", message).on("spec.kernelArguments"));
+    }
+    if request.config.fips {
+        let message = "FIPS mode is decided when a machine is installed, not in the image";
+        left.push(Finding::new("fips", message).on("spec.fips"));
+    }
+    left
+}
+
+/// What to think of before the image is used.
+pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Finding> {
+    let mut warnings = Vec::new();
+    if !request.base.is_bootable() {
+        let message = format!(
+            "{} has neither of the labels containers.bootc and ostree.bootable: nodes will not boot an image made of it",
+            request.base.image
+        );
+        warnings.push(Finding::new("base-not-bootable", message).on(request.base.image.clone()));
+    }
+    for file in ignition.into_iter().flat_map(|config| &config.storage.files) {
+        if let Some(what) = looks_secret(file) {
+            let message = format!(
+                "{} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}",
+                file.path
+            );
+            warnings.push(Finding::new("looks-secret", message).at(file.path.clone()));
+        }
+    }
+    warnings
+}
+
+/// What kind of secret a file seems to be, judged by name and first bytes; the content itself goes nowhere.
+fn looks_secret(file: &ignition::File) -> Option<&'static str> {
+    let path = file.path.to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if matches!(name, "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg") {
+        return Some("registry credentials");
+    }
+    if name.ends_with(".key") || name.starts_with("id_") && !name.ends_with(".pub") || name == "kubeconfig" {
+        return Some("a private key or a kubeconfig");
+    }
+    // Only as much as a key's first line needs.
+    let content = file.contents.as_ref()?.bytes(1024 * 1024).ok()?;
+    let text = String::from_utf8_lossy(&content);
+    if text.contains("PRIVATE KEY-----") {
+        return Some("a private key");
+    }
+    (text.contains("\"auths\"") && text.contains("\"auth\"")).then_some("registry credentials")
+}
+
+/// What a node will make of the image.
+pub(super) fn notes(
+    request: &Request,
+    ignition: Option<&ignition::Config>,
+    layer: &[LayerEntry],
+) -> Vec<Finding> {
+    // A Containerfile's tree isn't known before it is built: then the config's own paths have to do.
+    let paths: Vec<String> = if layer.is_empty() {
+        let storage = ignition.map(|config| &config.storage);
+        let files = storage.into_iter().flat_map(|storage| storage.files.iter().map(|file| file.path.clone()));
+        let links = storage.into_iter().flat_map(|storage| storage.links.iter().map(|link| link.path.clone()));
+        files.chain(links).collect()
+    } else {
+        let put = |entry: &LayerEntry| match entry {
+            LayerEntry::Put(_, Node::Directory { .. }) | LayerEntry::Parent(..) => None,
+            LayerEntry::Put(path, _) | LayerEntry::Whiteout(path) => Some(path.to_string()),
+        };
+        layer.iter().filter_map(put).collect()
+    };
+    let below = |top: &str| paths.iter().filter(move |path| path.starts_with(&format!("/{top}/"))).collect::<Vec<_>>();
+    let mut notes = Vec::new();
+    let etc = below("etc").len();
+    if etc > 0 {
+        let message = format!(
+            "{etc} paths in /etc: an update merges them with the machine's own /etc; a file that the machine changed keeps the machine's content"
+        );
+        notes.push(Finding::new("etc-is-merged", message).at("/etc"));
+    }
+    for path in below("var") {
+        let message = format!("{path} reaches only machines that are installed from the image: /var is never updated");
+        notes.push(Finding::new("var-at-installation", message).at(path.clone()));
+    }
+    if request.base.is_bootable() {
+        for path in &paths {
+            let top = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+            if !IMPORTED.contains(&top) {
+                let message = format!("{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only");
+                notes.push(Finding::new("dropped-by-importer", message).at(path.clone()));
+            }
+        }
+    }
+    notes
+}
