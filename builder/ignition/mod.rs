@@ -1,8 +1,110 @@
-//! (the room is being built)
-/// A config.
-#[derive(Debug, Clone)]
-pub struct Config;
-/// An error.
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct Error;
+//! The Ignition config of a machine: from the raw object of `spec.config` to one typed, checked form.
+//!
+//! In comes a JSON value of spec 3.0.0 to 3.5.0. It is judged by the rules of its own version, as Ignition 2.24
+//! judges it, and all that is wrong with it is told at once. Out comes a [`Config`] in the shape of spec 3.5.0,
+//! with the version it was written for.
+//!
+//! The invariant: every path in a [`Config`] is absolute and clean, none is given twice or lies under a link
+//! of the same config, no unit or drop-in name leaves its directory, every content is a data URL that decodes,
+//! and every mode and owner is one that a file system can hold. What a build can't reach (remote sources,
+//! referenced configs, spec 2) is refused with the way out. Secrets, that is contents, password hashes, keys and
+//! URLs, are in no message and in no `Debug` output.
+//!
+//! # Codes
+//! Those of a [`Error::Invalid`] problem. With a star: Ignition accepts the config and only fails, or does
+//! something that nobody meant, when it applies it; this room refuses it at once.
+//!
+//! | code | what |
+//! | --- | --- |
+//! | `wrong-type` | a field holds another JSON type than its spec says |
+//! | `ambiguous-field`* | one field in two spellings, `path` and `Path` |
+//! | `bad-path`, `unusable-path`* | not absolute and clean; NUL, too long, a file or link at `/` |
+//! | `duplicate`, `link-in-the-way`, `unit-in-the-way` | two entries want one place |
+//! | `bad-mode` | not 0 to 0o7777 |
+//! | `bad-owner`, `unusable-owner`* | id and name together; an id no file can have |
+//! | `bad-link`, `unusable-link`* | no target, or a directory of the config as target of a hard link; an empty target, or NUL in it |
+//! | `bad-source`, `bad-data-url`, `bad-compression`, `bad-verification` | contents that can never be read |
+//! | `unusual-data-url`*, `unusable-verification`* | `#` or a backslash in a media type; a hash that is not hex |
+//! | `remote-source`*, `referenced-config`* | to be fetched from elsewhere: render first |
+//! | `append-without-source`* | nothing to append |
+//! | `overwrite-without-contents` | it would delete the file and write none |
+//! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is no unit file |
+//! | `unsafe-unit-name`*, `unsafe-dropin-name`* | a name that systemd would not load, or that leaves the directory |
+//! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in what the image does not hold, but Ignition checks |
+//!
+//! Those of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`, `hard-link-owner`,
+//! `no-install-section`. Of [`Config::left_to_machine`]: `left-to-machine`.
+
+mod config;
+mod content;
+mod data_url;
+mod disks;
+mod error;
+mod fields;
+mod header;
+mod left;
+mod luks;
+mod machine;
+mod places;
+mod resource;
+mod storage;
+mod systemd;
+mod unit_text;
+mod url;
+mod version;
+
+pub use config::{
+    Config, Directory, Dropin, File, KernelArguments, Link, Owner, Passwd, Storage, Systemd, Unit,
+};
+pub use content::{Compression, HashFunction, Resource, Verification};
+pub use data_url::{DataUrlError, parse_data_url};
+pub use error::{ContentError, Error};
+pub use version::SpecVersion;
+
+use crate::report::Finding;
+use fields::Sink;
+
+/// A config that holds, and what its author may want to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// The config.
+    pub config: Config,
+    /// Fields that mean nothing here and things that do nothing; the real Ignition warns of the same.
+    pub warnings: Vec<Finding>,
+}
+
+/// Parses the raw object of `spec.config`.
+///
+/// # Errors
+/// The spec version if it is none of [`SpecVersion::ALL`]; else everything that is wrong, with the place of each.
+///
+/// ```
+/// let raw = serde_json::json!({
+///     "ignition": { "version": "3.4.0" },
+///     "storage": { "files": [{ "path": "/etc/motd", "contents": { "source": "data:,hello" } }] },
+/// });
+/// let parsed = mosb::ignition::parse(&raw)?;
+/// assert_eq!(parsed.config.storage.files[0].contents.as_ref().unwrap().bytes(64)?, b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
+    let version = header::version(config)?;
+    let sink = Sink::new(version);
+    let mut root = sink.root(config);
+    header::read(&mut root);
+    let kernel_arguments = machine::kernel_arguments(&mut root);
+    let passwd = machine::passwd(&mut root);
+    let storage = storage::read(&mut root);
+    let systemd = systemd::read(&mut root);
+    let sound = root.sound();
+    root.finish();
+    // Indices in the lists below are those of the config only if no entry had to be left out.
+    if sound {
+        places::check(&sink, &storage, &systemd);
+    }
+    let (problems, warnings) = sink.into_findings();
+    if !problems.is_empty() {
+        return Err(Error::Invalid { problems });
+    }
+    Ok(Parsed { config: Config { version, kernel_arguments, passwd, storage, systemd }, warnings })
+}

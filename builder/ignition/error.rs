@@ -1,0 +1,155 @@
+//! What can be wrong with a config, and with the contents it carries.
+
+use std::fmt;
+
+use super::data_url::DataUrlError;
+use super::version::SpecVersion;
+use crate::report::{Class, Finding};
+
+/// Why a config was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Spec 1 or 2.
+    #[error(
+        "ignition.version: spec {} is of before 3.0.0, and an image is built from spec 3 only; render the config first (`mosb render`)",
+        shown(found)
+    )]
+    OldSpec {
+        /// As it stands in the config.
+        found: String,
+    },
+    /// No version, or none that is read.
+    #[error("ignition.version: {} is no spec version that is read; accepted are {}", shown(found), SpecVersion::accepted())]
+    UnknownSpec {
+        /// As it stands in the config.
+        found: String,
+    },
+    /// The rules of its version are broken.
+    #[error("{}", Listed(problems))]
+    Invalid {
+        /// All that is wrong: `object` is the field, as `storage.files[3].path`.
+        problems: Vec<Finding>,
+    },
+}
+
+impl Error {
+    /// Whose turn it is.
+    pub fn class(&self) -> Class {
+        Class::UserInput
+    }
+
+    /// `old-ignition-spec`, `unknown-ignition-spec` or `invalid-ignition`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::OldSpec { .. } => "old-ignition-spec",
+            Self::UnknownSpec { .. } => "unknown-ignition-spec",
+            Self::Invalid { .. } => "invalid-ignition",
+        }
+    }
+}
+
+/// Why the bytes of a content can't be had. Says nothing of which file: the caller knows.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContentError {
+    /// It lies elsewhere. A parsed config has none.
+    #[error("the contents are not a data URL; render the config first (`mosb render`)")]
+    Remote,
+    /// Not a data URL as Ignition takes them.
+    #[error("the data URL is not readable")]
+    DataUrl(#[from] DataUrlError),
+    /// Larger than the caller takes, before or after unpacking.
+    #[error("the contents are larger than {limit} bytes; put them into the base image, or fetch them on the machine")]
+    TooLarge {
+        /// The caller's limit.
+        limit: u64,
+    },
+    /// Broken gzip, or something after its end.
+    #[error("the contents are said to be gzip, but do not unpack; compress them again, or leave `compression` out")]
+    Gzip(#[source] std::io::Error),
+    /// Not what the config says they are.
+    #[error("the contents have another {function} than `verification.hash` says; the hash counts for the unpacked bytes")]
+    HashMismatch {
+        /// `sha256` or `sha512`.
+        function: &'static str,
+    },
+}
+
+impl ContentError {
+    /// Whose turn it is.
+    pub fn class(&self) -> Class {
+        Class::UserInput
+    }
+
+    /// `remote-source`, `bad-data-url`, `contents-too-large`, `bad-gzip` or `wrong-hash`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Remote => "remote-source",
+            Self::DataUrl(_) => "bad-data-url",
+            Self::TooLarge { .. } => "contents-too-large",
+            Self::Gzip(_) => "bad-gzip",
+            Self::HashMismatch { .. } => "wrong-hash",
+        }
+    }
+}
+
+/// More problems than this are counted, not shown.
+const SHOWN_PROBLEMS: usize = 20;
+
+/// All problems as one text, a line each.
+struct Listed<'a>(&'a [Finding]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = |f: &mut fmt::Formatter<'_>, p: &Finding| {
+            let field = p.object.as_deref().unwrap_or("the config");
+            match &p.path {
+                Some(path) => write!(f, "{field} ({}): {}", shown(path), p.message),
+                None => write!(f, "{field}: {}", p.message),
+            }
+        };
+        if let [only] = self.0 {
+            f.write_str("the Ignition config is not valid: ")?;
+            return one(f, only);
+        }
+        write!(f, "the Ignition config has {} faults:", self.0.len())?;
+        for problem in self.0.iter().take(SHOWN_PROBLEMS) {
+            f.write_str("\n  ")?;
+            one(f, problem)?;
+        }
+        match self.0.len().saturating_sub(SHOWN_PROBLEMS) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+/// Text of the config as a message may carry it: quoted, on one line, not long.
+pub(super) fn shown(text: &str) -> String {
+    const LONGEST: usize = 120;
+    match text.char_indices().nth(LONGEST) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_counted_to_its_end() {
+        let problem = |n: usize| Finding::new("bad-path", "is wrong").on(format!("storage.files[{n}].path"));
+        let text = |n| Error::Invalid { problems: (0..n).map(problem).collect() }.to_string();
+        assert_eq!(text(1), "the Ignition config is not valid: storage.files[0].path: is wrong");
+        assert_eq!(text(20).lines().count(), 21);
+        assert!(text(5000).ends_with("\n  and 4980 more"));
+    }
+
+    #[test]
+    fn shown_text_is_one_short_line() {
+        assert_eq!(shown("a\nb"), r#""a\nb""#);
+        assert_eq!(shown(&"é".repeat(500)).chars().count(), 123);
+    }
+}

@@ -1,0 +1,103 @@
+//! The section `ignition`: the version, and where Ignition itself would fetch things from.
+
+use serde_json::{Map, Value};
+
+use super::error::Error;
+use super::fields::{Object, same_field};
+use super::resource::{self, Remote};
+use super::url;
+use super::version::SpecVersion;
+use crate::report::Finding;
+
+/// The version that decides how everything else is read.
+pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
+    let wrong = |object: &str, message: &str| {
+        let problems = vec![Finding::new("wrong-type", message).on(object)];
+        Err(Error::Invalid { problems })
+    };
+    let Some(members) = config.as_object() else {
+        return wrong("the config", "must be an object with the field `ignition`");
+    };
+    match find(members, "ignition") {
+        None | Some(Value::Null) => Err(Error::UnknownSpec { found: String::new() }),
+        Some(Value::Object(ignition)) => match find(ignition, "version") {
+            None | Some(Value::Null) => Err(Error::UnknownSpec { found: String::new() }),
+            Some(Value::String(version)) => version.parse(),
+            Some(_) => wrong("ignition.version", "must be a string"),
+        },
+        Some(_) => wrong("ignition", "must be an object"),
+    }
+}
+
+/// The first field of this name: that there are two is noticed when the section is read.
+fn find<'v>(members: &'v Map<String, Value>, field: &str) -> Option<&'v Value> {
+    members.get(field).or_else(|| members.iter().find(|(k, _)| same_field(k, field)).map(|(_, v)| v))
+}
+
+/// Reads the section.
+pub(super) fn read(root: &mut Object<'_, '_>) {
+    let mut ignition = root.object("ignition");
+    ignition.text("version");
+    read_references(&mut ignition.object("config"));
+    if ignition.has("proxy", SpecVersion::V3_1) {
+        read_proxy(&mut ignition.object("proxy"));
+    }
+    let mut security = ignition.object("security");
+    let mut tls = security.object("tls");
+    let authorities = tls.each("certificateAuthorities", |o| {
+        let authority = resource::read_reference(o, Remote::Refused);
+        if o.sound() && authority.source.as_deref().unwrap_or_default().is_empty() {
+            o.problem("source", "bad-source", "a certificate authority needs a source; give its data URL");
+        }
+        authority.source.unwrap_or_default()
+    });
+    if tls.sound() {
+        tls.no_duplicates("certificateAuthorities", authorities.iter().map(String::as_str));
+    }
+    tls.finish();
+    security.finish();
+    let mut timeouts = ignition.object("timeouts");
+    timeouts.number("httpResponseHeaders");
+    timeouts.number("httpTotal");
+    timeouts.finish();
+    ignition.finish();
+}
+
+fn read_references(config: &mut Object<'_, '_>) {
+    const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first (`mosb render`)";
+    let merged = config.each("merge", |o| resource::read_reference(o, Remote::Allowed).source);
+    let mut replace = config.object("replace");
+    let replaced = resource::read_reference(&mut replace, Remote::Allowed).source;
+    replace.finish();
+    if !merged.is_empty() {
+        config.problem("merge", "referenced-config", RENDER);
+        if config.version() >= SpecVersion::V3_1 && config.sound() {
+            for (index, source) in merged.iter().enumerate() {
+                if source.as_deref().unwrap_or_default().is_empty() {
+                    config.problem_in("merge", index, "bad-source", "a config to merge needs a source");
+                }
+            }
+        }
+        if config.sound() {
+            config.no_duplicates("merge", merged.iter().map(|s| s.as_deref().unwrap_or_default()));
+        }
+    }
+    if replaced.is_some() {
+        config.problem("replace", "referenced-config", RENDER);
+    }
+    config.finish();
+}
+
+fn read_proxy(proxy: &mut Object<'_, '_>) {
+    for key in ["httpProxy", "httpsProxy"] {
+        let Some(value) = proxy.text(key) else { continue };
+        if !matches!(url::scheme(value).as_deref(), Some("http" | "https")) {
+            proxy.problem(key, "bad-proxy", "must be a URL that begins with http:// or https://");
+        }
+    }
+    let exempt = proxy.texts("noProxy");
+    if proxy.sound() {
+        proxy.no_duplicates("noProxy", exempt);
+    }
+    proxy.finish();
+}

@@ -1,0 +1,36 @@
+//! What a config asks for that no image can hold.
+
+use super::config::Config;
+use super::error::shown;
+use crate::report::Finding;
+
+impl Config {
+    /// What is left to the machine, each by its name, in the order of the config. `object` says what it is.
+    pub fn left_to_machine(&self) -> Vec<Finding> {
+        let storage = &self.storage;
+        let kinds: [(&str, &[String], &str); 8] = [
+            ("user", &self.passwd.users, "users, their passwords and keys are set up on the machine"),
+            ("group", &self.passwd.groups, "groups are set up on the machine"),
+            ("kernel argument", &self.kernel_arguments.should_exist, "the kernel's command line is the machine's"),
+            (
+                "kernel argument to remove",
+                &self.kernel_arguments.should_not_exist,
+                "the kernel's command line is the machine's",
+            ),
+            ("disk", &storage.disks, "disks are partitioned when the machine is installed"),
+            ("raid", &storage.raid, "arrays are made when the machine is installed"),
+            ("filesystem", &storage.filesystems, "file systems are made when the machine is installed"),
+            ("luks volume", &storage.luks, "volumes are encrypted when the machine is installed"),
+        ];
+        let finding = |(kind, names, why): (&str, &[String], &str)| {
+            names
+                .iter()
+                .map(|name| {
+                    Finding::new("left-to-machine", format!("not part of the image: {why}"))
+                        .on(format!("{kind} {}", shown(name)))
+                })
+                .collect::<Vec<_>>()
+        };
+        kinds.into_iter().flat_map(finding).collect()
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading the contents that a config gives, and checking them by the rules of its version.
+
+use super::content::{Compression, HashFunction, Resource, Verification};
+use super::data_url::{Body, DataUrlError};
+use super::fields::Object;
+use super::url;
+use super::version::SpecVersion;
+
+/// What to say of a source that would have to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remote {
+    /// An image can't be built with it.
+    Refused,
+    /// Whether it may stay is another's decision.
+    Allowed,
+}
+
+/// Reads contents from the fields of `o`.
+pub(super) fn read(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
+    let compression = read_compression(o);
+    let source = read_source(o, remote);
+    let may_be_verified = source.is_some() || !o.sound();
+    let verification = read_verification(o, may_be_verified);
+    Resource { source, compression, verification }
+}
+
+/// Reads a reference to a config or to a certificate: contents, but with fewer fields and rules in spec 3.0.
+pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
+    if o.has("compression", SpecVersion::V3_1) {
+        return read(o, remote);
+    }
+    let source = read_source(o, remote);
+    let verification = read_verification(o, true);
+    Resource { source, compression: Compression::None, verification }
+}
+
+fn read_compression(o: &mut Object<'_, '_>) -> Compression {
+    match o.text("compression") {
+        None | Some("") => Compression::None,
+        Some("gzip") => Compression::Gzip,
+        Some(_) => {
+            o.problem("compression", "bad-compression", "must be \"gzip\", or left out");
+            Compression::None
+        }
+    }
+}
+
+fn read_source(o: &mut Object<'_, '_>, remote: Remote) -> Option<String> {
+    let source = o.text("source");
+    if let Some(source) = source {
+        check_source(o, source, remote);
+    }
+    if o.has("httpHeaders", SpecVersion::V3_1) {
+        read_headers(o, source.unwrap_or_default());
+    }
+    source.map(str::to_owned)
+}
+
+fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
+    if source.is_empty() {
+        return;
+    }
+    let problem = |code, message: String| o.problem("source", code, message);
+    if source.starts_with("data:") {
+        match Body::find(source) {
+            Ok(_) => {}
+            Err(e @ DataUrlError::Unusual { .. }) => problem("unusual-data-url", format!("the data URL {e}")),
+            Err(e) => problem("bad-data-url", format!("the data URL {e}")),
+        }
+        return;
+    }
+    let version = o.version();
+    let readable = match url::scheme(source).as_deref() {
+        None => Err("is not a readable URL; give the contents as a data URL"),
+        Some("data") => Err("must begin with `data:` in lower case"),
+        Some("s3") if version >= SpecVersion::V3_4 && url::names_empty_version(source) => {
+            Err("names an empty versionId; give one, or leave it out")
+        }
+        Some("arn") if version >= SpecVersion::V3_4 => match url::is_s3_arn(source) {
+            false => Err("is not the name of an object in S3"),
+            true if url::names_empty_version(source) => Err("names an empty versionId; give one, or leave it out"),
+            true => Ok(()),
+        },
+        Some("http" | "https" | "tftp" | "s3") => Ok(()),
+        Some("gs") if version >= SpecVersion::V3_2 => Ok(()),
+        Some("gs" | "arn") => Err("has a scheme that came with a later spec; give the contents as a data URL"),
+        Some(_) => Err("has a scheme that Ignition doesn't know; give the contents as a data URL"),
+    };
+    match readable {
+        Err(message) => problem("bad-source", message.to_owned()),
+        Ok(()) if remote == Remote::Refused => {
+            let message = "lies elsewhere, and nothing is fetched while an image is built; render the config first (`mosb render`)";
+            problem("remote-source", message.to_owned());
+        }
+        Ok(()) => {}
+    }
+}
+
+fn read_headers(o: &mut Object<'_, '_>, source: &str) {
+    let names = o.each("httpHeaders", |header| {
+        let (name, value) = (header.text("name").unwrap_or_default(), header.text("value"));
+        if header.sound() && name.is_empty() {
+            header.problem("name", "bad-source", "a header needs a name");
+        }
+        if value == Some("") {
+            header.problem("value", "bad-source", "a header's value must not be empty; leave it out to remove the header");
+        }
+        name
+    });
+    if names.is_empty() || !o.sound() {
+        return;
+    }
+    o.no_duplicates("httpHeaders", names);
+    if !matches!(url::scheme(source).as_deref(), Some("http" | "https")) {
+        o.problem("httpHeaders", "bad-source", "headers are for http and https sources; remove them");
+    }
+}
+
+fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verification> {
+    let mut verification = o.object("verification");
+    let hash = verification.text("hash");
+    let read = hash.map(|hash| read_hash(hash, verification.version()));
+    if let Some(Err((code, message))) = &read {
+        verification.problem("hash", code, *message);
+    }
+    if hash.is_some() && !has_source {
+        verification.problem("hash", "bad-verification", "there is no source to verify; give one, or no hash");
+    }
+    verification.finish();
+    read.and_then(Result::ok)
+}
+
+/// The hash, or what is wrong with it: code and message.
+fn read_hash(hash: &str, version: SpecVersion) -> Result<Verification, (&'static str, &'static str)> {
+    let bad = |message| Err(("bad-verification", message));
+    let Some((name, sum)) = hash.split_once('-') else {
+        return bad("must be the hash function, a dash and the hash, as `sha512-` and 128 hex digits");
+    };
+    let function = match name {
+        "sha512" => HashFunction::Sha512,
+        "sha256" if version >= SpecVersion::V3_1 => HashFunction::Sha256,
+        "sha256" => return bad("must be sha512: sha256 came with spec 3.1.0"),
+        _ => return bad("must begin with `sha512-` or, since spec 3.1.0, `sha256-`"),
+    };
+    if sum.len() != 2 * function.size() {
+        return bad("must have 128 hex digits after `sha512-`, 64 after `sha256-`");
+    }
+    if !sum.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(("unusable-verification", "must be hex digits after the dash"));
+    }
+    Ok(Verification { function, sum: sum.to_ascii_lowercase() })
+}

@@ -1,0 +1,168 @@
+//! The section `storage`: files, directories and links, each by itself; [`super::places`] compares them.
+
+use super::config::{Directory, File, Link, Owner, Storage};
+use super::content::Resource;
+use super::disks;
+use super::error::shown;
+use super::fields::Object;
+use super::luks;
+use super::resource::{self, Remote};
+use super::version::SpecVersion;
+
+/// Longest name of a file on Linux, `NAME_MAX`.
+pub(super) const NAME_MAX: usize = 255;
+/// Longest path, `PATH_MAX` without its NUL.
+const PATH_MAX: usize = 4095;
+
+/// Reads the section.
+pub(super) fn read(root: &mut Object<'_, '_>) -> Storage {
+    let mut storage = root.object("storage");
+    let read = Storage {
+        directories: storage.each("directories", directory),
+        files: storage.each("files", file),
+        links: storage.each("links", link),
+        disks: disks::disks(&mut storage),
+        raid: disks::raid(&mut storage),
+        filesystems: disks::filesystems(&mut storage),
+        luks: luks::read(&mut storage),
+    };
+    if storage.sound() {
+        storage.no_duplicates_among([
+            ("directories", read.directories.iter().map(|d| d.path.as_str()).collect::<Vec<_>>()),
+            ("files", read.files.iter().map(|f| f.path.as_str()).collect()),
+            ("links", read.links.iter().map(|l| l.path.as_str()).collect()),
+        ]);
+        for (key, names) in
+            [("disks", &read.disks), ("filesystems", &read.filesystems), ("luks", &read.luks), ("raid", &read.raid)]
+        {
+            storage.no_duplicates(key, names.iter().map(String::as_str));
+        }
+    }
+    storage.finish();
+    read
+}
+
+fn file(o: &mut Object<'_, '_>) -> File {
+    let path = node_path(o, true);
+    let (user, group) = (owner(o, "user"), owner(o, "group"));
+    let mode = mode(o);
+    let mut contents = o.object("contents");
+    let given = resource::read(&mut contents, Remote::Refused);
+    contents.finish();
+    let append = o.each("append", append);
+    let overwrite = o.truth("overwrite");
+    if o.sound() && overwrite == Some(true) && given.source.is_none() {
+        let message = "the file would be replaced by nothing; give contents (an empty source for an empty file), or no overwrite";
+        o.problem("overwrite", "overwrite-without-contents", message);
+    }
+    let contents = given.source.is_some().then_some(given);
+    File { path, overwrite, mode, user, group, contents, append }
+}
+
+fn append(o: &mut Object<'_, '_>) -> Resource {
+    let resource = resource::read(o, Remote::Refused);
+    if o.sound() && resource.source.is_none() {
+        o.problem("source", "append-without-source", "there is nothing to append; give a data URL, or remove the entry");
+    }
+    resource
+}
+
+fn directory(o: &mut Object<'_, '_>) -> Directory {
+    Directory {
+        path: node_path(o, false),
+        overwrite: o.truth("overwrite"),
+        mode: mode(o),
+        user: owner(o, "user"),
+        group: owner(o, "group"),
+    }
+}
+
+fn link(o: &mut Object<'_, '_>) -> Link {
+    let path = node_path(o, true);
+    let (overwrite, hard) = (o.truth("overwrite"), o.truth("hard").unwrap_or(false));
+    let (user, group) = (owner(o, "user"), owner(o, "group"));
+    let target = o.text("target").unwrap_or_default();
+    if o.sound() {
+        if target.is_empty() {
+            let code = if o.version() < SpecVersion::V3_3 { "unusable-link" } else { "bad-link" };
+            o.problem("target", code, "a link needs a target");
+        } else if target.contains('\0') {
+            o.problem("target", "unusable-link", "no path can hold a NUL character");
+        } else if target.len() > PATH_MAX {
+            o.problem("target", "unusable-link", "no path can be longer than 4095 bytes");
+        }
+    }
+    Link { path, overwrite, user, group, target: target.to_owned(), hard }
+}
+
+/// The path of a node. At `/` there is a directory already, and nothing else can be there.
+fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
+    let path = o.text("path").unwrap_or_default();
+    if !path.is_empty() {
+        o.about(path);
+    }
+    if !o.sound() {
+        return String::new();
+    }
+    if let Err(message) = check_path(path) {
+        o.problem("path", "bad-path", message);
+    } else if may_not_be_root && path == "/" {
+        o.problem("path", "unusable-path", "the root is a directory and stays one");
+    } else if path.contains('\0') {
+        o.problem("path", "unusable-path", "no path can hold a NUL character");
+    } else if path.len() > PATH_MAX || path.split('/').any(|name| name.len() > NAME_MAX) {
+        o.problem("path", "unusable-path", "no name can be longer than 255 bytes, no path longer than 4095");
+    }
+    path.to_owned()
+}
+
+/// Whether a path is absolute and clean, as every path in a config must be.
+pub(super) fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("a path is missing".to_owned());
+    }
+    let Some(inner) = path.strip_prefix('/') else {
+        return Err(format!("{} must be absolute: begin with a slash", shown(path)));
+    };
+    if !inner.is_empty() && inner.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Err(format!("{} must be written without `.`, `..`, doubled or trailing slashes", shown(path)));
+    }
+    Ok(())
+}
+
+fn mode(o: &mut Object<'_, '_>) -> Option<u32> {
+    let given = o.number("mode")?;
+    let Some(mode) = u32::try_from(given).ok().filter(|mode| *mode <= 0o7777) else {
+        let message = format!("{given} is no mode; give 0 to 4095, which is octal 7777, in decimal");
+        o.problem("mode", "bad-mode", message);
+        return None;
+    };
+    if mode > 0o777 {
+        let message = format!(
+            "spec {} drops setuid, setgid and sticky: octal {mode:o} becomes {:o}; on a directory that has one, it is lost",
+            o.version(),
+            mode & 0o777
+        );
+        o.warn("mode", "special-mode-bits", message);
+    }
+    Some(mode & 0o777)
+}
+
+fn owner(o: &mut Object<'_, '_>, key: &'static str) -> Owner {
+    let mut owner = o.object(key);
+    let (id, name) = (owner.number("id"), owner.text("name").filter(|name| !name.is_empty()));
+    if id.is_some() && name.is_some() {
+        owner.problem_here("bad-owner", "gives both an id and a name; keep one");
+    }
+    // The last number means "leave as it is" to chown.
+    let usable = id.map(|id| u32::try_from(id).ok().filter(|id| *id != u32::MAX));
+    if usable == Some(None) {
+        owner.problem("id", "unusable-owner", "must be 0 to 4294967294");
+    }
+    owner.finish();
+    match (usable.flatten(), name) {
+        (Some(id), _) => Owner::Id(id),
+        (None, Some(name)) => Owner::Name(name.to_owned()),
+        (None, None) => Owner::Unsaid,
+    }
+}
