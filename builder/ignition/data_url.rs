@@ -41,7 +41,9 @@ pub enum DataUrlError {
         at: usize,
     },
     /// Not standard base64 with padding.
-    #[error("is not standard base64 with padding (the URL-safe alphabet and percent-encoding are not taken)")]
+    #[error(
+        "is not standard base64 with padding (the URL-safe alphabet and percent-encoding are not taken)"
+    )]
     Base64,
 }
 
@@ -75,7 +77,11 @@ impl<'u> Body<'u> {
         if !url.starts_with(PREFIX) {
             return Err(DataUrlError::Prefix);
         }
-        let (base64, start) = Header { bytes, at: PREFIX.len() }.read()?;
+        let (base64, start) = Header {
+            bytes,
+            at: PREFIX.len(),
+        }
+        .read()?;
         let data = &bytes[start..];
         if base64 {
             check_base64(data)?;
@@ -90,7 +96,9 @@ impl<'u> Body<'u> {
     pub fn decoded_len(self) -> usize {
         match self {
             Self::Percent(data) => data.len() - 2 * data.iter().filter(|b| **b == b'%').count(),
-            Self::Base64(data) => data.len() / 4 * 3 - data.iter().rev().take_while(|b| **b == b'=').count(),
+            Self::Base64(data) => {
+                data.len() / 4 * 3 - data.iter().rev().take_while(|b| **b == b'=').count()
+            }
         }
     }
 
@@ -122,7 +130,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 fn hex(digit: Option<u8>) -> u8 {
-    let value = digit.and_then(|d| char::from(d).to_digit(16)).expect("checked when it was found");
+    let value = digit
+        .and_then(|d| char::from(d).to_digit(16))
+        .expect("checked when it was found");
     u8::try_from(value).expect("a hex digit is below 16")
 }
 
@@ -130,7 +140,11 @@ fn check_base64(data: &[u8]) -> Result<(), DataUrlError> {
     let padding = data.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &data[..data.len() - padding];
     let digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    if data.len() % 4 == 0 && padding <= 2 && digits.iter().all(digit) { Ok(()) } else { Err(DataUrlError::Base64) }
+    if data.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(digit) {
+        Ok(())
+    } else {
+        Err(DataUrlError::Base64)
+    }
 }
 
 fn check_percent(data: &[u8], start: usize) -> Result<(), DataUrlError> {
@@ -159,7 +173,7 @@ struct Header<'u> {
     at: usize,
 }
 
-impl Header<'_> {
+impl<'u> Header<'u> {
     /// Whether the data is base64, and where it begins.
     fn read(mut self) -> Result<(bool, usize), DataUrlError> {
         if !matches!(self.peek()?, b',' | b';') {
@@ -184,9 +198,19 @@ impl Header<'_> {
     }
 
     fn media_type(&mut self) -> Result<(), DataUrlError> {
-        const KNOWN: [&[u8]; 7] = [b"text", b"image", b"audio", b"video", b"application", b"message", b"multipart"];
+        const KNOWN: [&[u8]; 7] = [
+            b"text",
+            b"image",
+            b"audio",
+            b"video",
+            b"application",
+            b"message",
+            b"multipart",
+        ];
         let kind = self.token()?;
-        let known = KNOWN.iter().any(|k| kind.starts_with(k)) || kind.starts_with(b"x-") || kind.starts_with(b"X-");
+        let known = KNOWN.iter().any(|k| kind.starts_with(k))
+            || kind.starts_with(b"x-")
+            || kind.starts_with(b"X-");
         if !known || self.peek()? != b'/' {
             return Err(self.bad());
         }
@@ -210,8 +234,18 @@ impl Header<'_> {
             self.at += 1;
             match self.peek()? {
                 b'"' => break,
-                b'\\' => return Err(DataUrlError::Unusual { what: "a backslash", at: self.at }),
-                b'#' => return Err(DataUrlError::Unusual { what: "a `#`", at: self.at }),
+                b'\\' => {
+                    return Err(DataUrlError::Unusual {
+                        what: "a backslash",
+                        at: self.at,
+                    });
+                }
+                b'#' => {
+                    return Err(DataUrlError::Unusual {
+                        what: "a `#`",
+                        at: self.at,
+                    });
+                }
                 b' ' => {}
                 graphic if graphic.is_ascii_graphic() => {}
                 _ => return Err(self.bad()),
@@ -221,13 +255,18 @@ impl Header<'_> {
         Ok(())
     }
 
-    fn token(&mut self) -> Result<&[u8], DataUrlError> {
+    fn token(&mut self) -> Result<&'u [u8], DataUrlError> {
         let start = self.at;
         while let Some(byte) = self.bytes.get(self.at) {
             match byte {
-                b'#' => return Err(DataUrlError::Unusual { what: "a `#`", at: self.at }),
-                b'(' | b')' | b'<' | b'>' | b'@' | b',' | b';' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?'
-                | b'=' => break,
+                b'#' => {
+                    return Err(DataUrlError::Unusual {
+                        what: "a `#`",
+                        at: self.at,
+                    });
+                }
+                b'(' | b')' | b'<' | b'>' | b'@' | b',' | b';' | b':' | b'\\' | b'"' | b'/'
+                | b'[' | b']' | b'?' | b'=' => break,
                 graphic if graphic.is_ascii_graphic() => self.at += 1,
                 _ => break,
             }
@@ -236,7 +275,10 @@ impl Header<'_> {
     }
 
     fn peek(&self) -> Result<u8, DataUrlError> {
-        self.bytes.get(self.at).copied().ok_or(DataUrlError::NoComma)
+        self.bytes
+            .get(self.at)
+            .copied()
+            .ok_or(DataUrlError::NoComma)
     }
 
     fn bad(&self) -> DataUrlError {
@@ -247,9 +289,14 @@ impl Header<'_> {
 /// Inside a token only `%` can be wrong.
 fn check_percent_digits(token: &[u8], start: usize) -> Result<(), DataUrlError> {
     let wrong = (0..token.len()).find(|&i| {
-        token[i] == b'%' && !token.get(i + 1..i + 3).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit))
+        token[i] == b'%'
+            && !token
+                .get(i + 1..i + 3)
+                .is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit))
     });
-    wrong.map_or(Ok(()), |offset| Err(DataUrlError::Percent { at: start + offset }))
+    wrong.map_or(Ok(()), |offset| {
+        Err(DataUrlError::Percent { at: start + offset })
+    })
 }
 
 #[cfg(test)]
@@ -298,8 +345,20 @@ mod tests {
             ("data:;base64;a=b,YQ==", MediaType { at: 12 }),
             ("data:;a=,b", MediaType { at: 8 }),
             ("data:;a=%zz,b", Percent { at: 8 }),
-            ("data:;a=\"\\\"\",b", Unusual { what: "a backslash", at: 9 }),
-            ("data:text/pl#ain,b", Unusual { what: "a `#`", at: 12 }),
+            (
+                "data:;a=\"\\\"\",b",
+                Unusual {
+                    what: "a backslash",
+                    at: 9,
+                },
+            ),
+            (
+                "data:text/pl#ain,b",
+                Unusual {
+                    what: "a `#`",
+                    at: 12,
+                },
+            ),
             ("data:,a b", Character { at: 7 }),
             ("data:,a#b", Character { at: 7 }),
             ("data:,[", Character { at: 6 }),

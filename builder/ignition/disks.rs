@@ -14,7 +14,9 @@ pub(super) fn disks(storage: &mut Object<'_, '_>) -> Vec<String> {
         let partitions = o.each("partitions", partition);
         if o.sound() {
             match check_path(device) {
-                Err(_) if device.is_empty() => o.problem("device", "bad-disk", "a disk needs a device"),
+                Err(_) if device.is_empty() => {
+                    o.problem("device", "bad-disk", "a disk needs a device")
+                }
                 checked => {
                     if let Err(message) = checked {
                         o.problem("device", "bad-disk", message);
@@ -41,7 +43,14 @@ impl Partition<'_> {
     /// First and last MiB, if the config says where it lies.
     fn extent(&self) -> Option<(i64, i64)> {
         let (start, size) = (self.start.filter(|start| *start != 0)?, self.size?);
-        Some((start, if size == 0 { start } else { start.wrapping_add(size).wrapping_sub(1) }))
+        Some((
+            start,
+            if size == 0 {
+                start
+            } else {
+                start.wrapping_add(size).wrapping_sub(1)
+            },
+        ))
     }
 }
 
@@ -55,23 +64,45 @@ fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
         o.truth("resize");
     }
     if o.sound() {
-        let guids = [guid, type_guid].into_iter().flatten().any(|g| !g.is_empty());
-        if should_exist == Some(false) && (label.is_some() || guids || start.is_some() || size.is_some()) {
-            o.problem_here("bad-disk", "shall not exist, but is described; leave all but its number out");
+        let guids = [guid, type_guid]
+            .into_iter()
+            .flatten()
+            .any(|g| !g.is_empty());
+        if should_exist == Some(false)
+            && (label.is_some() || guids || start.is_some() || size.is_some())
+        {
+            o.problem_here(
+                "bad-disk",
+                "shall not exist, but is described; leave all but its number out",
+            );
         }
         if number == 0 && label.is_none() {
             o.problem_here("bad-disk", "needs a number of at least 1, or a label");
         }
         if label.is_some_and(|l| l.len() > 36 || l.contains(':')) {
-            o.problem("label", "bad-disk", "must be at most 36 bytes, without a colon");
+            o.problem(
+                "label",
+                "bad-disk",
+                "must be at most 36 bytes, without a colon",
+            );
         }
         for (key, value) in [("guid", guid), ("typeGuid", type_guid)] {
             if value.is_some_and(|v| !v.is_empty() && !is_guid(v)) {
-                o.problem(key, "bad-disk", "must have the form 01234567-89AB-CDEF-EDCB-A98765432101");
+                o.problem(
+                    key,
+                    "bad-disk",
+                    "must have the form 01234567-89AB-CDEF-EDCB-A98765432101",
+                );
             }
         }
     }
-    Partition { number, label, should_exist, start, size }
+    Partition {
+        number,
+        label,
+        should_exist,
+        start,
+        size,
+    }
 }
 
 fn is_guid(text: &str) -> bool {
@@ -83,22 +114,44 @@ fn check_partitions(disk: &Object<'_, '_>, partitions: &[Partition<'_>]) {
     let (mut numbers, mut labels) = (HashSet::new(), HashSet::new());
     for (index, partition) in partitions.iter().enumerate() {
         if partition.number != 0 && !numbers.insert(partition.number) {
-            disk.problem_in("partitions", index, "bad-disk", "has the number of another partition");
+            disk.problem_in(
+                "partitions",
+                index,
+                "bad-disk",
+                "has the number of another partition",
+            );
         }
         if partition.label.is_some_and(|label| !labels.insert(label)) {
-            disk.problem_in("partitions", index, "bad-disk", "has the label of another partition");
+            disk.problem_in(
+                "partitions",
+                index,
+                "bad-disk",
+                "has the label of another partition",
+            );
         }
     }
-    let mut extents: Vec<_> =
-        partitions.iter().enumerate().filter_map(|(i, p)| p.extent().map(|extent| (extent, i))).collect();
+    let mut extents: Vec<_> = partitions
+        .iter()
+        .enumerate()
+        .filter_map(|(i, p)| p.extent().map(|extent| (extent, i)))
+        .collect();
     extents.sort_unstable();
     for pair in extents.windows(2) {
-        let [((_, end), _), ((start, _), index)] = pair else { continue };
+        let [((_, end), _), ((start, _), index)] = pair else {
+            continue;
+        };
         if start <= end {
-            disk.problem_in("partitions", *index, "bad-disk", "overlaps another partition");
+            disk.problem_in(
+                "partitions",
+                *index,
+                "bad-disk",
+                "overlaps another partition",
+            );
         }
     }
-    if partitions.iter().any(|p| p.number == 0) && partitions.iter().any(|p| p.should_exist == Some(false)) {
+    if partitions.iter().any(|p| p.number == 0)
+        && partitions.iter().any(|p| p.should_exist == Some(false))
+    {
         let message = "a partition shall not exist, so that all need a number";
         disk.problem("partitions", "bad-disk", message);
     }
@@ -116,9 +169,13 @@ pub(super) fn raid(storage: &mut Object<'_, '_>) -> Vec<String> {
                 "linear" | "raid0" | "0" | "stripe" if spares.unwrap_or(0) != 0 => {
                     o.problem("level", "bad-raid", "has no use for spares; leave them out");
                 }
-                "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4" | "raid5" | "5"
-                | "raid6" | "6" | "raid10" | "10" => {}
-                _ => o.problem("level", "bad-raid", "must be linear, raid0, raid1, raid4, raid5, raid6 or raid10"),
+                "linear" | "raid0" | "0" | "stripe" | "raid1" | "1" | "mirror" | "raid4" | "4"
+                | "raid5" | "5" | "raid6" | "6" | "raid10" | "10" => {}
+                _ => o.problem(
+                    "level",
+                    "bad-raid",
+                    "must be linear, raid0, raid1, raid4, raid5, raid6 or raid10",
+                ),
             }
             if devices.is_empty() {
                 o.problem("devices", "bad-raid", "an array needs devices");
@@ -138,11 +195,12 @@ pub(super) fn raid(storage: &mut Object<'_, '_>) -> Vec<String> {
 pub(super) fn filesystems(storage: &mut Object<'_, '_>) -> Vec<String> {
     storage.each("filesystems", |o| {
         let device = o.text("device").unwrap_or_default();
-        let [format, label, path, uuid] =
-            ["format", "label", "path", "uuid"].map(|key| o.text(key).filter(|text| !text.is_empty()));
+        let [format, label, path, uuid] = ["format", "label", "path", "uuid"]
+            .map(|key| o.text(key).filter(|text| !text.is_empty()));
         let wipe = o.truth("wipeFilesystem") == Some(true);
         let options = !o.texts("options").is_empty();
-        let mount_options = o.has("mountOptions", SpecVersion::V3_1) && !o.texts("mountOptions").is_empty();
+        let mount_options =
+            o.has("mountOptions", SpecVersion::V3_1) && !o.texts("mountOptions").is_empty();
         if !o.sound() {
             return device.to_owned();
         }
@@ -154,8 +212,16 @@ pub(super) fn filesystems(storage: &mut Object<'_, '_>) -> Vec<String> {
         let version = o.version();
         let longest_label = match format {
             None => {
-                if [label, path, uuid].iter().any(Option::is_some) || wipe || options || mount_options {
-                    o.problem("format", "bad-filesystem", "is needed for anything else to be said of the file system");
+                if [label, path, uuid].iter().any(Option::is_some)
+                    || wipe
+                    || options
+                    || mount_options
+                {
+                    o.problem(
+                        "format",
+                        "bad-filesystem",
+                        "is needed for anything else to be said of the file system",
+                    );
                 }
                 None
             }
@@ -166,14 +232,22 @@ pub(super) fn filesystems(storage: &mut Object<'_, '_>) -> Vec<String> {
             Some("vfat") => Some(11),
             Some("none") if version >= SpecVersion::V3_3 => None,
             Some(_) => {
-                o.problem("format", "bad-filesystem", "must be ext4, btrfs, xfs, swap or vfat, or, since spec 3.3.0, none");
+                o.problem(
+                    "format",
+                    "bad-filesystem",
+                    "must be ext4, btrfs, xfs, swap or vfat, or, since spec 3.3.0, none",
+                );
                 None
             }
         };
         if let (Some(longest), Some(label)) = (longest_label, label)
             && label.len() > longest
         {
-            o.problem("label", "bad-filesystem", format!("must be at most {longest} bytes"));
+            o.problem(
+                "label",
+                "bad-filesystem",
+                format!("must be at most {longest} bytes"),
+            );
         }
         device.to_owned()
     })

@@ -20,7 +20,11 @@ pub enum Error {
         found: String,
     },
     /// No version, or none that is read.
-    #[error("ignition.version: {} is no spec version that is read; accepted are {}", shown(found), SpecVersion::accepted())]
+    #[error(
+        "ignition.version: {} is no spec version that is read; accepted are {}",
+        shown(found),
+        SpecVersion::accepted()
+    )]
     UnknownSpec {
         /// As it stands in the config.
         found: String,
@@ -60,16 +64,22 @@ pub enum ContentError {
     #[error("the data URL is not readable")]
     DataUrl(#[from] DataUrlError),
     /// Larger than the caller takes, before or after unpacking.
-    #[error("the contents are larger than {limit} bytes; put them into the base image, or fetch them on the machine")]
+    #[error(
+        "the contents are larger than {limit} bytes; put them into the base image, or fetch them on the machine"
+    )]
     TooLarge {
         /// The caller's limit.
         limit: u64,
     },
     /// Broken gzip, or something after its end.
-    #[error("the contents are said to be gzip, but do not unpack; compress them again, or leave `compression` out")]
+    #[error(
+        "the contents are said to be gzip, but do not unpack; compress them again, or leave `compression` out"
+    )]
     Gzip(#[source] std::io::Error),
     /// Not what the config says they are.
-    #[error("the contents have another {function} than `verification.hash` says; the hash counts for the unpacked bytes")]
+    #[error(
+        "the contents have another {function} than `verification.hash` says; the hash counts for the unpacked bytes"
+    )]
     HashMismatch {
         /// `sha256` or `sha512`.
         function: &'static str,
@@ -140,9 +150,18 @@ mod tests {
 
     #[test]
     fn a_long_list_is_counted_to_its_end() {
-        let problem = |n: usize| Finding::new("bad-path", "is wrong").on(format!("storage.files[{n}].path"));
-        let text = |n| Error::Invalid { problems: (0..n).map(problem).collect() }.to_string();
-        assert_eq!(text(1), "the Ignition config is not valid: storage.files[0].path: is wrong");
+        let problem =
+            |n: usize| Finding::new("bad-path", "is wrong").on(format!("storage.files[{n}].path"));
+        let text = |n| {
+            Error::Invalid {
+                problems: (0..n).map(problem).collect(),
+            }
+            .to_string()
+        };
+        assert_eq!(
+            text(1),
+            "the Ignition config is not valid: storage.files[0].path: is wrong"
+        );
         assert_eq!(text(20).lines().count(), 21);
         assert!(text(5000).ends_with("\n  and 4980 more"));
     }

@@ -21,12 +21,20 @@ pub(super) struct Sink {
 
 impl Sink {
     pub fn new(version: SpecVersion) -> Self {
-        Self { version, problems: RefCell::default(), warnings: RefCell::default(), unread: Cell::new(0) }
+        Self {
+            version,
+            problems: RefCell::default(),
+            warnings: RefCell::default(),
+            unread: Cell::new(0),
+        }
     }
 
     /// The config itself.
     pub fn root<'v>(&self, config: &'v Value) -> Object<'v, '_> {
-        let at = At { parent: None, step: Step::Root };
+        let at = At {
+            parent: None,
+            step: Step::Root,
+        };
         Object::new(self, at, config.as_object(), None)
     }
 
@@ -64,11 +72,17 @@ enum Step<'p> {
 
 impl<'p> At<'p> {
     fn key(&'p self, key: &'p str) -> At<'p> {
-        At { parent: Some(self), step: Step::Key(key) }
+        At {
+            parent: Some(self),
+            step: Step::Key(key),
+        }
     }
 
     fn index(&'p self, index: usize) -> At<'p> {
-        At { parent: Some(self), step: Step::Index(index) }
+        At {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
     }
 }
 
@@ -99,9 +113,22 @@ pub(super) struct Object<'v, 'p> {
 }
 
 impl<'v, 'p> Object<'v, 'p> {
-    fn new(sink: &'p Sink, at: At<'p>, members: Option<&'v Map<String, Value>>, image_path: Option<&'v str>) -> Self {
+    fn new(
+        sink: &'p Sink,
+        at: At<'p>,
+        members: Option<&'v Map<String, Value>>,
+        image_path: Option<&'v str>,
+    ) -> Self {
         let (known, newer, unread_before) = (Vec::new(), Vec::new(), sink.unread.get());
-        Self { sink, at, members, known, newer, unread_before, image_path }
+        Self {
+            sink,
+            at,
+            members,
+            known,
+            newer,
+            unread_before,
+            image_path,
+        }
     }
 
     /// The version whose rules count.
@@ -152,12 +179,19 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Whether there is anything under `key`.
     pub fn given(&self, key: &str) -> bool {
-        self.members.is_some_and(|m| m.iter().any(|(k, v)| same_field(k, key) && !v.is_null()))
+        self.members
+            .is_some_and(|m| m.iter().any(|(k, v)| same_field(k, key) && !v.is_null()))
     }
 
     /// Reads each object of the list under `key`.
-    pub fn each<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Object<'v, '_>) -> T) -> Vec<T> {
-        let Some(items) = self.list(key) else { return Vec::new() };
+    pub fn each<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&mut Object<'v, '_>) -> T,
+    ) -> Vec<T> {
+        let Some(items) = self.list(key) else {
+            return Vec::new();
+        };
         let list = self.at.key(key);
         let mut out = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -176,7 +210,9 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// The strings of the list under `key`.
     pub fn texts(&mut self, key: &'static str) -> Vec<&'v str> {
-        let Some(items) = self.list(key) else { return Vec::new() };
+        let Some(items) = self.list(key) else {
+            return Vec::new();
+        };
         let list = self.at.key(key);
         let mut out = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -190,7 +226,7 @@ impl<'v, 'p> Object<'v, 'p> {
     }
 
     /// Complains of each entry of the list under `key` whose name was there before.
-    pub fn no_duplicates<'n>(&self, key: &str, names: impl IntoIterator<Item = &'n str>) {
+    pub fn no_duplicates<'n>(&self, key: &'n str, names: impl IntoIterator<Item = &'n str>) {
         self.no_duplicates_among([(key, names)]);
     }
 
@@ -205,7 +241,8 @@ impl<'v, 'p> Object<'v, 'p> {
             for (index, name) in names.into_iter().enumerate() {
                 if !seen.insert(name) {
                     let message = "the same entry stands here twice; remove one";
-                    self.sink.problem(self.finding(list.index(index), "duplicate", message));
+                    self.sink
+                        .problem(self.finding(list.index(index), "duplicate", message));
                 }
             }
         }
@@ -213,12 +250,20 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Something is wrong with the field `key`.
     pub fn problem(&self, key: &str, code: &'static str, message: impl Into<String>) {
-        self.sink.problem(self.finding(self.at.key(key), code, message));
+        self.sink
+            .problem(self.finding(self.at.key(key), code, message));
     }
 
     /// Something is wrong with an entry of the list under `key`.
-    pub fn problem_in(&self, key: &str, index: usize, code: &'static str, message: impl Into<String>) {
-        self.sink.problem(self.finding(self.at.key(key).index(index), code, message));
+    pub fn problem_in(
+        &self,
+        key: &str,
+        index: usize,
+        code: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.sink
+            .problem(self.finding(self.at.key(key).index(index), code, message));
     }
 
     /// Something is wrong with the whole object.
@@ -228,12 +273,21 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Something is odd with the field `key`.
     pub fn warn(&self, key: &str, code: &'static str, message: impl Into<String>) {
-        self.sink.warn(self.finding(self.at.key(key), code, message));
+        self.sink
+            .warn(self.finding(self.at.key(key), code, message));
     }
 
     /// Something is odd with the field `key` of an entry of `list`.
-    pub fn warn_in(&self, list: &str, index: usize, key: &str, code: &'static str, message: impl Into<String>) {
-        self.sink.warn(self.finding(self.at.key(list).index(index).key(key), code, message));
+    pub fn warn_in(
+        &self,
+        list: &str,
+        index: usize,
+        key: &str,
+        code: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.sink
+            .warn(self.finding(self.at.key(list).index(index).key(key), code, message));
     }
 
     /// Warns of the fields that mean nothing here.
@@ -245,17 +299,24 @@ impl<'v, 'p> Object<'v, 'p> {
             }
             match self.newer.iter().find(|(newer, _)| same_field(key, newer)) {
                 Some((_, since)) => {
-                    let message = format!("came with spec {since}, and this config says {version}: it is ignored");
+                    let message = format!(
+                        "came with spec {since}, and this config says {version}: it is ignored"
+                    );
                     self.warn(key, "newer-field", message);
                 }
-                None => self.warn(key, "unknown-field", format!("no field of spec {version}: it is ignored")),
+                None => self.warn(
+                    key,
+                    "unknown-field",
+                    format!("no field of spec {version}: it is ignored"),
+                ),
             }
         }
     }
 
     fn list(&mut self, key: &'static str) -> Option<&'v [Value]> {
         let value = self.take(key)?;
-        self.typed(key, value, value.as_array(), "a list").map(Vec::as_slice)
+        self.typed(key, value, value.as_array(), "a list")
+            .map(Vec::as_slice)
     }
 
     fn take(&mut self, key: &'static str) -> Option<&'v Value> {
@@ -263,12 +324,18 @@ impl<'v, 'p> Object<'v, 'p> {
         let mut found = self.members?.iter().filter(|(k, _)| same_field(k, key));
         let (spelt, value) = found.next()?;
         if found.next().is_some() {
-            let message = "is given in several spellings, and which one counts is not known; keep this one";
-            self.sink.unread(self.finding(self.at.key(key), "ambiguous-field", message));
+            let message =
+                "is given in several spellings, and which one counts is not known; keep this one";
+            self.sink
+                .unread(self.finding(self.at.key(key), "ambiguous-field", message));
             return None;
         }
         if spelt != key {
-            self.warn(spelt, "misspelt-field", format!("is read as {key:?}; write it so"));
+            self.warn(
+                spelt,
+                "misspelt-field",
+                format!("is read as {key:?}; write it so"),
+            );
         }
         Some(value).filter(|v| !v.is_null())
     }
@@ -290,7 +357,11 @@ impl<'v, 'p> Object<'v, 'p> {
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         };
-        self.sink.unread(self.finding(at, "wrong-type", format!("must be {wanted}, but is {found}")));
+        self.sink.unread(self.finding(
+            at,
+            "wrong-type",
+            format!("must be {wanted}, but is {found}"),
+        ));
     }
 
     fn finding(&self, at: At<'_>, code: &'static str, message: impl Into<String>) -> Finding {

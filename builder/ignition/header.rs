@@ -19,9 +19,13 @@ pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
         return wrong("the config", "must be an object with the field `ignition`");
     };
     match find(members, "ignition") {
-        None | Some(Value::Null) => Err(Error::UnknownSpec { found: String::new() }),
+        None | Some(Value::Null) => Err(Error::UnknownSpec {
+            found: String::new(),
+        }),
         Some(Value::Object(ignition)) => match find(ignition, "version") {
-            None | Some(Value::Null) => Err(Error::UnknownSpec { found: String::new() }),
+            None | Some(Value::Null) => Err(Error::UnknownSpec {
+                found: String::new(),
+            }),
             Some(Value::String(version)) => version.parse(),
             Some(_) => wrong("ignition.version", "must be a string"),
         },
@@ -31,7 +35,12 @@ pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
 
 /// The first field of this name: that there are two is noticed when the section is read.
 fn find<'v>(members: &'v Map<String, Value>, field: &str) -> Option<&'v Value> {
-    members.get(field).or_else(|| members.iter().find(|(k, _)| same_field(k, field)).map(|(_, v)| v))
+    members.get(field).or_else(|| {
+        members
+            .iter()
+            .find(|(k, _)| same_field(k, field))
+            .map(|(_, v)| v)
+    })
 }
 
 /// Reads the section.
@@ -47,12 +56,19 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
     let authorities = tls.each("certificateAuthorities", |o| {
         let authority = resource::read_reference(o, Remote::Refused);
         if o.sound() && authority.source.as_deref().unwrap_or_default().is_empty() {
-            o.problem("source", "bad-source", "a certificate authority needs a source; give its data URL");
+            o.problem(
+                "source",
+                "bad-source",
+                "a certificate authority needs a source; give its data URL",
+            );
         }
         authority.source.unwrap_or_default()
     });
     if tls.sound() {
-        tls.no_duplicates("certificateAuthorities", authorities.iter().map(String::as_str));
+        tls.no_duplicates(
+            "certificateAuthorities",
+            authorities.iter().map(String::as_str),
+        );
     }
     tls.finish();
     security.finish();
@@ -65,7 +81,9 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
 
 fn read_references(config: &mut Object<'_, '_>) {
     const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first (`mosb render`)";
-    let merged = config.each("merge", |o| resource::read_reference(o, Remote::Allowed).source);
+    let merged = config.each("merge", |o| {
+        resource::read_reference(o, Remote::Allowed).source
+    });
     let mut replace = config.object("replace");
     let replaced = resource::read_reference(&mut replace, Remote::Allowed).source;
     replace.finish();
@@ -74,12 +92,20 @@ fn read_references(config: &mut Object<'_, '_>) {
         if config.version() >= SpecVersion::V3_1 && config.sound() {
             for (index, source) in merged.iter().enumerate() {
                 if source.as_deref().unwrap_or_default().is_empty() {
-                    config.problem_in("merge", index, "bad-source", "a config to merge needs a source");
+                    config.problem_in(
+                        "merge",
+                        index,
+                        "bad-source",
+                        "a config to merge needs a source",
+                    );
                 }
             }
         }
         if config.sound() {
-            config.no_duplicates("merge", merged.iter().map(|s| s.as_deref().unwrap_or_default()));
+            config.no_duplicates(
+                "merge",
+                merged.iter().map(|s| s.as_deref().unwrap_or_default()),
+            );
         }
     }
     if replaced.is_some() {
@@ -90,9 +116,15 @@ fn read_references(config: &mut Object<'_, '_>) {
 
 fn read_proxy(proxy: &mut Object<'_, '_>) {
     for key in ["httpProxy", "httpsProxy"] {
-        let Some(value) = proxy.text(key) else { continue };
+        let Some(value) = proxy.text(key) else {
+            continue;
+        };
         if !matches!(url::scheme(value).as_deref(), Some("http" | "https")) {
-            proxy.problem(key, "bad-proxy", "must be a URL that begins with http:// or https://");
+            proxy.problem(
+                key,
+                "bad-proxy",
+                "must be a URL that begins with http:// or https://",
+            );
         }
     }
     let exempt = proxy.texts("noProxy");

@@ -13,17 +13,26 @@ pub(super) fn read(storage: &mut Object<'_, '_>) -> Vec<String> {
     }
     storage.each("luks", |o| {
         let name = o.text("name").unwrap_or_default();
-        let (device, label) = (o.text("device").unwrap_or_default(), o.text("label").unwrap_or_default());
+        let (device, label) = (
+            o.text("device").unwrap_or_default(),
+            o.text("label").unwrap_or_default(),
+        );
         o.text("uuid");
         o.truth("wipeVolume");
         o.texts("options");
         if o.has("discard", SpecVersion::V3_4) {
             o.truth("discard");
         }
-        let open_options = if o.has("openOptions", SpecVersion::V3_4) { o.texts("openOptions") } else { Vec::new() };
+        let open_options = if o.has("openOptions", SpecVersion::V3_4) {
+            o.texts("openOptions")
+        } else {
+            Vec::new()
+        };
         let mut key_file = o.object("keyFile");
         // The machine fetches it, not the build.
-        let key = resource::read(&mut key_file, Remote::Allowed).source.unwrap_or_default();
+        let key = resource::read(&mut key_file, Remote::Allowed)
+            .source
+            .unwrap_or_default();
         key_file.finish();
         let clevis = clevis(&mut o.object("clevis"));
         let cex = o.has("cex", SpecVersion::V3_5) && {
@@ -64,7 +73,8 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
     let has_custom = clevis.version() == SpecVersion::V3_2 && clevis.given("custom");
     let mut custom = clevis.object("custom");
     let [pin, config] = ["pin", "config"].map(|key| custom.text(key).unwrap_or_default());
-    let network = custom.truth("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
+    let network =
+        custom.truth("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
     if custom.sound() && !(pin.is_empty() && config.is_empty() && !network) {
         if !matches!(pin, "tpm2" | "tang" | "sss") {
             custom.problem("pin", "bad-luks", "must be tpm2, tang or sss");
@@ -78,7 +88,10 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
     if clevis.sound() {
         clevis.no_duplicates("tang", tang);
         if others && (has_custom || !pin.is_empty()) {
-            clevis.problem_here("bad-luks", "uses custom together with tpm2, tang or threshold; keep one");
+            clevis.problem_here(
+                "bad-luks",
+                "uses custom together with tpm2, tang or threshold; keep one",
+            );
         }
     }
     clevis.finish();
@@ -86,17 +99,29 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
 }
 
 fn tang<'v>(o: &mut Object<'v, '_>) -> &'v str {
-    let (url, thumbprint) = (o.text("url").unwrap_or_default(), o.text("thumbprint").unwrap_or_default());
-    let advertisement =
-        if o.has("advertisement", SpecVersion::V3_4) { o.text("advertisement").unwrap_or_default() } else { "" };
+    let (url, thumbprint) = (
+        o.text("url").unwrap_or_default(),
+        o.text("thumbprint").unwrap_or_default(),
+    );
+    let advertisement = if o.has("advertisement", SpecVersion::V3_4) {
+        o.text("advertisement").unwrap_or_default()
+    } else {
+        ""
+    };
     if o.sound() {
         if !matches!(url::scheme(url).as_deref(), Some("http" | "https")) {
-            o.problem("url", "bad-luks", "must be a URL that begins with http:// or https://");
+            o.problem(
+                "url",
+                "bad-luks",
+                "must be a URL that begins with http:// or https://",
+            );
         }
         if thumbprint.is_empty() {
             o.problem("thumbprint", "bad-luks", "is needed");
         }
-        if !advertisement.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(advertisement).is_err() {
+        if !advertisement.is_empty()
+            && serde_json::from_str::<serde::de::IgnoredAny>(advertisement).is_err()
+        {
             o.problem("advertisement", "bad-luks", "must be JSON");
         }
     }

@@ -53,6 +53,9 @@ mod unit_text;
 mod url;
 mod version;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::{
     Config, Directory, Dropin, File, KernelArguments, Link, Owner, Passwd, Storage, Systemd, Unit,
 };
@@ -106,5 +109,14 @@ pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
     if !problems.is_empty() {
         return Err(Error::Invalid { problems });
     }
-    Ok(Parsed { config: Config { version, kernel_arguments, passwd, storage, systemd }, warnings })
+    Ok(Parsed {
+        config: Config {
+            version,
+            kernel_arguments,
+            passwd,
+            storage,
+            systemd,
+        },
+        warnings,
+    })
 }

@@ -19,23 +19,45 @@ pub(super) fn check(sink: &Sink, storage: &Storage, systemd: &Systemd) {
 
 /// Every node of the config: list, index, path.
 fn nodes(storage: &Storage) -> impl Iterator<Item = (&'static str, usize, &str)> {
-    let directories = storage.directories.iter().enumerate().map(|(i, d)| ("directories", i, d.path.as_str()));
-    let files = storage.files.iter().enumerate().map(|(i, f)| ("files", i, f.path.as_str()));
-    let links = storage.links.iter().enumerate().map(|(i, l)| ("links", i, l.path.as_str()));
+    let directories = storage
+        .directories
+        .iter()
+        .enumerate()
+        .map(|(i, d)| ("directories", i, d.path.as_str()));
+    let files = storage
+        .files
+        .iter()
+        .enumerate()
+        .map(|(i, f)| ("files", i, f.path.as_str()));
+    let links = storage
+        .links
+        .iter()
+        .enumerate()
+        .map(|(i, l)| ("links", i, l.path.as_str()));
     directories.chain(files).chain(links)
 }
 
 fn links_in_the_way(sink: &Sink, storage: &Storage) {
-    let links: HashMap<&str, usize> = storage.links.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
+    let links: HashMap<&str, usize> = storage
+        .links
+        .iter()
+        .enumerate()
+        .map(|(i, l)| (l.path.as_str(), i))
+        .collect();
     for (list, index, path) in nodes(storage) {
-        let above = path.match_indices('/').filter(|(at, _)| *at > 0).map(|(at, _)| &path[..at]);
+        let above = path
+            .match_indices('/')
+            .filter(|(at, _)| *at > 0)
+            .map(|(at, _)| &path[..at]);
         for link in above.filter_map(|above| links.get(above)) {
             let message = format!(
                 "lies under {}, which storage.links[{link}] makes a link; give the path that the link leads to",
                 shown(&storage.links[*link].path)
             );
             sink.problem(
-                Finding::new("link-in-the-way", message).on(format!("storage.{list}[{index}].path")).at(path),
+                Finding::new("link-in-the-way", message)
+                    .on(format!("storage.{list}[{index}].path"))
+                    .at(path),
             );
         }
     }
@@ -54,15 +76,30 @@ fn units_in_the_way(sink: &Sink, storage: &Storage, systemd: &Systemd) {
     }
     for (list, index, path) in nodes(storage).filter(|(_, _, path)| paths.contains(*path)) {
         let message = "a unit or drop-in of this config is written there; keep one of the two";
-        sink.problem(Finding::new("unit-in-the-way", message).on(format!("storage.{list}[{index}].path")).at(path));
+        sink.problem(
+            Finding::new("unit-in-the-way", message)
+                .on(format!("storage.{list}[{index}].path"))
+                .at(path),
+        );
     }
 }
 
 fn hard_links(sink: &Sink, storage: &Storage) {
-    let directories: HashSet<&str> = storage.directories.iter().map(|d| d.path.as_str()).collect();
-    for (index, link) in storage.links.iter().enumerate().filter(|(_, link)| link.hard) {
+    let directories: HashSet<&str> = storage
+        .directories
+        .iter()
+        .map(|d| d.path.as_str())
+        .collect();
+    for (index, link) in storage
+        .links
+        .iter()
+        .enumerate()
+        .filter(|(_, link)| link.hard)
+    {
         let finding = |code, field: &str, message: &str| {
-            Finding::new(code, message).on(format!("storage.links[{index}]{field}")).at(link.path.as_str())
+            Finding::new(code, message)
+                .on(format!("storage.links[{index}]{field}"))
+                .at(link.path.as_str())
         };
         let target = match link.target.starts_with('/') {
             true => clean(&link.target),
@@ -70,7 +107,11 @@ fn hard_links(sink: &Sink, storage: &Storage) {
             false => clean(&format!("{}/{}", link.path, link.target)),
         };
         if directories.contains(target.as_str()) {
-            sink.problem(finding("bad-link", "", "a hard link can't lead to a directory; make it a symbolic link"));
+            sink.problem(finding(
+                "bad-link",
+                "",
+                "a hard link can't lead to a directory; make it a symbolic link",
+            ));
         }
         for (key, owner) in [("user", &link.user), ("group", &link.group)] {
             let field = match owner {
@@ -78,7 +119,11 @@ fn hard_links(sink: &Sink, storage: &Storage) {
                 Owner::Id(_) => format!(".{key}.id"),
                 Owner::Name(_) => format!(".{key}.name"),
             };
-            sink.warn(finding("hard-link-owner", &field, "is ignored: a hard link has the owner of its target"));
+            sink.warn(finding(
+                "hard-link-owner",
+                &field,
+                "is ignored: a hard link has the owner of its target",
+            ));
         }
     }
 }

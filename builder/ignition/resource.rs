@@ -21,7 +21,11 @@ pub(super) fn read(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
     let source = read_source(o, remote);
     let may_be_verified = source.is_some() || !o.sound();
     let verification = read_verification(o, may_be_verified);
-    Resource { source, compression, verification }
+    Resource {
+        source,
+        compression,
+        verification,
+    }
 }
 
 /// Reads a reference to a config or to a certificate: contents, but with fewer fields and rules in spec 3.0.
@@ -31,7 +35,11 @@ pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: Remote) -> Resource
     }
     let source = read_source(o, remote);
     let verification = read_verification(o, true);
-    Resource { source, compression: Compression::None, verification }
+    Resource {
+        source,
+        compression: Compression::None,
+        verification,
+    }
 }
 
 fn read_compression(o: &mut Object<'_, '_>) -> Compression {
@@ -39,7 +47,11 @@ fn read_compression(o: &mut Object<'_, '_>) -> Compression {
         None | Some("") => Compression::None,
         Some("gzip") => Compression::Gzip,
         Some(_) => {
-            o.problem("compression", "bad-compression", "must be \"gzip\", or left out");
+            o.problem(
+                "compression",
+                "bad-compression",
+                "must be \"gzip\", or left out",
+            );
             Compression::None
         }
     }
@@ -64,7 +76,9 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
     if source.starts_with("data:") {
         match Body::find(source) {
             Ok(_) => {}
-            Err(e @ DataUrlError::Unusual { .. }) => problem("unusual-data-url", format!("the data URL {e}")),
+            Err(e @ DataUrlError::Unusual { .. }) => {
+                problem("unusual-data-url", format!("the data URL {e}"))
+            }
             Err(e) => problem("bad-data-url", format!("the data URL {e}")),
         }
         return;
@@ -78,12 +92,16 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
         }
         Some("arn") if version >= SpecVersion::V3_4 => match url::is_s3_arn(source) {
             false => Err("is not the name of an object in S3"),
-            true if url::names_empty_version(source) => Err("names an empty versionId; give one, or leave it out"),
+            true if url::names_empty_version(source) => {
+                Err("names an empty versionId; give one, or leave it out")
+            }
             true => Ok(()),
         },
         Some("http" | "https" | "tftp" | "s3") => Ok(()),
         Some("gs") if version >= SpecVersion::V3_2 => Ok(()),
-        Some("gs" | "arn") => Err("has a scheme that came with a later spec; give the contents as a data URL"),
+        Some("gs" | "arn") => {
+            Err("has a scheme that came with a later spec; give the contents as a data URL")
+        }
         Some(_) => Err("has a scheme that Ignition doesn't know; give the contents as a data URL"),
     };
     match readable {
@@ -98,12 +116,19 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
 
 fn read_headers(o: &mut Object<'_, '_>, source: &str) {
     let names = o.each("httpHeaders", |header| {
-        let (name, value) = (header.text("name").unwrap_or_default(), header.text("value"));
+        let (name, value) = (
+            header.text("name").unwrap_or_default(),
+            header.text("value"),
+        );
         if header.sound() && name.is_empty() {
             header.problem("name", "bad-source", "a header needs a name");
         }
         if value == Some("") {
-            header.problem("value", "bad-source", "a header's value must not be empty; leave it out to remove the header");
+            header.problem(
+                "value",
+                "bad-source",
+                "a header's value must not be empty; leave it out to remove the header",
+            );
         }
         name
     });
@@ -112,7 +137,11 @@ fn read_headers(o: &mut Object<'_, '_>, source: &str) {
     }
     o.no_duplicates("httpHeaders", names);
     if !matches!(url::scheme(source).as_deref(), Some("http" | "https")) {
-        o.problem("httpHeaders", "bad-source", "headers are for http and https sources; remove them");
+        o.problem(
+            "httpHeaders",
+            "bad-source",
+            "headers are for http and https sources; remove them",
+        );
     }
 }
 
@@ -124,17 +153,26 @@ fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verific
         verification.problem("hash", code, *message);
     }
     if hash.is_some() && !has_source {
-        verification.problem("hash", "bad-verification", "there is no source to verify; give one, or no hash");
+        verification.problem(
+            "hash",
+            "bad-verification",
+            "there is no source to verify; give one, or no hash",
+        );
     }
     verification.finish();
     read.and_then(Result::ok)
 }
 
 /// The hash, or what is wrong with it: code and message.
-fn read_hash(hash: &str, version: SpecVersion) -> Result<Verification, (&'static str, &'static str)> {
+fn read_hash(
+    hash: &str,
+    version: SpecVersion,
+) -> Result<Verification, (&'static str, &'static str)> {
     let bad = |message| Err(("bad-verification", message));
     let Some((name, sum)) = hash.split_once('-') else {
-        return bad("must be the hash function, a dash and the hash, as `sha512-` and 128 hex digits");
+        return bad(
+            "must be the hash function, a dash and the hash, as `sha512-` and 128 hex digits",
+        );
     };
     let function = match name {
         "sha512" => HashFunction::Sha512,
@@ -148,5 +186,8 @@ fn read_hash(hash: &str, version: SpecVersion) -> Result<Verification, (&'static
     if !sum.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(("unusable-verification", "must be hex digits after the dash"));
     }
-    Ok(Verification { function, sum: sum.to_ascii_lowercase() })
+    Ok(Verification {
+        function,
+        sum: sum.to_ascii_lowercase(),
+    })
 }

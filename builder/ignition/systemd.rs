@@ -29,7 +29,11 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
     let contents = o.text("contents").map(str::to_owned);
     let text = contents.as_deref().unwrap_or_default();
     match unit_text::check(text) {
-        Err(problem) => o.problem("contents", "bad-unit", format!("is no unit file: {problem}")),
+        Err(problem) => o.problem(
+            "contents",
+            "bad-unit",
+            format!("is no unit file: {problem}"),
+        ),
         Ok(found) if enabled == Some(true) && !text.is_empty() && !found.install => {
             let message = "is enabled, but has no [Install] section, so that enabling does nothing";
             o.warn("contents", "no-install-section", message);
@@ -40,20 +44,37 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
     if o.sound() {
         o.no_duplicates("dropins", dropins.iter().map(|d| d.name.as_str()));
     }
-    Unit { name, enabled, mask, contents, dropins }
+    Unit {
+        name,
+        enabled,
+        mask,
+        contents,
+        dropins,
+    }
 }
 
 fn dropin(o: &mut Object<'_, '_>) -> Dropin {
     let name = o.text("name").unwrap_or_default().to_owned();
     let contents = o.text("contents").map(str::to_owned);
     if let Err(problem) = unit_text::check(contents.as_deref().unwrap_or_default()) {
-        o.problem("contents", "bad-unit", format!("is no unit file: {problem}"));
+        o.problem(
+            "contents",
+            "bad-unit",
+            format!("is no unit file: {problem}"),
+        );
     }
     if o.sound() {
         if extension(&name) != Some("conf") {
-            o.problem("name", "bad-dropin-name", format!("{} must end in `.conf`", shown(&name)));
+            o.problem(
+                "name",
+                "bad-dropin-name",
+                format!("{} must end in `.conf`", shown(&name)),
+            );
         } else if name.len() > NAME_MAX || name.contains(|c: char| c == '/' || c.is_control()) {
-            let message = format!("{} must be a file name, without slashes and control characters", shown(&name));
+            let message = format!(
+                "{} must be a file name, without slashes and control characters",
+                shown(&name)
+            );
             o.problem("name", "unsafe-dropin-name", message);
         }
     }
@@ -62,7 +83,17 @@ fn dropin(o: &mut Object<'_, '_>) -> Dropin {
 
 fn check_unit_name(o: &Object<'_, '_>, name: &str) {
     const TYPES: [&str; 12] = [
-        "service", "socket", "device", "mount", "automount", "swap", "target", "path", "timer", "snapshot", "slice",
+        "service",
+        "socket",
+        "device",
+        "mount",
+        "automount",
+        "swap",
+        "target",
+        "path",
+        "timer",
+        "snapshot",
+        "slice",
         "scope",
     ];
     if !extension(name).is_some_and(|ext| TYPES.contains(&ext)) {
@@ -82,18 +113,32 @@ fn check_unit_name(o: &Object<'_, '_>, name: &str) {
 
 /// What stands behind the last dot of the last component.
 fn extension(name: &str) -> Option<&str> {
-    name.rsplit('/').next().and_then(|last| last.rsplit_once('.')).map(|(_, ext)| ext)
+    name.rsplit('/')
+        .next()
+        .and_then(|last| last.rsplit_once('.'))
+        .map(|(_, ext)| ext)
 }
 
 /// Enabling an instance takes the `[Install]` section of its template.
 fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
     let by_name: HashMap<&str, &Unit> = units.iter().map(|u| (u.name.as_str(), u)).collect();
-    for (index, unit) in units.iter().enumerate().filter(|(_, u)| u.enabled == Some(true)) {
-        let Some((prefix, _)) = unit.name.strip_suffix(".service").and_then(split_instance) else { continue };
+    for (index, unit) in units
+        .iter()
+        .enumerate()
+        .filter(|(_, u)| u.enabled == Some(true))
+    {
+        let Some((prefix, _)) = unit.name.strip_suffix(".service").and_then(split_instance) else {
+            continue;
+        };
         let template = format!("{prefix}@.service");
-        let text = by_name.get(template.as_str()).and_then(|t| t.contents.as_deref()).unwrap_or_default();
+        let text = by_name
+            .get(template.as_str())
+            .and_then(|t| t.contents.as_deref())
+            .unwrap_or_default();
         if !text.is_empty() && unit_text::check(text).is_ok_and(|found| !found.install) {
-            let message = format!("is enabled, but its template {template} has no [Install] section, so that enabling does nothing");
+            let message = format!(
+                "is enabled, but its template {template} has no [Install] section, so that enabling does nothing"
+            );
             systemd.warn_in("units", index, "contents", "no-install-section", message);
         }
     }
@@ -101,7 +146,11 @@ fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
 
 /// `x@y` as `x` and `y`, both not empty.
 fn split_instance(name: &str) -> Option<(&str, &str)> {
-    let at = name.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at)?;
+    let at = name
+        .char_indices()
+        .skip(1)
+        .find(|(_, c)| *c == '@')
+        .map(|(at, _)| at)?;
     let (prefix, instance) = (&name[..at], &name[at + 1..]);
     (!instance.is_empty()).then_some((prefix, instance))
 }

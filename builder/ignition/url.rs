@@ -11,13 +11,17 @@ pub(super) fn scheme(url: &str) -> Option<String> {
     let (scheme, rest) = split_scheme(url)?;
     let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
     let readable = if let Some(hierarchy) = rest.strip_prefix("//") {
-        let (authority, path) = hierarchy.find('/').map_or((hierarchy, ""), |slash| hierarchy.split_at(slash));
+        let (authority, path) = hierarchy
+            .find('/')
+            .map_or((hierarchy, ""), |slash| hierarchy.split_at(slash));
         authority_is_readable(&scheme, authority) && escapes_are_whole(path)
     } else if rest.starts_with('/') {
         escapes_are_whole(rest)
     } else {
         // With a scheme the rest is opaque; without one a colon in the first segment looks like a scheme.
-        !scheme.is_empty() || (!rest.split('/').next().unwrap_or_default().contains(':') && escapes_are_whole(rest))
+        !scheme.is_empty()
+            || (!rest.split('/').next().unwrap_or_default().contains(':')
+                && escapes_are_whole(rest))
     };
     readable.then_some(scheme)
 }
@@ -26,11 +30,13 @@ pub(super) fn scheme(url: &str) -> Option<String> {
 pub(super) fn names_empty_version(url: &str) -> bool {
     let url = url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let mut versions = query.split('&').filter_map(|pair| match pair.split_once('=') {
-        Some(("versionId", value)) => Some(value),
-        None if pair == "versionId" => Some(""),
-        _ => None,
-    });
+    let mut versions = query
+        .split('&')
+        .filter_map(|pair| match pair.split_once('=') {
+            Some(("versionId", value)) => Some(value),
+            None if pair == "versionId" => Some(""),
+            _ => None,
+        });
     versions.next() == Some("")
 }
 
@@ -38,16 +44,26 @@ pub(super) fn names_empty_version(url: &str) -> bool {
 pub(super) fn is_s3_arn(url: &str) -> bool {
     let name = url.split(['#', '?']).next().unwrap_or_default();
     let parts: Vec<&str> = name.splitn(6, ':').collect();
-    let [_, _, "s3", _, _, resource] = parts[..] else { return false };
+    let [_, _, "s3", _, _, resource] = parts[..] else {
+        return false;
+    };
     let slashes = name.matches('/').count();
-    slashes >= if resource.starts_with("accesspoint/") { 2 } else { 1 }
+    slashes
+        >= if resource.starts_with("accesspoint/") {
+            2
+        } else {
+            1
+        }
 }
 
 fn split_scheme(url: &str) -> Option<(String, &str)> {
     let end = url.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')));
     match end {
         Some(0) if url.starts_with(':') => None,
-        Some(end) if url[end..].starts_with(':') && url.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+        Some(end)
+            if url[end..].starts_with(':')
+                && url.starts_with(|c: char| c.is_ascii_alphabetic()) =>
+        {
             Some((url[..end].to_ascii_lowercase(), &url[end + 1..]))
         }
         _ => Some((String::new(), url)),
@@ -66,29 +82,45 @@ fn authority_is_readable(scheme: &str, authority: &str) -> bool {
 
 fn host_is_readable(scheme: &str, host: &str) -> bool {
     if let Some(bracket) = host.rfind('[') {
-        let Some(end) = host.rfind(']').filter(|end| bracket == 0 && *end > 0) else { return false };
-        let address = host[1..end].split_once("%25").map_or(&host[1..end], |(address, _)| address);
+        let Some(end) = host.rfind(']').filter(|end| bracket == 0 && *end > 0) else {
+            return false;
+        };
+        let address = host[1..end]
+            .split_once("%25")
+            .map_or(&host[1..end], |(address, _)| address);
         return port_is_readable(&host[end + 1..]) && address.parse::<Ipv6Addr>().is_ok();
     }
     // Go takes the last colon for the port's, except with http and https.
-    let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
+    let colon = if matches!(scheme, "http" | "https") {
+        host.find(':')
+    } else {
+        host.rfind(':')
+    };
     let (name, port) = colon.map_or((host, ""), |at| host.split_at(at));
-    let allowed = |b: u8| b >= 0x80 || b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]<>\"%".contains(&b);
+    let allowed =
+        |b: u8| b >= 0x80 || b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]<>\"%".contains(&b);
     // In a host only bytes beyond ASCII may be escaped, and the percent sign.
     let escapes = name.match_indices('%').all(|(at, _)| {
         let digits = name.as_bytes().get(at + 1..at + 3);
-        digits.is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit) && (d == b"25" || !d[0].is_ascii_digit() || d[0] >= b'8'))
+        digits.is_some_and(|d| {
+            d.iter().all(u8::is_ascii_hexdigit)
+                && (d == b"25" || !d[0].is_ascii_digit() || d[0] >= b'8')
+        })
     });
     port_is_readable(port) && name.bytes().all(allowed) && escapes
 }
 
 fn port_is_readable(port: &str) -> bool {
-    port.strip_prefix(':').map_or(port.is_empty(), |digits| digits.bytes().all(|b| b.is_ascii_digit()))
+    port.strip_prefix(':').map_or(port.is_empty(), |digits| {
+        digits.bytes().all(|b| b.is_ascii_digit())
+    })
 }
 
 fn escapes_are_whole(text: &str) -> bool {
     text.match_indices('%').all(|(at, _)| {
-        text.as_bytes().get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        text.as_bytes()
+            .get(at + 1..at + 3)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     })
 }
 

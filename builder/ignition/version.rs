@@ -19,7 +19,14 @@ pub enum SpecVersion {
 
 impl SpecVersion {
     /// All of them, oldest first.
-    pub const ALL: [Self; 6] = [Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5];
+    pub const ALL: [Self; 6] = [
+        Self::V3_0,
+        Self::V3_1,
+        Self::V3_2,
+        Self::V3_3,
+        Self::V3_4,
+        Self::V3_5,
+    ];
 
     /// As it stands in `ignition.version`.
     pub fn as_str(self) -> &'static str {
@@ -53,7 +60,15 @@ impl FromStr for SpecVersion {
             return Ok(version);
         }
         let older = matches!(s.split('.').next(), Some("1" | "2"));
-        Err(if older { Error::OldSpec { found: s.to_owned() } } else { Error::UnknownSpec { found: s.to_owned() } })
+        Err(if older {
+            Error::OldSpec {
+                found: s.to_owned(),
+            }
+        } else {
+            Error::UnknownSpec {
+                found: s.to_owned(),
+            }
+        })
     }
 }
 
@@ -83,7 +98,11 @@ mod tests {
             let error = found.parse::<SpecVersion>().unwrap_err();
             assert_eq!(error.reason(), want, "{found:?}");
             let message = error.to_string();
-            let remedy = if want == "old-ignition-spec" { "mosb render" } else { "3.0.0, 3.1.0" };
+            let remedy = if want == "old-ignition-spec" {
+                "mosb render"
+            } else {
+                "3.0.0, 3.1.0"
+            };
             assert!(message.contains(remedy), "{found:?}: {message}");
         }
     }
