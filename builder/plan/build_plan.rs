@@ -68,19 +68,30 @@ impl Draft {
             && !request.on_top
         {
             let image = request.base.image.clone();
-            return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
+            return Err(BaseError::AlreadyBuilt {
+                image,
+                config: config.clone(),
+            }
+            .into());
         }
         let (ignition, warnings) = match request.config.ignition() {
             Some(config) => {
-                let parsed = ignition::parse(config)
-                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
+                let parsed = ignition::parse(config).map_err(|source| Error::Ignition {
+                    config: name.to_string(),
+                    source,
+                })?;
                 (Some(parsed.config), parsed.warnings)
             }
             None => (None, Vec::new()),
         };
         let reasons = reasons(&request, ignition.as_ref());
         packages::check(&request)?;
-        let draft = Self { request, ignition, reasons, warnings };
+        let draft = Self {
+            request,
+            ignition,
+            reasons,
+            warnings,
+        };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -93,7 +104,10 @@ impl Draft {
     fn allow_reasons(&self) -> Result<(), Error> {
         if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
             let config = self.request.config.name().to_string();
-            return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
+            return Err(Error::NotDirect {
+                config,
+                reasons: self.reasons.clone(),
+            });
         }
         Ok(())
     }
@@ -108,8 +122,13 @@ impl Draft {
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
             let current = Bytes::from(self.request.config.current_config());
-            let applied = apply(tree, self.ignition.as_ref(), current, self.request.base.is_ostree())
-                .map_err(|source| Error::Apply { config, source })?;
+            let applied = apply(
+                tree,
+                self.ignition.as_ref(),
+                current,
+                self.request.base.is_ostree(),
+            )
+            .map_err(|source| Error::Apply { config, source })?;
             self.reasons = applied.reasons;
             self.allow_reasons()?;
             if self.reasons.is_empty() {
@@ -118,15 +137,27 @@ impl Draft {
                 self.warnings.extend(applied.warnings);
             }
         }
-        let Self { request, ignition, reasons, mut warnings } = self;
+        let Self {
+            request,
+            ignition,
+            reasons,
+            mut warnings,
+        } = self;
         warnings.extend(explain::warnings(&request, ignition.as_ref()));
         let inputs = inputs(&request);
         let build_name = inputs.build_name(request.config.pool(), request.push.as_ref());
         Ok(BuildPlan {
-            method: if reasons.is_empty() { Method::Direct } else { Method::Containerfile(reasons) },
+            method: if reasons.is_empty() {
+                Method::Direct
+            } else {
+                Method::Containerfile(reasons)
+            },
             tags: [request.config.name().tag(), build_name.tag()],
             labels: image_labels(&request, &inputs),
-            preset_units: ignition.as_ref().map(|config| preset_units(&config.systemd)).unwrap_or_default(),
+            preset_units: ignition
+                .as_ref()
+                .map(|config| preset_units(&config.systemd))
+                .unwrap_or_default(),
             notes: explain::notes(&request, ignition.as_ref(), &layer),
             inputs,
             build_name,
@@ -156,9 +187,15 @@ fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason
     if request.trust_bundle.is_some() {
         reasons.push(Reason::CaTrust(None));
     }
-    let files = ignition.into_iter().flat_map(|config| &config.storage.files);
-    let links = ignition.into_iter().flat_map(|config| &config.storage.links);
-    let paths = files.map(|file| &file.path).chain(links.map(|link| &link.path));
+    let files = ignition
+        .into_iter()
+        .flat_map(|config| &config.storage.files);
+    let links = ignition
+        .into_iter()
+        .flat_map(|config| &config.storage.links);
+    let paths = files
+        .map(|file| &file.path)
+        .chain(links.map(|link| &link.path));
     if let Some(path) = paths.filter(|path| path.starts_with(CA_TRUST_SOURCE)).min() {
         reasons.push(Reason::CaTrust(Some(path.clone())));
     }
@@ -173,22 +210,37 @@ fn inputs(request: &Request) -> Inputs {
         config: &request.config,
         base_name: &request.base.name,
         base: request.base.manifest_digest,
-        extensions: request.extensions_image.as_ref().map(|image| image.digest()),
+        extensions: request
+            .extensions_image
+            .as_ref()
+            .map(|image| image.digest()),
         containerfile: request.containerfile.as_deref(),
         build_args: &request.build_args,
         platform: &request.base.config.platform,
-        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
+        trust_bundle: request
+            .trust_bundle
+            .as_ref()
+            .map(|bundle| Digest::of(bundle)),
     })
 }
 
 fn image_labels(request: &Request, inputs: &Inputs) -> BTreeMap<String, String> {
     let base = request.base.name.as_str().to_owned();
     [
-        (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
-        (labels::IMAGE_MACHINE_CONFIG_POOL, request.config.pool().to_string()),
+        (
+            labels::IMAGE_MACHINE_CONFIG,
+            request.config.name().to_string(),
+        ),
+        (
+            labels::IMAGE_MACHINE_CONFIG_POOL,
+            request.config.pool().to_string(),
+        ),
         (labels::IMAGE_BASE, base.clone()),
         (labels::OCI_BASE_NAME, base),
-        (labels::OCI_BASE_DIGEST, request.base.manifest_digest.to_string()),
+        (
+            labels::OCI_BASE_DIGEST,
+            request.base.manifest_digest.to_string(),
+        ),
         (labels::IMAGE_INPUTS, inputs.hex()),
         (labels::IMAGE_FORMAT, FORMAT.to_string()),
     ]

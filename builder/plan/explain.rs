@@ -10,11 +10,17 @@ use crate::report::Finding;
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
 
 /// What of a config a machine does itself, by who does it.
-pub(super) fn left_to_machine(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Finding> {
-    let mut left = ignition.map(ignition::Config::left_to_machine).unwrap_or_default();
+pub(super) fn left_to_machine(
+    request: &Request,
+    ignition: Option<&ignition::Config>,
+) -> Vec<Finding> {
+    let mut left = ignition
+        .map(ignition::Config::left_to_machine)
+        .unwrap_or_default();
     if !request.config.kernel_arguments.is_empty() {
         let arguments = request.config.kernel_arguments.join(" ");
-        let message = format!("kernel arguments are set on each node, not in the image: {arguments}");
+        let message =
+            format!("kernel arguments are set on each node, not in the image: {arguments}");
         left.push(Finding::new("kernel-arguments", message).on("spec.kernelArguments"));
     }
     if request.config.fips {
@@ -34,7 +40,10 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
         );
         warnings.push(Finding::new("base-not-bootable", message).on(request.base.image.clone()));
     }
-    for file in ignition.into_iter().flat_map(|config| &config.storage.files) {
+    for file in ignition
+        .into_iter()
+        .flat_map(|config| &config.storage.files)
+    {
         if let Some(what) = looks_secret(file) {
             let message = format!(
                 "{} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}",
@@ -50,10 +59,16 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
 fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     let path = file.path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or_default();
-    if matches!(name, "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg") {
+    if matches!(
+        name,
+        "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg"
+    ) {
         return Some("registry credentials");
     }
-    if name.ends_with(".key") || name.starts_with("id_") && !name.ends_with(".pub") || name == "kubeconfig" {
+    if name.ends_with(".key")
+        || name.starts_with("id_") && !name.ends_with(".pub")
+        || name == "kubeconfig"
+    {
         return Some("a private key or a kubeconfig");
     }
     // Only as much as a key's first line needs.
@@ -74,8 +89,12 @@ pub(super) fn notes(
     // A Containerfile's tree isn't known before it is built: then the config's own paths have to do.
     let paths: Vec<String> = if layer.is_empty() {
         let storage = ignition.map(|config| &config.storage);
-        let files = storage.into_iter().flat_map(|storage| storage.files.iter().map(|file| file.path.clone()));
-        let links = storage.into_iter().flat_map(|storage| storage.links.iter().map(|link| link.path.clone()));
+        let files = storage
+            .into_iter()
+            .flat_map(|storage| storage.files.iter().map(|file| file.path.clone()));
+        let links = storage
+            .into_iter()
+            .flat_map(|storage| storage.links.iter().map(|link| link.path.clone()));
         files.chain(links).collect()
     } else {
         let put = |entry: &LayerEntry| match entry {
@@ -84,7 +103,12 @@ pub(super) fn notes(
         };
         layer.iter().filter_map(put).collect()
     };
-    let below = |top: &str| paths.iter().filter(move |path| path.starts_with(&format!("/{top}/"))).collect::<Vec<_>>();
+    let below = |top: &str| {
+        paths
+            .iter()
+            .filter(move |path| path.starts_with(&format!("/{top}/")))
+            .collect::<Vec<_>>()
+    };
     let mut notes = Vec::new();
     let etc = below("etc").len();
     if etc > 0 {
@@ -94,14 +118,22 @@ pub(super) fn notes(
         notes.push(Finding::new("etc-is-merged", message).at("/etc"));
     }
     for path in below("var") {
-        let message = format!("{path} reaches only machines that are installed from the image: /var is never updated");
+        let message = format!(
+            "{path} reaches only machines that are installed from the image: /var is never updated"
+        );
         notes.push(Finding::new("var-at-installation", message).at(path.clone()));
     }
     if request.base.is_bootable() {
         for path in &paths {
-            let top = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+            let top = path
+                .trim_start_matches('/')
+                .split('/')
+                .next()
+                .unwrap_or_default();
             if !IMPORTED.contains(&top) {
-                let message = format!("{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only");
+                let message = format!(
+                    "{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only"
+                );
                 notes.push(Finding::new("dropped-by-importer", message).at(path.clone()));
             }
         }

@@ -81,7 +81,9 @@ impl Error {
     pub fn findings(&self) -> Vec<Finding> {
         match self {
             Self::NotDirect { reasons, .. } => reasons.iter().map(Reason::finding).collect(),
-            Self::Ignition { .. } | Self::Base(_) | Self::Apply { .. } | Self::Packages(_) => Vec::new(),
+            Self::Ignition { .. } | Self::Base(_) | Self::Apply { .. } | Self::Packages(_) => {
+                Vec::new()
+            }
         }
     }
 }

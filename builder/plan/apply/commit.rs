@@ -26,8 +26,14 @@ impl Applier<'_> {
     pub(super) fn commit(&mut self) -> Vec<Finding> {
         let mut left_out = Vec::new();
         for emptied in EMPTIED {
-            let Ok(Some(directory)) = real(&self.tree, emptied) else { continue };
-            if !self.tree.get(&directory).is_some_and(|found| found.kind == Kind::Directory) {
+            let Ok(Some(directory)) = real(&self.tree, emptied) else {
+                continue;
+            };
+            if !self
+                .tree
+                .get(&directory)
+                .is_some_and(|found| found.kind == Kind::Directory)
+            {
                 continue;
             }
             let ours: Vec<TreePath> = self
@@ -37,7 +43,9 @@ impl Applier<'_> {
                 .filter(|path| directory.holds(path) && *path != directory)
                 .collect();
             for path in &ours {
-                let message = format!("{path} is not in the image: {emptied} is emptied when the image is committed");
+                let message = format!(
+                    "{path} is not in the image: {emptied} is emptied when the image is committed"
+                );
                 left_out.push(Finding::new("emptied-by-commit", message).at(path.to_string()));
             }
             for path in ours {

@@ -63,12 +63,25 @@ impl Applier<'_> {
             let at = join_path(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
             if let Some(first) = landed.insert(at.clone(), entry.path().to_owned()) {
                 let second = entry.path().to_owned();
-                return Err(ApplyError::SamePath { first, second, real: at.to_string() });
+                return Err(ApplyError::SamePath {
+                    first,
+                    second,
+                    real: at.to_string(),
+                });
             }
             entries.push((at, entry));
         }
         // From the shallowest to the deepest; hard links come last, so that they may lead to something deeper.
-        entries.sort_by_key(|(at, entry)| (entry.is_hard_link(), if entry.is_hard_link() { 0 } else { at.components().count() }));
+        entries.sort_by_key(|(at, entry)| {
+            (
+                entry.is_hard_link(),
+                if entry.is_hard_link() {
+                    0
+                } else {
+                    at.components().count()
+                },
+            )
+        });
         for (at, entry) in entries {
             self.entry(&at, &entry)?;
         }
@@ -100,15 +113,25 @@ impl Applier<'_> {
         let path = &directory.path;
         let (real, was) = match self.there(path, at)? {
             Some((exact, found)) if found.kind == Kind::Directory => (exact, found.meta),
-            Some((_, found)) => return Err(ApplyError::InTheWay { path: path.clone(), found: called(found.kind) }),
+            Some((_, found)) => {
+                return Err(ApplyError::InTheWay {
+                    path: path.clone(),
+                    found: called(found.kind),
+                });
+            }
             None => {
                 let real = self.mkdir_all(at).map_err(|stop| stop.of(path))?;
                 let meta = self.tree.get(&real).map(|found| found.meta);
                 (real, meta.expect("it was just made"))
             }
         };
-        let (uid, gid) = self.owners(path, &directory.user, &directory.group, (was.uid, was.gid))?;
-        let meta = Meta { mode: directory.mode.unwrap_or(was.mode), uid, gid };
+        let (uid, gid) =
+            self.owners(path, &directory.user, &directory.group, (was.uid, was.gid))?;
+        let meta = Meta {
+            mode: directory.mode.unwrap_or(was.mode),
+            uid,
+            gid,
+        };
         if self.tree.get(&real).is_none_or(|found| found.meta != meta) {
             self.tree.put(real, Node::Directory { meta });
         }
@@ -117,12 +140,19 @@ impl Applier<'_> {
 
     fn file(&mut self, at: &TreePath, file: &File) -> Result<(), ApplyError> {
         let path = &file.path;
-        let source = file.contents.as_ref().filter(|contents| contents.has_source());
+        let source = file
+            .contents
+            .as_ref()
+            .filter(|contents| contents.source.is_some());
         match (self.there(path, at)?, source) {
-            (Some((_, found)), _) if found.kind != Kind::File => {
-                Err(ApplyError::InTheWay { path: path.clone(), found: called(found.kind) })
-            }
-            (Some(_), Some(_)) => Err(ApplyError::InTheWay { path: path.clone(), found: called(Kind::File) }),
+            (Some((_, found)), _) if found.kind != Kind::File => Err(ApplyError::InTheWay {
+                path: path.clone(),
+                found: called(found.kind),
+            }),
+            (Some(_), Some(_)) => Err(ApplyError::InTheWay {
+                path: path.clone(),
+                found: called(Kind::File),
+            }),
             (Some((exact, found)), None) => self.change_file(&exact, &found, file),
             (None, source) => {
                 let real = self.place(at).map_err(|stop| stop.of(path))?;
@@ -137,11 +167,29 @@ impl Applier<'_> {
     }
 
     /// A file that is there and stays: parts are appended, mode and owner change.
-    fn change_file(&mut self, exact: &TreePath, found: &Found, file: &File) -> Result<(), ApplyError> {
-        let (uid, gid) = self.owners(&file.path, &file.user, &file.group, (found.meta.uid, found.meta.gid))?;
+    fn change_file(
+        &mut self,
+        exact: &TreePath,
+        found: &Found,
+        file: &File,
+    ) -> Result<(), ApplyError> {
+        let (uid, gid) = self.owners(
+            &file.path,
+            &file.user,
+            &file.group,
+            (found.meta.uid, found.meta.gid),
+        )?;
         // Even the same owner set again takes away the bits that give somebody else's rights (chown(2)).
-        let stripped = if found.meta.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
-        let meta = Meta { mode: file.mode.unwrap_or(found.meta.mode & !stripped), uid, gid };
+        let stripped = if found.meta.mode & 0o010 != 0 {
+            0o6000
+        } else {
+            0o4000
+        };
+        let meta = Meta {
+            mode: file.mode.unwrap_or(found.meta.mode & !stripped),
+            uid,
+            gid,
+        };
         if file.append.is_empty() && meta == found.meta {
             return Ok(());
         }
@@ -165,18 +213,35 @@ impl Applier<'_> {
         }
     }
 
-    fn put_file(&mut self, real: TreePath, file: &File, was: Meta, content: Bytes) -> Result<(), ApplyError> {
+    fn put_file(
+        &mut self,
+        real: TreePath,
+        file: &File,
+        was: Meta,
+        content: Bytes,
+    ) -> Result<(), ApplyError> {
         let (uid, gid) = self.owners(&file.path, &file.user, &file.group, (was.uid, was.gid))?;
-        let stripped = if was.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
-        let meta = Meta { mode: file.mode.unwrap_or(was.mode & !stripped), uid, gid };
+        let stripped = if was.mode & 0o010 != 0 {
+            0o6000
+        } else {
+            0o4000
+        };
+        let meta = Meta {
+            mode: file.mode.unwrap_or(was.mode & !stripped),
+            uid,
+            gid,
+        };
         self.tree.put(real, Node::File { meta, content });
         Ok(())
     }
 
     fn bytes(&mut self, path: &str, part: &Resource) -> Result<Bytes, ApplyError> {
-        let bytes = part
-            .bytes(FILE_LIMIT.min(self.left))
-            .map_err(|source| ApplyError::Content { path: path.to_owned(), source })?;
+        let bytes =
+            part.bytes(FILE_LIMIT.min(self.left))
+                .map_err(|source| ApplyError::Content {
+                    path: path.to_owned(),
+                    source,
+                })?;
         self.left -= bytes.len() as u64;
         Ok(bytes.into())
     }
@@ -184,27 +249,54 @@ impl Applier<'_> {
     fn symlink(&mut self, at: &TreePath, link: &Link) -> Result<(), ApplyError> {
         let path = &link.path;
         if let Some((_, found)) = self.there(path, at)? {
-            let same = found.target.as_deref().is_some_and(|target| clean_text(target) == clean_text(&link.target));
+            let same = found
+                .target
+                .as_deref()
+                .is_some_and(|target| clean_text(target) == clean_text(&link.target));
             return match found.kind {
                 Kind::Symlink if same => Ok(()),
-                kind => Err(ApplyError::InTheWay { path: path.clone(), found: called(kind) }),
+                kind => Err(ApplyError::InTheWay {
+                    path: path.clone(),
+                    found: called(kind),
+                }),
             };
         }
         let real = self.place(at).map_err(|stop| stop.of(path))?;
         // Unsaid owners are those of what the link leads to, if that is there at this moment.
         let parent = real.parent().unwrap_or_default();
-        let leads = if link.target.starts_with('/') { link.target.clone() } else { format!("{parent}/{}", link.target) };
-        let target = self::real(&self.tree, &leads).ok().flatten().and_then(|target| self.tree.get(&target));
+        let leads = if link.target.starts_with('/') {
+            link.target.clone()
+        } else {
+            format!("{parent}/{}", link.target)
+        };
+        let target = self::real(&self.tree, &leads)
+            .ok()
+            .flatten()
+            .and_then(|target| self.tree.get(&target));
         let there = target.map_or((0, 0), |found| (found.meta.uid, found.meta.gid));
         let (uid, gid) = self.owners(path, &Owner::clone(&link.user), &link.group, there)?;
-        let meta = Meta { mode: 0o777, uid, gid };
-        self.tree.put(real, Node::Symlink { meta, target: link.target.clone() });
+        let meta = Meta {
+            mode: 0o777,
+            uid,
+            gid,
+        };
+        self.tree.put(
+            real,
+            Node::Symlink {
+                meta,
+                target: link.target.clone(),
+            },
+        );
         Ok(())
     }
 
     fn hard_link(&mut self, at: &TreePath, link: &Link) -> Result<(), ApplyError> {
         let path = &link.path;
-        let wrong = |problem| ApplyError::HardLink { path: path.clone(), target: link.target.clone(), problem };
+        let wrong = |problem| ApplyError::HardLink {
+            path: path.clone(),
+            target: link.target.clone(),
+            problem,
+        };
         let target = join_path(&self.tree, &link.target).map_err(|stop| stop.of(path))?;
         let target = exact(&self.tree, &target).map_err(|stop| stop.of(path))?;
         let target = target.and_then(|target| Some((target.clone(), self.tree.get(&target)?)));
@@ -222,8 +314,16 @@ impl Applier<'_> {
         match (found.kind, found.ours, found.target) {
             (Kind::Directory, ..) => return Err(wrong("is a directory")),
             (Kind::File, true, _) => self.tree.put(real, Node::Hardlink { to: target }),
-            (Kind::Symlink, true, Some(target)) => self.tree.put(real, Node::Symlink { meta: found.meta, target }),
-            (Kind::File | Kind::Symlink | Kind::Other, ..) => self.reasons.push(Reason::HardLinkToBase(path.clone())),
+            (Kind::Symlink, true, Some(target)) => self.tree.put(
+                real,
+                Node::Symlink {
+                    meta: found.meta,
+                    target,
+                },
+            ),
+            (Kind::File | Kind::Symlink | Kind::Other, ..) => {
+                self.reasons.push(Reason::HardLinkToBase(path.clone()))
+            }
         }
         Ok(())
     }

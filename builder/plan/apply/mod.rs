@@ -40,7 +40,9 @@ pub(super) struct Applied<'a> {
 #[non_exhaustive]
 pub enum ApplyError {
     /// Something stands in the way.
-    #[error("{path}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config")]
+    #[error(
+        "{path}: {found} is there in the base already; set overwrite: true to replace it, or take it out of the config"
+    )]
     InTheWay {
         /// The path of the config.
         path: String,
@@ -56,7 +58,9 @@ pub enum ApplyError {
         parent: TreePath,
     },
     /// A parent is a link that leads nowhere.
-    #[error("{path}: {link} is a link in the base that leads nowhere, so no directory can be made there; name the real path")]
+    #[error(
+        "{path}: {link} is a link in the base that leads nowhere, so no directory can be made there; name the real path"
+    )]
     DanglingLink {
         /// The path of the config.
         path: String,
@@ -80,7 +84,9 @@ pub enum ApplyError {
         real: String,
     },
     /// An owner by name that the base doesn't have.
-    #[error("{path}: the base has no {what} {name:?}; give the number, or a name from its /etc/{file}")]
+    #[error(
+        "{path}: the base has no {what} {name:?}; give the number, or a name from its /etc/{file}"
+    )]
     UnknownOwner {
         /// The path of the config.
         path: String,
@@ -133,16 +139,35 @@ pub(super) fn apply<'a>(
     current_config: Bytes,
     commits: bool,
 ) -> Result<Applied<'a>, ApplyError> {
-    let mut applier = Applier { tree: Overlay::new(base), reasons: Vec::new(), warnings: Vec::new(), left: TOTAL_LIMIT };
+    let mut applier = Applier {
+        tree: Overlay::new(base),
+        reasons: Vec::new(),
+        warnings: Vec::new(),
+        left: TOTAL_LIMIT,
+    };
     if let Some(config) = config {
         applier.entries(&config.storage)?;
         applier.units(&config.systemd)?;
         applier.presets(&preset_units(&config.systemd));
     }
     applier.current_config(current_config)?;
-    let left_out = if commits { applier.commit() } else { Vec::new() };
-    let Applier { tree, reasons, warnings, .. } = applier;
-    Ok(Applied { tree, reasons, left_out, warnings })
+    let left_out = if commits {
+        applier.commit()
+    } else {
+        Vec::new()
+    };
+    let Applier {
+        tree,
+        reasons,
+        warnings,
+        ..
+    } = applier;
+    Ok(Applied {
+        tree,
+        reasons,
+        left_out,
+        warnings,
+    })
 }
 
 struct Applier<'a> {
@@ -157,22 +182,40 @@ impl Applier<'_> {
     /// Mode and owner of something that root makes in a directory: its group and, for a directory, its set-gid bit
     /// are the directory's where that has the bit.
     fn born(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
-        let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
+        let inherits = self
+            .tree
+            .get(parent)
+            .filter(|found| found.meta.mode & 0o2000 != 0);
         match inherits {
-            Some(parent) => {
-                Meta { mode: mode | if directory { 0o2000 } else { 0 }, uid: 0, gid: parent.meta.gid }
-            }
-            None => Meta { mode, uid: 0, gid: 0 },
+            Some(parent) => Meta {
+                mode: mode | if directory { 0o2000 } else { 0 },
+                uid: 0,
+                gid: parent.meta.gid,
+            },
+            None => Meta {
+                mode,
+                uid: 0,
+                gid: 0,
+            },
         }
     }
 
     /// Writes a file whole, as a rename of a temporary file does: what is there goes, and a directory is in the way.
-    fn write(&mut self, path: &str, real: TreePath, content: Bytes, mode: u32) -> Result<(), ApplyError> {
+    fn write(
+        &mut self,
+        path: &str,
+        real: TreePath,
+        content: Bytes,
+        mode: u32,
+    ) -> Result<(), ApplyError> {
         let parent = real.parent().unwrap_or_default();
         if let Some(found) = self.tree.get(&real)
             && found.kind == crate::image::tree::Kind::Directory
         {
-            return Err(ApplyError::InTheWay { path: path.to_owned(), found: "a directory" });
+            return Err(ApplyError::InTheWay {
+                path: path.to_owned(),
+                found: "a directory",
+            });
         }
         let meta = self.born(&parent, mode, false);
         self.tree.put(real, Node::File { meta, content });

@@ -33,7 +33,9 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
     let mut rest: Vec<String> = components(path);
     let mut links = 0;
     while let Some(component) = rest.pop() {
-        let Some(here) = tree.get(&at) else { return Ok(None) };
+        let Some(here) = tree.get(&at) else {
+            return Ok(None);
+        };
         if here.kind != Kind::Directory {
             return Err(Stop::NotADirectory(at));
         }
@@ -41,7 +43,9 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
             at = at.parent().unwrap_or_default();
             continue;
         }
-        let Ok(next) = at.join(&component) else { continue };
+        let Ok(next) = at.join(&component) else {
+            continue;
+        };
         let Some(found) = tree.get(&next) else {
             // What follows a missing component can't exist either, whatever it is.
             return Ok(None);
@@ -66,7 +70,11 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
 
 /// The components of a text, last first, without empty ones and `.`.
 fn components(path: &str) -> Vec<String> {
-    path.split('/').rev().filter(|c| !matches!(*c, "" | ".")).map(str::to_owned).collect()
+    path.split('/')
+        .rev()
+        .filter(|c| !matches!(*c, "" | "."))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Takes `.` and `..` out of a text alone, as Go's `filepath.Clean` does with an absolute path.
@@ -86,7 +94,9 @@ fn clean(path: &str) -> TreePath {
 /// never followed. Links behind links are left for the kernel.
 pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop> {
     let whole = clean(path);
-    let Some(parent) = whole.parent() else { return Ok(whole) };
+    let Some(parent) = whole.parent() else {
+        return Ok(whole);
+    };
     let mut at = TreePath::root();
     for component in parent.components() {
         let next = at.join(component).unwrap_or_default();
@@ -101,14 +111,23 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop
 
 /// The target of a symbolic link at a path whose parents the kernel follows.
 fn link_at(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<String>, Stop> {
-    let Some(exact) = exact(tree, path)? else { return Ok(None) };
-    Ok(tree.get(&exact).filter(|found| found.kind == Kind::Symlink).and_then(|found| found.target))
+    let Some(exact) = exact(tree, path)? else {
+        return Ok(None);
+    };
+    Ok(tree
+        .get(&exact)
+        .filter(|found| found.kind == Kind::Symlink)
+        .and_then(|found| found.target))
 }
 
 /// The path with its parents' links followed and the last component as it is; `None` if a parent isn't there.
 pub(super) fn exact(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<TreePath>, Stop> {
-    let Some(parent) = path.parent() else { return Ok(Some(path.clone())) };
-    let Some(parent) = real(tree, &parent.to_string())? else { return Ok(None) };
+    let Some(parent) = path.parent() else {
+        return Ok(Some(path.clone()));
+    };
+    let Some(parent) = real(tree, &parent.to_string())? else {
+        return Ok(None);
+    };
     match tree.get(&parent) {
         Some(found) if found.kind == Kind::Directory => Ok(parent.join(path.name()).ok()),
         Some(_) => Err(Stop::NotADirectory(parent)),
@@ -137,7 +156,9 @@ impl Applier<'_> {
 
     /// Where an entry of the config lands, with its parents made.
     pub(super) fn place(&mut self, path: &TreePath) -> Result<TreePath, Stop> {
-        let Some(parent) = path.parent() else { return Ok(path.clone()) };
+        let Some(parent) = path.parent() else {
+            return Ok(path.clone());
+        };
         let parent = self.mkdir_all(&parent)?;
         Ok(parent.join(path.name()).unwrap_or(parent))
     }
@@ -179,7 +200,10 @@ mod tests {
             assert_eq!(got.as_deref(), want, "{path}");
         }
         assert!(matches!(real(&tree, "/loop/x"), Err(Stop::Loop)));
-        assert!(matches!(real(&tree, "/etc/file/x"), Err(Stop::NotADirectory(_))));
+        assert!(matches!(
+            real(&tree, "/etc/file/x"),
+            Err(Stop::NotADirectory(_))
+        ));
     }
 
     #[test]
@@ -195,6 +219,9 @@ mod tests {
         ] {
             assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
         }
-        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(Stop::NotADirectory(_))));
+        assert!(matches!(
+            join_path(&tree, "/etc/file/a/x"),
+            Err(Stop::NotADirectory(_))
+        ));
     }
 }

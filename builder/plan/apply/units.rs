@@ -36,10 +36,16 @@ impl Applier<'_> {
                     Some((template, instance)) => presets
                         .entry(format!("{template}-{state}"))
                         .and_modify(|preset| preset.what += &format!(" {instance}"))
-                        .or_insert_with(|| Preset { enabled, what: format!("{template} {instance}") }),
+                        .or_insert_with(|| Preset {
+                            enabled,
+                            what: format!("{template} {instance}"),
+                        }),
                     None => presets
                         .entry(format!("{}-{state}", unit.name))
-                        .or_insert_with(|| Preset { enabled, what: unit.name.clone() }),
+                        .or_insert_with(|| Preset {
+                            enabled,
+                            what: unit.name.clone(),
+                        }),
                 };
             }
             match unit.mask {
@@ -70,7 +76,12 @@ impl Applier<'_> {
     fn write_unit_file(&mut self, path: &str, contents: &str) -> Result<(), ApplyError> {
         let at = join_path(&self.tree, path).map_err(|stop| stop.of(path))?;
         let real = self.place(&at).map_err(|stop| stop.of(path))?;
-        self.write(path, real, Bytes::copy_from_slice(contents.as_bytes()), 0o644)
+        self.write(
+            path,
+            real,
+            Bytes::copy_from_slice(contents.as_bytes()),
+            0o644,
+        )
     }
 
     fn mask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
@@ -80,9 +91,21 @@ impl Applier<'_> {
         if self.tree.get(&real).is_some() {
             self.tree.remove(&real);
         }
-        let gid = self.born(&real.parent().unwrap_or_default(), 0o777, false).gid;
-        let meta = Meta { mode: 0o777, uid: 0, gid };
-        self.tree.put(real, Node::Symlink { meta, target: "/dev/null".to_owned() });
+        let gid = self
+            .born(&real.parent().unwrap_or_default(), 0o777, false)
+            .gid;
+        let meta = Meta {
+            mode: 0o777,
+            uid: 0,
+            gid,
+        };
+        self.tree.put(
+            real,
+            Node::Symlink {
+                meta,
+                target: "/dev/null".to_owned(),
+            },
+        );
         Ok(())
     }
 
@@ -90,7 +113,10 @@ impl Applier<'_> {
         let path = format!("{UNITS}/{}", unit.name);
         let at = join_path(&self.tree, &path).map_err(|stop| stop.of(&path))?;
         if let Some(exact) = exact(&self.tree, &at).map_err(|stop| stop.of(&path))?
-            && self.tree.get(&exact).is_some_and(|found| found.target.as_deref() == Some("/dev/null"))
+            && self
+                .tree
+                .get(&exact)
+                .is_some_and(|found| found.target.as_deref() == Some("/dev/null"))
         {
             self.tree.remove(&exact);
         }
@@ -104,9 +130,11 @@ impl Applier<'_> {
             if preset.what.contains(' ') {
                 return Ok(());
             }
-            let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| match state.is_success() {
-                true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),
-                false => Ok(false),
+            let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| {
+                match state.is_success() {
+                    true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),
+                    false => Ok(false),
+                }
             });
             match disabled {
                 Ok(true) => {}
@@ -134,13 +162,20 @@ impl Applier<'_> {
             Content::Known(bytes) => BytesMut::from(bytes.as_ref()),
             Content::NoFile => BytesMut::new(),
             Content::NotKept => {
-                self.reasons.push(Reason::AppendToBase(PRESET_FILE.to_owned()));
+                self.reasons
+                    .push(Reason::AppendToBase(PRESET_FILE.to_owned()));
                 return Ok(());
             }
         };
         let verb = if preset.enabled { "enable" } else { "disable" };
         content.extend_from_slice(format!("{verb} {}\n", preset.what).as_bytes());
-        self.tree.put(real, Node::File { meta, content: content.freeze() });
+        self.tree.put(
+            real,
+            Node::File {
+                meta,
+                content: content.freeze(),
+            },
+        );
         Ok(())
     }
 
@@ -155,7 +190,10 @@ impl Applier<'_> {
     }
 
     fn undecided(&mut self, unit: &str, undecided: &systemd::Undecided) {
-        let reason = Reason::Unit { unit: unit.to_owned(), why: undecided.to_string() };
+        let reason = Reason::Unit {
+            unit: unit.to_owned(),
+            why: undecided.to_string(),
+        };
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);
         }
@@ -164,7 +202,12 @@ impl Applier<'_> {
 
 /// The units that the config enables or disables, in its order.
 pub(in crate::plan) fn preset_units(config: &Systemd) -> Vec<String> {
-    config.units.iter().filter(|unit| unit.enabled.is_some()).map(|unit| unit.name.clone()).collect()
+    config
+        .units
+        .iter()
+        .filter(|unit| unit.enabled.is_some())
+        .map(|unit| unit.name.clone())
+        .collect()
 }
 
 /// `foo@bar.service` taken apart into `foo@.service` and `bar`.
@@ -180,9 +223,18 @@ mod tests {
 
     #[test]
     fn an_instance_is_what_stands_between_at_and_the_type() {
-        assert_eq!(instance_of("foo@bar.service"), Some(("foo@.service".to_owned(), "bar")));
-        assert_eq!(instance_of("foo@a.b.service"), Some(("foo@.service".to_owned(), "a.b")));
-        assert_eq!(instance_of("foo@.service"), Some(("foo@.service".to_owned(), "")));
+        assert_eq!(
+            instance_of("foo@bar.service"),
+            Some(("foo@.service".to_owned(), "bar"))
+        );
+        assert_eq!(
+            instance_of("foo@a.b.service"),
+            Some(("foo@.service".to_owned(), "a.b"))
+        );
+        assert_eq!(
+            instance_of("foo@.service"),
+            Some(("foo@.service".to_owned(), ""))
+        );
         assert_eq!(instance_of("foo.service"), None);
     }
 }
