@@ -5,6 +5,7 @@
 //! The invariant: equal values are equal bytes, whatever the clock, user, umask, locale or order of a map.
 
 pub mod digest;
+pub mod edit;
 pub mod layer;
 pub mod overlay;
 pub mod path;

@@ -1,0 +1,214 @@
+//! A base's manifest and config with layers on top: what we did not mean to change comes out as it went in.
+//!
+//! Both are edited as JSON values and written as canonical JSON. oci-spec's structs would drop fields they don't know
+//! (`Healthcheck`, `Shell`, vendors' own) and write labels in the order of a hash map.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::digest::{DiffId, Digest};
+use crate::canonical::canonical;
+
+/// A manifest of OCI, and of Docker as its second schema has it.
+const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+
+/// When an image was made that must not depend on when: the base's own time, else this.
+const NO_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// A gzip layer to put on top.
+#[derive(Debug, Clone)]
+pub struct NewLayer {
+    /// Of the compressed bytes.
+    pub digest: Digest,
+    /// Count of the compressed bytes.
+    pub size: u64,
+    /// Of the tar inside.
+    pub diff_id: DiffId,
+    /// What `history` says of it.
+    pub created_by: String,
+}
+
+/// A manifest and its config, as they are pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// Bytes of the manifest.
+    pub manifest: Vec<u8>,
+    /// Media type of the manifest: the base's.
+    pub media_type: String,
+    /// Bytes of the config.
+    pub config: Vec<u8>,
+}
+
+impl Edited {
+    /// Digest of the manifest, which is the image's.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.manifest)
+    }
+
+    /// Digest of the config blob.
+    pub fn config_digest(&self) -> Digest {
+        Digest::of(&self.config)
+    }
+}
+
+/// Puts a layer on top of an image and adds labels. The base's labels stay unless they have the same key.
+///
+/// The base must have been checked: `layers` and `rootfs.diff_ids` are lists of the same length.
+pub fn append_layer(
+    manifest: &Value,
+    config: &Value,
+    layer: &NewLayer,
+    labels: &BTreeMap<String, String>,
+) -> Edited {
+    let docker = manifest.get("mediaType").and_then(Value::as_str) == Some(DOCKER_MANIFEST);
+    let [media_type, layer_type, config_type] = match docker {
+        true => [DOCKER_MANIFEST, DOCKER_LAYER, DOCKER_CONFIG],
+        false => [OCI_MANIFEST, OCI_LAYER, OCI_CONFIG],
+    };
+
+    let mut config = config.clone();
+    push(
+        object(&mut config, "rootfs"),
+        "diff_ids",
+        json!(layer.diff_id),
+    );
+    let created = config
+        .get("created")
+        .and_then(Value::as_str)
+        .unwrap_or(NO_TIME)
+        .to_owned();
+    let history = json!({ "created": created, "created_by": layer.created_by });
+    push(&mut config, "history", history);
+    let all = object(object(&mut config, "config"), "Labels");
+    for (key, value) in labels {
+        all[key] = json!(value);
+    }
+    let config = canonical(&config);
+
+    let mut manifest = manifest.clone();
+    manifest["mediaType"] = json!(media_type);
+    let descriptor = object(&mut manifest, "config");
+    descriptor["digest"] = json!(Digest::of(&config));
+    descriptor["size"] = json!(config.len());
+    if descriptor.get("mediaType").is_none() {
+        descriptor["mediaType"] = json!(config_type);
+    }
+    // A descriptor may carry its content inline; that of the base's config is no longer it.
+    if let Some(fields) = descriptor.as_object_mut() {
+        fields.remove("data");
+    }
+    push(
+        &mut manifest,
+        "layers",
+        json!({ "mediaType": layer_type, "digest": layer.digest, "size": layer.size }),
+    );
+    Edited {
+        manifest: canonical(&manifest),
+        media_type: media_type.to_owned(),
+        config,
+    }
+}
+
+/// The object at a key, made if it is absent, null or something else.
+fn object<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
+    if !value.get(key).is_some_and(Value::is_object) {
+        value[key] = Value::Object(Map::new());
+    }
+    &mut value[key]
+}
+
+fn push(value: &mut Value, key: &str, item: Value) {
+    match value.get_mut(key).and_then(Value::as_array_mut) {
+        Some(items) => items.push(item),
+        None => value[key] = json!([item]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer() -> NewLayer {
+        NewLayer {
+            digest: Digest::of(b"gz"),
+            size: 2,
+            diff_id: DiffId::of(b"tar"),
+            created_by: "mosb".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_we_do_not_know_comes_out_as_it_went_in() {
+        let config = json!({
+            "os": "linux", "architecture": "amd64", "created": "2024-05-01T00:00:00Z", "vendor": { "b": 1, "a": [null] },
+            "config": { "Healthcheck": { "Test": ["NONE"] }, "Labels": { "ostree.commit": "abc", "version": "40" } },
+            "rootfs": { "type": "layers", "diff_ids": [DiffId::of(b"base")] },
+            "history": [{ "created_by": "base", "comment": "x" }],
+        });
+        let manifest = json!({
+            "schemaVersion": 2, "annotations": { "ostree.version": "40" }, "other": 1.5,
+            "config": { "mediaType": OCI_CONFIG, "digest": Digest::of(b"x"), "size": 1, "data": "eA==" },
+            "layers": [{ "mediaType": OCI_LAYER, "digest": Digest::of(b"base"), "size": 4, "annotations": { "a": "b" } }],
+        });
+        let labels = BTreeMap::from([
+            ("machineconfig".to_owned(), "rendered".to_owned()),
+            ("version".to_owned(), "41".to_owned()),
+        ]);
+        let edited = append_layer(&manifest, &config, &layer(), &labels);
+
+        let mut want = config.clone();
+        want["config"]["Labels"] =
+            json!({ "ostree.commit": "abc", "version": "41", "machineconfig": "rendered" });
+        want["rootfs"]["diff_ids"] = json!([DiffId::of(b"base"), DiffId::of(b"tar")]);
+        want["history"] = json!([
+            { "created_by": "base", "comment": "x" },
+            { "created": "2024-05-01T00:00:00Z", "created_by": "mosb" },
+        ]);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&edited.config).unwrap(),
+            want
+        );
+
+        let mut want = manifest.clone();
+        want["mediaType"] = json!(OCI_MANIFEST);
+        want["config"] = json!({ "mediaType": OCI_CONFIG, "digest": edited.config_digest(), "size": edited.config.len() });
+        want["layers"] = json!([
+            manifest["layers"][0],
+            { "mediaType": OCI_LAYER, "digest": Digest::of(b"gz"), "size": 2 },
+        ]);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&edited.manifest).unwrap(),
+            want
+        );
+        assert_eq!(append_layer(&manifest, &config, &layer(), &labels), edited);
+    }
+
+    #[test]
+    fn a_docker_image_stays_one_and_gaps_are_filled() {
+        let manifest = json!({ "mediaType": DOCKER_MANIFEST, "config": {}, "layers": [] });
+        let edited = append_layer(
+            &manifest,
+            &json!({ "config": null, "history": null }),
+            &layer(),
+            &BTreeMap::new(),
+        );
+        assert_eq!(edited.media_type, DOCKER_MANIFEST);
+        let manifest: Value = serde_json::from_slice(&edited.manifest).unwrap();
+        assert_eq!(
+            manifest.pointer("/layers/0/mediaType"),
+            Some(&json!(DOCKER_LAYER))
+        );
+        assert_eq!(
+            manifest.pointer("/config/mediaType"),
+            Some(&json!(DOCKER_CONFIG))
+        );
+        let config: Value = serde_json::from_slice(&edited.config).unwrap();
+        assert_eq!(config.pointer("/history/0/created"), Some(&json!(NO_TIME)));
+    }
+}
