@@ -9,6 +9,8 @@ mod commit;
 mod entries;
 mod owners;
 mod paths;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use bytes::Bytes;
