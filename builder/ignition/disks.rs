@@ -40,17 +40,10 @@ struct Partition<'v> {
 }
 
 impl Partition<'_> {
-    /// First and last MiB, if the config says where it lies.
+    /// First and last MiB, if the config says where it lies and there is such a place.
     fn extent(&self) -> Option<(i64, i64)> {
-        let (start, size) = (self.start.filter(|start| *start != 0)?, self.size?);
-        Some((
-            start,
-            if size == 0 {
-                start
-            } else {
-                start.wrapping_add(size).wrapping_sub(1)
-            },
-        ))
+        let (start, size) = (self.start.filter(|start| *start > 0)?, self.size?);
+        Some((start, start.checked_add((size - 1).max(0))?))
     }
 }
 
@@ -74,6 +67,16 @@ fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
             o.problem_here(
                 "bad-disk",
                 "shall not exist, but is described; leave all but its number out",
+            );
+        }
+        let end = start.unwrap_or(0).checked_add(size.unwrap_or(0));
+        if end.is_none()
+            || start.is_some_and(i64::is_negative)
+            || size.is_some_and(i64::is_negative)
+        {
+            o.problem_here(
+                "unusable-disk",
+                "lies outside of any disk; give a start and size of at least 0",
             );
         }
         if number == 0 && label.is_none() {

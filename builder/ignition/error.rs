@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::data_url::DataUrlError;
+use super::sink::MOST_FINDINGS;
 use super::version::SpecVersion;
 use crate::report::{Class, Finding};
 
@@ -32,7 +33,7 @@ pub enum Error {
     /// The rules of its version are broken.
     #[error("{}", Listed(problems))]
     Invalid {
-        /// All that is wrong: `object` is the field, as `storage.files[3].path`.
+        /// All that is wrong, or the first thousand faults: `object` is the field, as `storage.files[3].path`.
         problems: Vec<Finding>,
     },
 }
@@ -123,7 +124,16 @@ impl fmt::Display for Listed<'_> {
             f.write_str("the Ignition config is not valid: ")?;
             return one(f, only);
         }
-        write!(f, "the Ignition config has {} faults:", self.0.len())?;
+        let or_more = if self.0.len() < MOST_FINDINGS {
+            ""
+        } else {
+            " or more"
+        };
+        write!(
+            f,
+            "the Ignition config has {}{or_more} faults:",
+            self.0.len()
+        )?;
         for problem in self.0.iter().take(SHOWN_PROBLEMS) {
             f.write_str("\n  ")?;
             one(f, problem)?;

@@ -1,104 +1,13 @@
 //! Reading the fields of JSON objects, with their place in the config, as Go's decoder does for Ignition:
 //! `null` is as good as nothing, and a key is found in whatever case it is written.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::sink::{At, Sink};
 use super::version::SpecVersion;
 use crate::report::Finding;
-
-/// Collects what is wrong and what is odd, while a config is read.
-#[derive(Debug)]
-pub(super) struct Sink {
-    pub version: SpecVersion,
-    problems: RefCell<Vec<Finding>>,
-    warnings: RefCell<Vec<Finding>>,
-    unread: Cell<usize>,
-}
-
-impl Sink {
-    pub fn new(version: SpecVersion) -> Self {
-        Self {
-            version,
-            problems: RefCell::default(),
-            warnings: RefCell::default(),
-            unread: Cell::new(0),
-        }
-    }
-
-    /// The config itself.
-    pub fn root<'v>(&self, config: &'v Value) -> Object<'v, '_> {
-        let at = At {
-            parent: None,
-            step: Step::Root,
-        };
-        Object::new(self, at, config.as_object(), None)
-    }
-
-    pub fn problem(&self, problem: Finding) {
-        self.problems.borrow_mut().push(problem);
-    }
-
-    pub fn warn(&self, warning: Finding) {
-        self.warnings.borrow_mut().push(warning);
-    }
-
-    pub fn into_findings(self) -> (Vec<Finding>, Vec<Finding>) {
-        (self.problems.into_inner(), self.warnings.into_inner())
-    }
-
-    fn unread(&self, problem: Finding) {
-        self.unread.set(self.unread.get() + 1);
-        self.problem(problem);
-    }
-}
-
-/// A place in the config, written as `storage.files[3].path`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct At<'p> {
-    parent: Option<&'p At<'p>>,
-    step: Step<'p>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Step<'p> {
-    Root,
-    Key(&'p str),
-    Index(usize),
-}
-
-impl<'p> At<'p> {
-    fn key(&'p self, key: &'p str) -> At<'p> {
-        At {
-            parent: Some(self),
-            step: Step::Key(key),
-        }
-    }
-
-    fn index(&'p self, index: usize) -> At<'p> {
-        At {
-            parent: Some(self),
-            step: Step::Index(index),
-        }
-    }
-}
-
-impl fmt::Display for At<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = self.parent.is_some_and(|p| !matches!(p.step, Step::Root));
-        if let Some(parent) = self.parent {
-            parent.fmt(f)?;
-        }
-        match self.step {
-            Step::Root => Ok(()),
-            Step::Key(key) => write!(f, "{}{}", if inner { "." } else { "" }, key.escape_debug()),
-            Step::Index(index) => write!(f, "[{index}]"),
-        }
-    }
-}
 
 /// An object of the config, field by field. [`Object::finish`] warns of the fields that nobody asked for.
 #[derive(Debug)]
@@ -113,13 +22,13 @@ pub(super) struct Object<'v, 'p> {
 }
 
 impl<'v, 'p> Object<'v, 'p> {
-    fn new(
+    pub fn new(
         sink: &'p Sink,
         at: At<'p>,
         members: Option<&'v Map<String, Value>>,
         image_path: Option<&'v str>,
     ) -> Self {
-        let (known, newer, unread_before) = (Vec::new(), Vec::new(), sink.unread.get());
+        let (known, newer, unread_before) = (Vec::new(), Vec::new(), sink.unread_so_far());
         Self {
             sink,
             at,
@@ -143,7 +52,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Whether all that was read of this object so far had the right types, so that a rule may be applied to it.
     pub fn sound(&self) -> bool {
-        self.sink.unread.get() == self.unread_before
+        self.sink.unread_so_far() == self.unread_before
     }
 
     /// Whether this version has the field; if not, it is warned of as any unknown field.
@@ -380,5 +289,10 @@ pub(super) fn same_field(key: &str, field: &str) -> bool {
         '\u{212a}' => 'k',
         other => other.to_ascii_lowercase(),
     };
-    key == field || key.chars().map(fold).eq(field.chars().map(fold))
+    key.eq_ignore_ascii_case(field)
+        || (!key.is_ascii()
+            && key
+                .chars()
+                .map(fold)
+                .eq(field.chars().map(|c| c.to_ascii_lowercase())))
 }

@@ -31,6 +31,7 @@
 //! | `bad-unit-name`, `bad-dropin-name`, `bad-unit` | a wrong extension; text that is no unit file |
 //! | `unsafe-unit-name`*, `unsafe-dropin-name`* | a name that systemd would not load, or that leaves the directory |
 //! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in what the image does not hold, but Ignition checks |
+//! | `unusable-disk`* | a partition that begins or ends before the disk does |
 //!
 //! Those of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`, `hard-link-owner`,
 //! `no-install-section`. Of [`Config::left_to_machine`]: `left-to-machine`.
@@ -47,6 +48,7 @@ mod luks;
 mod machine;
 mod places;
 mod resource;
+mod sink;
 mod storage;
 mod systemd;
 mod unit_text;
@@ -65,7 +67,8 @@ pub use error::{ContentError, Error};
 pub use version::SpecVersion;
 
 use crate::report::Finding;
-use fields::Sink;
+use fields::Object;
+use sink::{At, Sink};
 
 /// A config that holds, and what its author may want to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +96,7 @@ pub struct Parsed {
 pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
     let version = header::version(config)?;
     let sink = Sink::new(version);
-    let mut root = sink.root(config);
+    let mut root = Object::new(&sink, At::root(), config.as_object(), None);
     header::read(&mut root);
     let kernel_arguments = machine::kernel_arguments(&mut root);
     let passwd = machine::passwd(&mut root);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::config::{Owner, Storage, Systemd};
 use super::error::shown;
-use super::fields::Sink;
+use super::sink::Sink;
 use crate::report::Finding;
 
 /// Where Ignition writes units.

@@ -307,3 +307,15 @@ fn many_nodes_and_large_contents_are_no_work() {
     config["storage"]["files"][0]["contents"] = json!({ "source": large });
     assert_eq!(parsed(config).config.storage.files.len(), 20_000);
 }
+
+#[test]
+fn a_hostile_config_does_not_fill_the_memory_with_findings() {
+    let config =
+        json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": vec![0; 100_000] } });
+    let Err(Error::Invalid { problems }) = parse(&config) else {
+        panic!("no file is a number")
+    };
+    assert_eq!(problems.len(), 1000);
+    let fields: serde_json::Map<_, _> = (0..100_000).map(|n| (n.to_string(), json!(0))).collect();
+    assert_eq!(parsed(json!({ "storage": fields })).warnings.len(), 1000);
+}

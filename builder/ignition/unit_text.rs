@@ -213,6 +213,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_is_a_unit_file() {
@@ -256,6 +257,16 @@ mod tests {
                 want,
                 "{what}"
             );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(parts in prop::collection::vec("(\\PC{0,9}|\\[|\\]|=|\n|\\\\)", 0..40), times in 1_usize..30) {
+            let text = parts.concat().repeat(times);
+            if let Err(problem) = check(&text) {
+                prop_assert!(problem.line <= 1 + text.matches('\n').count());
+            }
         }
     }
 

@@ -127,6 +127,7 @@ fn escapes_are_whole(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn schemes_are_found_as_go_finds_them() {
@@ -155,6 +156,15 @@ mod tests {
             ("data:,a#%", None),
         ] {
             assert_eq!(scheme(url).as_deref(), want, "{url:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(https?:|s3:|arn:)?(//)?[@:%\\[\\]/?#a-f0-9\u{e9}]{0,20}") {
+            scheme(&text);
+            names_empty_version(&text);
+            is_s3_arn(&text);
         }
     }
 

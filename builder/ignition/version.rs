@@ -7,13 +7,18 @@ use super::error::Error;
 
 /// A stable version of spec 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is the version it is called after")]
 pub enum SpecVersion {
+    /// 3.0.0
     V3_0,
+    /// 3.1.0
     V3_1,
+    /// 3.2.0
     V3_2,
+    /// 3.3.0
     V3_3,
+    /// 3.4.0
     V3_4,
+    /// 3.5.0
     V3_5,
 }
 
