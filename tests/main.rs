@@ -1,1 +1,16 @@
-fn main() {}
+//! Tests on real parts: the program itself, registries, Ignition, buildah, the importer that runs on nodes.
+//!
+//! One binary. `harness/` gets and runs the parts; each `part_*.rs` shows that one of them does what the tests rely on.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on stops where it stands"
+)]
+
+mod harness;
+
+mod part_layout;
+mod part_ostree;
+mod part_program;
+mod part_proxy;
+mod part_registry;
+mod part_root;

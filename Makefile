@@ -1,0 +1,60 @@
+# `make` alone says what there is.
+.DEFAULT_GOAL := help
+SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+.PHONY: demo
+demo: ## the main job in one go, on a small base image: no server, no root
+	cargo run --release --quiet --example demo
+
+.PHONY: build
+build: ## the program, as target/release/mosb
+	cargo build --release
+
+.PHONY: test
+test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
+	cargo test
+
+.PHONY: unit
+unit: ## what needs nothing, in seconds
+	cargo test --lib
+
+.PHONY: check
+check: ## format, lints, documentation, generated files, licences
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
+	cargo test --quiet --test real check_
+
+.PHONY: fix
+fix: ## format, and what clippy can mend by itself
+	cargo clippy --fix --allow-dirty --allow-staged --all-targets
+	cargo fmt
+
+.PHONY: golden
+golden: ## writes the wanted outputs of golden tests anew, to be read in review
+	UPDATE_EXPECT=1 cargo test --lib
+
+.PHONY: generate
+generate: ## writes generated reference files anew: JSON Schemas, command-line help
+	UPDATE_EXPECT=1 cargo test --lib generated
+
+.PHONY: bench
+bench: parts ## measures, and writes docs/performance.md (half an hour)
+	cargo bench
+
+.PHONY: packages
+packages: ## installs the Debian packages that the tests use and the machine lacks
+	@missing=$$(for p in $$(cat tests/harness/debian-packages); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	test -z "$$missing" || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends $$missing; }
+
+.PHONY: parts
+parts: ## builds the Go and Rust programs that the tests use, outside the checkout
+	cargo test --quiet --test real -- --exact --nocapture harness::parts::every_part_is_made
+
+.PHONY: clean
+clean: ## removes what was built here; the parts stay
+	cargo clean

@@ -1,0 +1,190 @@
+//! Child processes: one that runs to its end, and one that serves until it is dropped.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long anything that runs to its end may take, in seconds: a build of a part on a busy machine.
+const LIMIT: &str = "1800";
+/// How long a server may take until it says that it serves.
+const READY: Duration = Duration::from_secs(60);
+
+/// What a program said and how it ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub what: String,
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The exit code; none after a signal.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Itself, if the program ended well; otherwise the test ends here, with what the program said.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert!(
+            self.status.success(),
+            "{}: {}\n{}{}",
+            self.what,
+            self.status,
+            self.text(),
+            self.stderr
+        );
+        self
+    }
+
+    /// What it wrote to stdout, as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// What it wrote to stdout, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        match serde_json::from_slice(&self.stdout) {
+            Ok(value) => value,
+            Err(why) => panic!("{}: no JSON on stdout: {why}\n{}", self.what, self.text()),
+        }
+    }
+}
+
+/// Runs a program to its end, with nothing on stdin, and requires that it ends well.
+#[track_caller]
+pub fn run<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Finished {
+    finish(limited(program).args(arguments), &[]).ok()
+}
+
+/// A command that ends within the time limit; arguments and environment are the caller's to add.
+pub fn limited(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command
+        .args(["--foreground", "--kill-after=5", LIMIT])
+        .arg(program);
+    command
+}
+
+/// Runs a command to its end, whatever that is, with these bytes on its stdin.
+#[track_caller]
+pub fn finish(command: &mut Command, stdin: &[u8]) -> Finished {
+    let what = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|why| panic!("{what}: {why}"));
+    let mut input = child.stdin.take().unwrap();
+    let output = thread::scope(|scope| {
+        // A program that does not read its input to the end closes the pipe, and that is its right.
+        scope.spawn(move || input.write_all(stdin).is_ok());
+        child.wait_with_output().unwrap()
+    });
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Finished {
+        what,
+        status: output.status,
+        stdout: output.stdout,
+        stderr,
+    }
+}
+
+/// A program that runs until this value is dropped, and never longer than the test process.
+#[derive(Debug)]
+pub struct Daemon {
+    pub pid: u32,
+    stop: Option<mpsc::Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+/// A command for a [`Daemon`]: the kernel kills it when the thread that started it ends.
+pub fn lasting(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+}
+
+impl Daemon {
+    /// Starts a [`lasting`] command and waits for the line of its output by which `ready` knows that it serves.
+    #[track_caller]
+    pub fn start<T>(mut command: Command, ready: impl Fn(&str) -> Option<T>) -> (Self, T) {
+        let what = format!("{command:?}");
+        let said = Arc::new(Mutex::new(String::new()));
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (started, pid) = mpsc::channel();
+        let (line, lines) = mpsc::channel();
+        // The kernel's watch is on the thread that starts the child, so that thread stays as long as the child.
+        let log = Arc::clone(&said);
+        let keeper = thread::spawn(move || {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(why) => return started.send(Err(why)).unwrap(),
+            };
+            read_lines(child.stdout.take().unwrap(), Arc::clone(&log), line.clone());
+            read_lines(child.stderr.take().unwrap(), log, line);
+            started.send(Ok(child.id())).unwrap();
+            // Ends when the sender is dropped.
+            stopped.recv().unwrap_err();
+            // It may have ended by itself.
+            child.kill().ok();
+            child.wait().unwrap();
+        });
+        let pid = pid
+            .recv()
+            .unwrap()
+            .unwrap_or_else(|why| panic!("{what}: {why}"));
+        let daemon = Self {
+            pid,
+            stop: Some(stop),
+            keeper: Some(keeper),
+        };
+        let end = Instant::now() + READY;
+        loop {
+            match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if let Some(found) = ready(&line) {
+                        return (daemon, found);
+                    }
+                }
+                Err(why) => panic!("{what}: not ready: {why}\n{}", said.lock().unwrap()),
+            }
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(keeper) = self.keeper.take() {
+            // A panic in the keeper was printed; a second one here would hide the test's own.
+            keeper.join().ok();
+        }
+    }
+}
+
+fn read_lines(
+    stream: impl Read + Send + 'static,
+    log: Arc<Mutex<String>>,
+    line: mpsc::Sender<String>,
+) {
+    thread::spawn(move || {
+        for text in BufReader::new(stream).lines().map_while(Result::ok) {
+            let mut log = log.lock().unwrap();
+            log.push_str(&text);
+            log.push('\n');
+            // Nobody listens any more once the program is ready.
+            line.send(text).ok();
+        }
+    });
+}

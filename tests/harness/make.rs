@@ -1,0 +1,151 @@
+//! How parts are made: one at a time, whole or not at all.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+
+use super::child::run;
+use super::parts::source;
+
+/// The way a part is made.
+#[derive(Debug)]
+pub enum Make {
+    /// `go install package@v<version>`; the program's own name becomes the part's.
+    GoInstall {
+        package: &'static str,
+        program: &'static str,
+    },
+    /// `go build` of a small module under `tests/`, which makes one program.
+    GoModule(&'static str),
+    /// `cargo build` of a small package under `tests/`, whose program has the part's name.
+    Cargo(&'static str),
+    /// Anything else: fills the directory it is given.
+    Function(fn(&Path)),
+}
+
+/// The parts that this process has begun to make: what failed once is not tried again for each test that wants it.
+static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Makes a part in a directory beside its own and moves it there when it is whole. Others wait meanwhile, as two builds
+/// at once would only be slower.
+#[track_caller]
+pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
+    let cache = directory.parent().expect("a part lies in the cache");
+    fs::create_dir_all(cache).unwrap();
+    let _one_at_a_time = lock(&cache.join(".lock"));
+    if directory.exists() {
+        return;
+    }
+    let mut tried = TRIED.lock().unwrap();
+    assert!(
+        !tried.contains(&name.to_owned()),
+        "{name} {version}: could not be made; the first test that wanted it says why"
+    );
+    tried.push(name.to_owned());
+    drop(tried);
+    eprintln!("making {name} {version}");
+    let begun = Instant::now();
+    let fresh = tempfile::Builder::new()
+        .prefix(".making-")
+        .tempdir_in(cache)
+        .unwrap();
+    match how {
+        Make::GoInstall { package, program } => {
+            let package = format!("{package}@v{version}");
+            build(
+                go(["install", "-trimpath", "-ldflags=-s -w", &package]).env("GOBIN", fresh.path()),
+            );
+            if *program != name {
+                fs::rename(fresh.path().join(program), fresh.path().join(name)).unwrap();
+            }
+        }
+        Make::GoModule(module) => {
+            build(
+                go(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+                    .arg(fresh.path().join(name))
+                    .arg(".")
+                    .current_dir(source(module)),
+            );
+        }
+        Make::Cargo(package) => {
+            let target = fresh.path().join("target");
+            build(
+                Command::new(env!("CARGO"))
+                    .args(["build", "--quiet", "--locked", "--release"])
+                    .current_dir(source(package))
+                    .env("CARGO_TARGET_DIR", &target),
+            );
+            fs::rename(target.join("release").join(name), fresh.path().join(name)).unwrap();
+            fs::remove_dir_all(target).unwrap();
+        }
+        Make::Function(fill) => fill(fresh.path()),
+    }
+    run("chmod", ["755".as_ref(), fresh.path().as_os_str()]);
+    fs::rename(fresh.keep(), directory).unwrap();
+    eprintln!("made {name} {version} in {} s", begun.elapsed().as_secs());
+}
+
+/// A version made of what goes in: the first 12 hex digits of a SHA-256 over names and contents.
+pub fn hash(source: &Path, versions: impl Iterator<Item = String>) -> String {
+    let mut sum = Sha256::new();
+    add(&mut sum, source);
+    for version in versions {
+        sum.update(version.as_bytes());
+    }
+    let digest: String = sum
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    digest[..12].to_owned()
+}
+
+fn add(sum: &mut Sha256, path: &Path) {
+    let name = path.file_name().expect("a source has a name");
+    if path.is_dir() {
+        let mut inside: Vec<_> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        inside.sort();
+        inside.iter().for_each(|path| add(sum, path));
+    } else {
+        let content = fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        sum.update(name.as_encoded_bytes());
+        sum.update((content.len() as u64).to_be_bytes());
+        sum.update(content);
+    }
+}
+
+/// A Go command; a module that wants a newer Go than the machine's gets it.
+fn go<const N: usize>(arguments: [&str; N]) -> Command {
+    let mut go = Command::new("go");
+    go.args(arguments)
+        .env("GOTOOLCHAIN", "auto")
+        .env("GOFLAGS", "-buildvcs=false")
+        .env("CGO_ENABLED", "1");
+    go
+}
+
+/// Runs a build whose output the person waiting for it may see.
+#[track_caller]
+fn build(command: &mut Command) {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .unwrap_or_else(|why| panic!("{command:?}: {why}; install Go 1.21 or newer, and Rust"));
+    assert!(
+        status.success(),
+        "{command:?}: {status}; `make packages` installs the libraries it may lack"
+    );
+}
+
+fn lock(path: &Path) -> File {
+    let file = File::create(path).unwrap();
+    file.lock().unwrap();
+    file
+}

@@ -1,0 +1,36 @@
+//! The real parts, and how a test uses them.
+//!
+//! In: nothing but Debian packages (`debian-packages`, installed by `make packages`) and the sources under `tests/parts/`.
+//! Out: values that hold a running or unpacked part and take it down when dropped, also when the test process is killed.
+//! Invariant: everything of one test lies in a directory, a port or a mount namespace of its own; every wait is for a
+//! condition and has a limit; what is missing fails the test and says what to install.
+
+mod child;
+mod http;
+mod layout;
+mod make;
+mod mosb;
+mod ostree;
+pub mod parts;
+mod proxy;
+mod registry;
+mod root;
+mod sandbox;
+mod server;
+mod snapshot;
+mod tls;
+mod token;
+mod tree;
+
+pub use layout::{Compression, Image, Layout};
+pub use mosb::Mosb;
+pub use proxy::{Fault, FaultProxy};
+pub use registry::{Access, Registry, Server, Transport};
+pub use sandbox::Sandbox;
+pub use snapshot::{Entry, Kind, Snapshot};
+pub use tree::Tree;
+
+pub use child::run;
+pub use http::ask;
+pub use ostree::{base as ostree_base, import as ostree_import};
+pub use root::{base_image, debian_root};

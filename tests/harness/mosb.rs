@@ -1,0 +1,85 @@
+//! The program itself, in a home of its own.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::child::{Finished, finish, limited};
+
+/// A user who has never run the program: fresh home, cache, configuration and runtime directory.
+#[derive(Debug)]
+pub struct Mosb {
+    home: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Mosb {
+    pub fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        for name in ["run", "work", "tmp"] {
+            fs::create_dir(home.path().join(name)).unwrap();
+        }
+        Self {
+            home,
+            environment: Vec::new(),
+        }
+    }
+
+    /// One more environment variable.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Where runs leave temporary files; empty when they clean up.
+    pub fn tmp(&self) -> PathBuf {
+        self.home.path().join("tmp")
+    }
+
+    /// Runs the program to its end.
+    #[track_caller]
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Finished {
+        self.run_with(arguments, &[])
+    }
+
+    /// Runs the program to its end, with these bytes on its stdin.
+    #[track_caller]
+    pub fn run_with<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+        stdin: &[u8],
+    ) -> Finished {
+        let mut command = limited(env!("CARGO_BIN_EXE_mosb"));
+        finish(self.surround(&mut command).args(arguments), stdin)
+    }
+
+    /// The program as a command, to be started, signalled and killed by the test.
+    pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mosb"));
+        self.surround(&mut command).args(arguments);
+        command
+    }
+
+    /// Nothing of the test's own environment but the search path.
+    fn surround<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let home = self.home.path();
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", home)
+            .env("TMPDIR", self.tmp())
+            .env("XDG_RUNTIME_DIR", home.join("run"))
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_DATA_HOME", home.join("data"))
+            .current_dir(home.join("work"))
+            .envs(self.environment.iter().cloned())
+    }
+}

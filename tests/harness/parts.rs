@@ -1,0 +1,162 @@
+//! The parts that are built rather than installed: what they are and where they end up.
+//!
+//! A part lies in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout, so that a new clone
+//! reuses it. It is made when a test first asks for it; `make parts` asks for all.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::make::{self, Make};
+use super::{ostree, root};
+
+/// One part: a directory of files under a name and a version.
+#[derive(Debug)]
+pub struct Part {
+    pub name: &'static str,
+    version: Version,
+    needs: &'static [&'static Part],
+    make: Make,
+}
+
+/// What tells one state of a part from another.
+#[derive(Debug)]
+enum Version {
+    /// The version that its project gave it.
+    Released(&'static str),
+    /// A hash over this file or directory of `tests/`, and over the versions of the parts that it is made from.
+    Sources(&'static str),
+}
+
+/// The applier, whose tree a direct build must equal.
+pub static IGNITION: Part = Part {
+    name: "ignition",
+    version: Version::Released("2.24.0"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/coreos/ignition/v2/internal",
+        program: "internal",
+    },
+};
+
+/// The peer for putting a layer on top of an image.
+pub static CRANE: Part = Part {
+    name: "crane",
+    version: Version::Released("0.22.1"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/google/go-containerregistry/cmd/crane",
+        program: "crane",
+    },
+};
+
+/// A registry with the referrers API and token authentication.
+pub static REGISTRY: Part = Part {
+    name: "registry",
+    version: Version::Released("3.1.2"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/distribution/distribution/v3/cmd/registry",
+        program: "registry",
+    },
+};
+
+/// Ignition's own parser, validator and merger, as a program that tests ask.
+pub static IGNITION_ORACLE: Part = Part {
+    name: "ignition-oracle",
+    version: Version::Sources("parts/ignition-oracle"),
+    needs: &[],
+    make: Make::GoModule("parts/ignition-oracle"),
+};
+
+/// The importer that rpm-ostree and bootc run on nodes.
+pub static OSTREE_EXT_CLI: Part = Part {
+    name: "ostree-ext-cli",
+    version: Version::Sources("parts/ostree-ext-cli"),
+    needs: &[],
+    make: Make::Cargo("parts/ostree-ext-cli"),
+};
+
+/// A small Debian with systemd, and Ignition and jq where CoreOS has them; see [`root`].
+pub static DEBIAN_ROOT: Part = Part {
+    name: "debian-root",
+    version: Version::Sources("harness/root.rs"),
+    needs: &[&IGNITION],
+    make: Make::Function(root::make),
+};
+
+/// That root as a base image made by ostree, and a repository that has imported it; see [`ostree`].
+pub static OSTREE_BASE: Part = Part {
+    name: "ostree-base",
+    version: Version::Sources("harness/ostree.rs"),
+    needs: &[&DEBIAN_ROOT, &OSTREE_EXT_CLI],
+    make: Make::Function(ostree::make),
+};
+
+/// Every part, in an order in which each finds made what it is made from.
+pub static ALL: [&Part; 7] = [
+    &CRANE,
+    &REGISTRY,
+    &IGNITION_ORACLE,
+    &IGNITION,
+    &DEBIAN_ROOT,
+    &OSTREE_EXT_CLI,
+    &OSTREE_BASE,
+];
+
+impl Part {
+    /// The directory of this part, made now if it is not there.
+    #[track_caller]
+    pub fn directory(&self) -> PathBuf {
+        let version = self.version();
+        let directory = cache().join(format!("{}-{version}", self.name));
+        if !directory.exists() {
+            for part in self.needs {
+                part.directory();
+            }
+            make::make(&self.make, self.name, &version, &directory);
+        }
+        directory
+    }
+
+    /// The program of this part.
+    #[track_caller]
+    pub fn program(&self) -> PathBuf {
+        self.directory().join(self.name)
+    }
+
+    fn version(&self) -> String {
+        match self.version {
+            Version::Released(version) => version.to_owned(),
+            Version::Sources(path) => {
+                make::hash(&source(path), self.needs.iter().map(|part| part.version()))
+            }
+        }
+    }
+}
+
+/// A file or directory of the tests.
+pub fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(path)
+}
+
+/// Where parts are kept.
+fn cache() -> PathBuf {
+    let base = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+        .expect("a home directory, or XDG_CACHE_HOME, to keep the built parts in");
+    base.join("mosb/parts")
+}
+
+/// `make parts`: everything that has to be built, with nobody wondering which test is slow.
+#[test]
+fn every_part_is_made() {
+    for part in ALL {
+        let directory = part.directory();
+        println!("{}: {}", part.name, directory.display());
+        assert!(directory.is_dir(), "{}", directory.display());
+    }
+}

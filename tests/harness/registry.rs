@@ -1,0 +1,231 @@
+//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, each on a free port.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::child::{Daemon, Finished, finish, lasting, limited};
+use super::layout::Layout;
+use super::parts::REGISTRY;
+use super::tls::Certificate;
+use super::token::{ISSUER, SERVICE, TokenServer};
+
+/// The one user whom a guarded registry knows.
+pub const USER: &str = "builder";
+pub const PASSWORD: &str = "not-a-secret";
+/// That user as `htpasswd -B` writes it, with bcrypt's lowest cost.
+const HTPASSWD: &str = "builder:$2y$04$mosbmosbmosbmosbmosbmO2ENYRTiFdTNwz/197wKdrKhpedOUEQa\n";
+
+/// Which program serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// Debian's `docker-registry`, 2.8: no referrers API.
+    Debian,
+    /// distribution 3.
+    Distribution,
+}
+
+/// Who is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Anyone,
+    /// The user, by basic authentication.
+    Basic,
+    /// The user, by tokens; anyone may pull what lies under `public/`.
+    Token,
+}
+
+/// How one talks to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    Http,
+    /// With a certificate of an authority that nobody else knows; see [`Registry::certificates`].
+    Https,
+}
+
+/// A running registry with nothing in it.
+#[derive(Debug)]
+pub struct Registry {
+    address: String,
+    transport: Transport,
+    _daemon: Daemon,
+    _tokens: Option<TokenServer>,
+    directory: TempDir,
+}
+
+impl Registry {
+    #[track_caller]
+    pub fn start(server: Server, access: Access, transport: Transport) -> Self {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path();
+        fs::create_dir(path.join("certificates")).unwrap();
+        let tokens = (access == Access::Token).then(|| TokenServer::start(path));
+        let config = path.join("config.json");
+        // JSON is YAML.
+        let settings = json!({
+            "version": 0.1,
+            "log": {"accesslog": {"disabled": true}},
+            "storage": {
+                "filesystem": {"rootdirectory": path.join("storage")},
+                "delete": {"enabled": true},
+            },
+            "http": http(path, transport),
+            "auth": auth(path, access, tokens.as_ref()),
+        });
+        fs::write(&config, settings.to_string()).unwrap();
+        let program = match server {
+            Server::Debian => PathBuf::from("docker-registry"),
+            Server::Distribution => REGISTRY.program(),
+        };
+        let mut command = lasting(program);
+        command
+            .arg("serve")
+            .arg(&config)
+            .env("OTEL_TRACES_EXPORTER", "none");
+        let (daemon, address) = Daemon::start(command, address);
+        let registry = Self {
+            address,
+            transport,
+            _daemon: daemon,
+            _tokens: tokens,
+            directory,
+        };
+        registry.write_authfile("authfile.json", USER, PASSWORD);
+        registry
+    }
+
+    /// An open registry without TLS: the one most tests want.
+    #[track_caller]
+    pub fn plain() -> Self {
+        Self::start(Server::Debian, Access::Anyone, Transport::Http)
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// `127.0.0.1:port/name`.
+    pub fn repository(&self, name: &str) -> String {
+        format!("{}/{name}", self.address)
+    }
+
+    /// The directory with `ca.crt`, as `--cert-dir` takes it; empty without TLS.
+    pub fn certificates(&self) -> PathBuf {
+        self.directory.path().join("certificates")
+    }
+
+    /// Credentials of the user, in docker's format.
+    pub fn authfile(&self) -> PathBuf {
+        self.directory.path().join("authfile.json")
+    }
+
+    /// Credentials that the registry does not know.
+    pub fn wrong_authfile(&self) -> PathBuf {
+        self.write_authfile("wrong.json", USER, "wrong")
+    }
+
+    fn write_authfile(&self, name: &str, user: &str, password: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        let auth = STANDARD.encode(format!("{user}:{password}"));
+        fs::write(
+            &path,
+            json!({"auths": {&self.address: {"auth": auth}}}).to_string(),
+        )
+        .unwrap();
+        path
+    }
+
+    /// Puts an image of a layout into `repository:tag`, by skopeo, byte for byte.
+    #[track_caller]
+    pub fn push(&self, layout: &Layout, tag: &str, image: &str) {
+        self.copy(
+            &layout.reference(tag),
+            image,
+            &["--all", "--preserve-digests"],
+        );
+    }
+
+    /// The same, turned into an image with Docker's media types.
+    #[track_caller]
+    pub fn push_docker(&self, layout: &Layout, tag: &str, image: &str) {
+        self.copy(&layout.reference(tag), image, &["--format=v2s2"]);
+    }
+
+    fn copy(&self, source: &str, image: &str, flags: &[&str]) {
+        let mut command = limited("skopeo");
+        command
+            .args(["--insecure-policy", "copy", "--quiet"])
+            .args(flags)
+            .arg(format!("--dest-tls-verify={}", self.verify()))
+            .arg(format!("--dest-cert-dir={}", self.certificates().display()))
+            .arg(format!("--dest-authfile={}", self.authfile().display()))
+            .arg(source)
+            .arg(format!("docker://{}", self.repository(image)));
+        finish(&mut command, &[]).ok();
+    }
+
+    fn verify(&self) -> bool {
+        self.transport == Transport::Https
+    }
+
+    /// `skopeo inspect` of `repository:tag`, with the credentials in a file.
+    #[track_caller]
+    pub fn inspect(&self, image: &str, authfile: &Path) -> Finished {
+        let mut command = limited("skopeo");
+        command
+            .args(["--insecure-policy", "inspect"])
+            .arg(format!("--tls-verify={}", self.verify()))
+            .arg(format!("--cert-dir={}", self.certificates().display()))
+            .arg(format!("--authfile={}", authfile.display()))
+            .arg(format!("docker://{}", self.repository(image)));
+        finish(&mut command, &[])
+    }
+
+    /// Where the registry keeps a blob's bytes: to look, or to damage them.
+    pub fn blob_path(&self, digest: &str) -> PathBuf {
+        let hex = digest.trim_start_matches("sha256:");
+        let blobs = self
+            .directory
+            .path()
+            .join("storage/docker/registry/v2/blobs/sha256");
+        blobs.join(&hex[..2]).join(hex).join("data")
+    }
+}
+
+fn http(path: &Path, transport: Transport) -> Value {
+    let mut settings = json!({"addr": "127.0.0.1:0"});
+    if transport == Transport::Https {
+        let authority = Certificate::authority(path, "authority");
+        let server = Certificate::server(path, "server", &authority);
+        fs::copy(&authority.certificate, path.join("certificates/ca.crt")).unwrap();
+        settings["tls"] = json!({"certificate": server.certificate, "key": server.key});
+    }
+    settings
+}
+
+fn auth(path: &Path, access: Access, tokens: Option<&TokenServer>) -> Value {
+    let htpasswd = path.join("htpasswd");
+    match (access, tokens) {
+        (Access::Token, Some(tokens)) => json!({"token": {
+            "realm": tokens.realm(), "service": SERVICE, "issuer": ISSUER,
+            "rootcertbundle": tokens.certificate,
+        }}),
+        (Access::Basic, _) => {
+            fs::write(&htpasswd, HTPASSWD).unwrap();
+            json!({"htpasswd": {"realm": "tests", "path": htpasswd}})
+        }
+        (Access::Anyone | Access::Token, _) => Value::Null,
+    }
+}
+
+/// The address in the line by which both registries say that they listen.
+fn address(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("listening on ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':');
+    Some(rest[..end.unwrap_or(rest.len())].to_owned())
+}

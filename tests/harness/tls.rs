@@ -1,0 +1,70 @@
+//! RSA keys and certificates, made by the `openssl` program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::child::{finish, limited, run};
+
+/// A certificate and its key.
+#[derive(Debug)]
+pub struct Certificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+impl Certificate {
+    /// One that signs itself, a certification authority, or a signer of tokens.
+    pub fn authority(directory: &Path, name: &str) -> Self {
+        Self::make(directory, name, &[])
+    }
+
+    /// One for a server on this machine, signed by an authority.
+    pub fn server(directory: &Path, name: &str, authority: &Self) -> Self {
+        let signed_by = [
+            "-addext",
+            "subjectAltName=IP:127.0.0.1,DNS:localhost",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-CA",
+            authority.certificate.to_str().unwrap(),
+            "-CAkey",
+            authority.key.to_str().unwrap(),
+        ];
+        Self::make(directory, name, &signed_by)
+    }
+
+    fn make(directory: &Path, name: &str, more: &[&str]) -> Self {
+        let made = Self {
+            certificate: directory.join(format!("{name}.crt")),
+            key: directory.join(format!("{name}.key")),
+        };
+        let subject = format!("/CN={name}");
+        let mut arguments = vec![
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+        ];
+        arguments.extend(["-subj", &subject, "-keyout", made.key.to_str().unwrap()]);
+        arguments.extend(["-out", made.certificate.to_str().unwrap()]);
+        arguments.extend(more);
+        run("openssl", arguments);
+        made
+    }
+
+    /// The certificate as the `x5c` header of a token has it.
+    pub fn x5c(&self) -> String {
+        let text = fs::read_to_string(&self.certificate).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with("-----"));
+        let encoded: String = lines.collect();
+        assert!(STANDARD.decode(&encoded).is_ok(), "{text}");
+        encoded
+    }
+
+    /// A signature over a message: RSA PKCS #1 v1.5 with SHA-256, which tokens call RS256.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let mut command = limited("openssl");
+        command.args(["dgst", "-sha256", "-sign"]).arg(&self.key);
+        finish(&mut command, message).ok().stdout
+    }
+}
