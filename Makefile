@@ -8,6 +8,7 @@ help: ## this list
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
+	cargo build --release --bin mosb --example demo
 	cargo run --release --quiet --example demo
 
 .PHONY: build
