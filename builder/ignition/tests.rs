@@ -311,11 +311,11 @@ fn many_nodes_and_large_contents_are_no_work() {
 #[test]
 fn a_hostile_config_does_not_fill_the_memory_with_findings() {
     let config =
-        json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": vec![0; 100_000] } });
+        json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": vec![0; 20_000] } });
     let Err(Error::Invalid { problems }) = parse(&config) else {
         panic!("no file is a number")
     };
     assert_eq!(problems.len(), 1000);
-    let fields: serde_json::Map<_, _> = (0..100_000).map(|n| (n.to_string(), json!(0))).collect();
+    let fields: serde_json::Map<_, _> = (0..20_000).map(|n| (n.to_string(), json!(0))).collect();
     assert_eq!(parsed(json!({ "storage": fields })).warnings.len(), 1000);
 }

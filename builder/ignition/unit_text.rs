@@ -261,6 +261,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn no_text_makes_it_panic(parts in prop::collection::vec("(\\PC{0,9}|\\[|\\]|=|\n|\\\\)", 0..40), times in 1_usize..30) {
             let text = parts.concat().repeat(times);

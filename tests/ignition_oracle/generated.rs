@@ -78,7 +78,12 @@ fn path() -> Values {
     let made =
         pieces(&["/etc", "/a", "/b", "/systemd/system", "/a.service"], 4).prop_map(Value::String);
     let odd = pieces(&["/", "..", ".", "a", "/b", "\0", " ", "é"], 6).prop_map(Value::String);
-    prop_oneof![30 => made, 1 => odd].boxed()
+    let units = select(texts(&[
+        "/etc/systemd/system/a.service",
+        "/etc/systemd/system/x@.service",
+        "/etc/systemd/system/a.service.d/a.conf",
+    ]));
+    prop_oneof![30 => made, 1 => odd, 4 => units].boxed()
 }
 
 fn source() -> Values {
