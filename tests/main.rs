@@ -8,9 +8,16 @@
 
 mod harness;
 
+mod ignition_oracle;
+
 mod part_layout;
 mod part_ostree;
 mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+
+#[test]
+fn ignition_accepts_and_refuses_as_the_real_one() {
+    ignition_oracle::accepts_and_refuses_as_ignition_does(&harness::parts::IGNITION_ORACLE.program());
+}
