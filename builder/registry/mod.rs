@@ -1,3 +1,63 @@
-//! (room)
+//! Everything between us and a place that holds images: a registry's repository, an OCI layout directory, a `dir:`
+//! directory. The room knows images and nothing of what is in them.
+//!
+//! In comes what a user wrote ([`Source`], [`Target`]) and the bytes of an image; out go a [`Resolved`] image with
+//! its [`Store`] of blobs, and a [`Pushed`] one. The invariant: bytes that come in are those of their digest or an
+//! error, and a [`Confirmed`] digest was answered for by the registry after the push.
+//!
+//! HTTP is our own thin layer on reqwest and not oci-client, whose 0.18 hides a token server's 429 and 5xx behind
+//! unauthenticated requests, keeps neither status nor `Retry-After` in its errors, does not renew a token on a 401,
+//! asks for no scope on the source of a mount, and has no client certificates, resumed uploads or CAs for one host.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `client` | the door: options, connections, `resolve`, `push` |
+//! | `location`, `registries_conf` | what is meant by a name, and where it really is |
+//! | `wire`, `retry`, `certs`, `proxy` | one HTTP request, again if it may pass |
+//! | `auth`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
+//! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
+//! | `folder`, `layout`, `layout_write` | directories, hostile ones too |
+//! | `manifest`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
 
+mod auth;
 pub mod blobs;
+pub mod certs;
+pub mod challenge;
+mod client;
+pub mod credentials;
+mod endpoint;
+mod error;
+mod folder;
+mod keyring;
+mod layout;
+mod layout_write;
+mod location;
+pub mod manifest;
+mod proxy;
+mod push;
+pub mod registries_conf;
+mod remote;
+mod resolve;
+pub mod retry;
+mod said;
+mod secret;
+mod store;
+mod upload;
+mod verify;
+mod wire;
+
+pub use blobs::{BlobStream, Blobs};
+pub use certs::CertDirs;
+pub use client::{Client, Options};
+pub use error::Error;
+pub use keyring::CredentialSources;
+pub use location::{Place, Source, Target};
+pub use manifest::BlobRef;
+pub use proxy::ProxyVariables;
+pub use push::{BlobFrom, BlobToPush, Confirmed, PushPlan, Pushed};
+pub use resolve::Resolved;
+pub use retry::RetryPolicy;
+pub use said::Said;
+pub use secret::Secret;
+pub use store::Store;
+pub use wire::{Moved, Timeouts};

@@ -1,0 +1,201 @@
+//! The room's door: made once from plain options, shared by everything that reads or writes images.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::image::{Digest, ImageRef, Platform, RepoRef};
+
+use super::certs::CertDirs;
+use super::endpoint::{Endpoint, Settings};
+use super::error::Error;
+use super::keyring::{CredentialSources, Keyring};
+use super::layout::ImageFolder;
+use super::layout_write::LayoutWriter;
+use super::location::{Place, Source, Target};
+use super::proxy::{Proxies, ProxyVariables};
+use super::push::{self, PushPlan, Pushed};
+use super::registries_conf::{By, RegistriesConf};
+use super::remote::Remote;
+use super::resolve::{self, Resolved};
+use super::retry::RetryPolicy;
+use super::store::Store;
+use super::wire::{Moved, Timeouts};
+
+/// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where logins are looked for.
+    pub credentials: CredentialSources,
+    /// Where certificates are looked for.
+    pub certs: CertDirs,
+    /// `--tls-verify`.
+    pub tls_verify: bool,
+    /// The proxy variables.
+    pub proxy: ProxyVariables,
+    /// `registries.conf`, and whether it must exist (it was named by the user).
+    pub registries_conf: Option<(PathBuf, bool)>,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How often and how long we try.
+    pub retry: RetryPolicy,
+    /// Blobs and manifests on their way at once.
+    pub parallel: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            credentials: CredentialSources::default(),
+            certs: CertDirs::default(),
+            tls_verify: true,
+            proxy: ProxyVariables::default(),
+            registries_conf: None,
+            timeouts: Timeouts::default(),
+            retry: RetryPolicy::default(),
+            parallel: 8,
+        }
+    }
+}
+
+/// Connections, logins and tokens, shared by its clones.
+#[derive(Debug, Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    moved: Arc<Moved>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    conf: RegistriesConf,
+    parallel: usize,
+    endpoints: Mutex<HashMap<(String, bool), Arc<Endpoint>>>,
+}
+
+impl Client {
+    /// Reads the files that the options name; connects to nothing yet.
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        let conf = match &options.registries_conf {
+            Some((file, required)) => RegistriesConf::read(file, *required)?,
+            None => RegistriesConf::default(),
+        };
+        let settings = Settings {
+            keyring: Arc::new(Keyring::read(&options.credentials)?),
+            proxies: Arc::new(Proxies::new(&options.proxy)?),
+            certs: options.certs.clone(),
+            tls_verify: options.tls_verify,
+            timeouts: options.timeouts,
+            policy: options.retry,
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                settings,
+                conf,
+                parallel: options.parallel.max(1),
+                endpoints: Mutex::default(),
+            }),
+            moved: Arc::default(),
+        })
+    }
+
+    /// The same connections and logins with counters of their own, for one of many builds.
+    #[must_use]
+    pub fn counting_anew(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            moved: Arc::default(),
+        }
+    }
+
+    /// Bytes moved by this client and its clones.
+    pub fn moved(&self) -> &Moved {
+        &self.moved
+    }
+
+    fn remote(&self, repo: RepoRef, shown: &RepoRef, insecure: bool) -> Result<Remote, Error> {
+        let key = (repo.host().to_owned(), insecure);
+        let known = |endpoints: &mut HashMap<_, Arc<Endpoint>>| endpoints.get(&key).map(Arc::clone);
+        let lock = || {
+            self.shared
+                .endpoints
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let found = known(&mut lock());
+        let endpoint = match found {
+            Some(endpoint) => endpoint,
+            None => {
+                let endpoint =
+                    Arc::new(Endpoint::new(repo.host(), insecure, &self.shared.settings)?);
+                Arc::clone(lock().entry(key).or_insert(endpoint))
+            }
+        };
+        Ok(Remote {
+            endpoint,
+            repo,
+            shown: shown.clone(),
+            moved: Arc::clone(&self.moved),
+        })
+    }
+
+    fn pulling(&self, repo: &RepoRef, by: By) -> Result<Vec<Remote>, Error> {
+        self.shared
+            .conf
+            .pull_places(repo, by)?
+            .into_iter()
+            .map(|place| self.remote(place.repo, repo, place.insecure))
+            .collect()
+    }
+
+    fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
+        let insecure = self.shared.conf.push_insecure(repo)?;
+        self.remote(repo.clone(), repo, insecure)
+    }
+
+    /// Finds the one image that is meant, with its config. Without `platform`, an index must hold one image only; an
+    /// image for another platform than asked for is an error.
+    pub async fn resolve(
+        &self,
+        source: &Source,
+        platform: Option<&Platform>,
+    ) -> Result<Resolved, Error> {
+        let store = match source {
+            Source::Registry(image) => {
+                let by = if image.digest().is_some() {
+                    By::Digest
+                } else {
+                    By::Tag
+                };
+                Store::remotes(self.pulling(image.repo(), by)?)
+            }
+            Source::Layout { dir, .. } => Store::folder(ImageFolder::layout(dir)?),
+            Source::Dir(dir) => Store::folder(ImageFolder::dir(dir)?),
+        };
+        resolve::resolve(source, store, platform).await
+    }
+
+    /// The digest that a tag or digest names in the registry itself (not a mirror) now; `None` where there is nothing.
+    pub async fn digest_of(&self, image: &ImageRef) -> Result<Option<Digest>, Error> {
+        self.pushing(image.repo())?
+            .digest_of(&image.manifest_reference())
+            .await
+    }
+
+    /// Pushes an image; when this is done, the registry has answered for the digest under every tag, or the layout holds
+    /// all of it. Whatever is there already is neither sent nor put again.
+    pub async fn push(&self, target: &Target, plan: &PushPlan) -> Result<Pushed, Error> {
+        let digest = Digest::of(&plan.manifest);
+        let tags = match target.place() {
+            Place::Registry(repo) => {
+                push::to_remote(&self.pushing(repo)?, plan, self.shared.parallel).await?
+            }
+            Place::Layout(dir) => {
+                let layout = LayoutWriter::open(dir).await?;
+                push::to_layout(&layout, plan, self.shared.parallel).await?;
+                plan.tags.clone()
+            }
+        };
+        Ok(push::pushed(target.place().clone(), digest, tags))
+    }
+}

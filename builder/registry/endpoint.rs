@@ -1,0 +1,346 @@
+//! One registry: how it is reached, and requests to it that log in when asked.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use reqwest::Method;
+use tokio::sync::OnceCell;
+use url::Url;
+
+use super::auth::{Auth, Scopes};
+use super::blobs::BlobStream;
+use super::certs::CertDirs;
+use super::credentials::normal_host;
+use super::error::Error;
+use super::keyring::Keyring;
+use super::proxy::{Proxies, is_loopback};
+use super::retry::{Next, RetryPolicy, decide, jitter};
+use super::wire::{Answer, Call, Streamed, Timeouts, Wire, same_origin};
+
+/// How a registry is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// TLS, its certificate checked.
+    Verified,
+    /// TLS with any certificate, else plain HTTP: what `insecure` means to containers' tools.
+    Insecure,
+    /// Plain HTTP: a registry on loopback for which there are no certificates.
+    Plain,
+}
+
+/// What all endpoints of a client share.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub keyring: Arc<Keyring>,
+    pub proxies: Arc<Proxies>,
+    pub certs: CertDirs,
+    pub tls_verify: bool,
+    pub timeouts: Timeouts,
+    pub policy: RetryPolicy,
+}
+
+/// One registry.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    wire: Wire,
+    auth: Auth,
+    trust: Trust,
+    base: OnceCell<Url>,
+}
+
+/// How often a request is sent again because of a 401: once to log in, once because a token was just gone.
+const LOGINS: u32 = 2;
+
+impl Endpoint {
+    pub fn new(host: &str, insecure: bool, settings: &Settings) -> Result<Self, Error> {
+        let certificates = settings.certs.read(host)?;
+        let loopback = Url::parse(&format!("http://{host}/"))
+            .is_ok_and(|url| url.host().is_some_and(|host| is_loopback(&host)));
+        let insecure = insecure || !settings.tls_verify;
+        let trust = match (insecure, loopback && certificates.is_none()) {
+            (true, _) => Trust::Insecure,
+            (false, true) => Trust::Plain,
+            (false, false) => Trust::Verified,
+        };
+        Ok(Self {
+            wire: Wire {
+                host: host.to_owned(),
+                certificates: certificates.unwrap_or_default(),
+                verify: trust != Trust::Insecure,
+                proxies: Arc::clone(&settings.proxies),
+                timeouts: settings.timeouts,
+                policy: settings.policy,
+                plain: OnceLock::new(),
+                tls: OnceLock::new(),
+            },
+            auth: Auth::new(normal_host(host), Arc::clone(&settings.keyring)),
+            trust,
+            base: OnceCell::new(),
+        })
+    }
+
+    /// As a reader knows it.
+    pub fn host(&self) -> &str {
+        &self.wire.host
+    }
+
+    pub fn policy(&self) -> &RetryPolicy {
+        &self.wire.policy
+    }
+
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.wire.timeouts
+    }
+
+    /// `https://host/` or `http://host/`; where that isn't certain, it is tried once.
+    async fn base(&self) -> Result<&Url, Error> {
+        self.base
+            .get_or_try_init(|| async {
+                match self.trust {
+                    Trust::Verified => self.root("https"),
+                    Trust::Plain => self.root("http"),
+                    Trust::Insecure => self.probe().await,
+                }
+            })
+            .await
+    }
+
+    fn root(&self, scheme: &str) -> Result<Url, Error> {
+        let host = match normal_host(self.host()) {
+            "docker.io" => "registry-1.docker.io",
+            _ => self.host(),
+        };
+        Url::parse(&format!("{scheme}://{host}/")).map_err(|e| Error::Unreachable {
+            host: self.host().to_owned(),
+            cause: e.to_string(),
+        })
+    }
+
+    async fn probe(&self) -> Result<Url, Error> {
+        let began = Instant::now();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut failed = None;
+            for scheme in ["https", "http"] {
+                let root = self.root(scheme)?;
+                let ping = root.join("v2/").expect("a relative path joins");
+                match self.wire.once(&Call::new(Method::GET, ping), None).await {
+                    Ok(_) => return Ok(root),
+                    Err(broken) => failed = Some(broken),
+                }
+            }
+            let failed = failed.expect("two schemes were tried");
+            match decide(
+                failed.outcome,
+                attempt,
+                began.elapsed(),
+                &self.wire.policy,
+                jitter(),
+            ) {
+                Next::Again(pause) => tokio::time::sleep(pause).await,
+                Next::Take | Next::GiveUp => return Err(failed.into_error(self.host(), attempt)),
+            }
+        }
+    }
+
+    /// The URL of something in a repository.
+    pub async fn url(&self, repository: &str, rest: &str) -> Result<Url, Error> {
+        let path = format!("v2/{repository}/{rest}");
+        Ok(self
+            .base()
+            .await?
+            .join(&path)
+            .expect("names and digests are valid in a path"))
+    }
+
+    /// Sends a request, logs in if asked to, and tries again what may pass.
+    pub async fn send(
+        &self,
+        call: &Call,
+        scopes: &Scopes,
+        repository: &str,
+    ) -> Result<Answer, Error> {
+        self.logging_in(call, scopes, repository, true).await
+    }
+
+    /// The same, but sent only once: for requests whose second sending means something else.
+    pub async fn send_once(
+        &self,
+        call: &Call,
+        scopes: &Scopes,
+        repository: &str,
+    ) -> Result<Answer, Error> {
+        self.logging_in(call, scopes, repository, false).await
+    }
+
+    async fn logging_in(
+        &self,
+        call: &Call,
+        scopes: &Scopes,
+        repository: &str,
+        again: bool,
+    ) -> Result<Answer, Error> {
+        let home = self.at_home(&call.url).await?;
+        let mut logins = 0;
+        loop {
+            let ticket = match home {
+                true => self.auth.ticket(&self.wire, scopes, repository).await?,
+                false => None,
+            };
+            let header = ticket.as_ref().map(|t| &t.header);
+            let answer = match again {
+                true => self.wire.send(call, header).await?,
+                false => self
+                    .wire
+                    .once(call, header)
+                    .await
+                    .map_err(|broken| broken.into_error(self.host(), 1))?,
+            };
+            if answer.status == 401 && home && logins < LOGINS {
+                logins += 1;
+                let base = self.base().await?;
+                if self
+                    .auth
+                    .challenged(&answer.headers, scopes, ticket.as_ref(), base)
+                {
+                    continue;
+                }
+            }
+            return Ok(answer);
+        }
+    }
+
+    /// Sends a stream, once. A 401 is learned from and is then an answer like others.
+    pub async fn stream(
+        &self,
+        call: &Call,
+        length: u64,
+        body: BlobStream<Error>,
+        scopes: &Scopes,
+        repository: &str,
+    ) -> Result<Answer, Streamed> {
+        let source = Streamed::Source;
+        let home = self.at_home(&call.url).await.map_err(source)?;
+        let ticket = match home {
+            true => self
+                .auth
+                .ticket(&self.wire, scopes, repository)
+                .await
+                .map_err(source)?,
+            false => None,
+        };
+        let header = ticket.as_ref().map(|t| &t.header);
+        let answer = self.wire.stream(call, length, body, header).await?;
+        if answer.status == 401 && home {
+            let base = self.base().await.map_err(source)?;
+            self.auth
+                .challenged(&answer.headers, scopes, ticket.as_ref(), base);
+        }
+        Ok(answer)
+    }
+
+    /// Whether a URL is the registry's own: an upload may go elsewhere, and credentials don't go with it.
+    async fn at_home(&self, url: &Url) -> Result<bool, Error> {
+        Ok(same_origin(url, self.base().await?))
+    }
+
+    /// An answer that is no success, as an error.
+    pub async fn refused(
+        &self,
+        answer: &Answer,
+        image: &str,
+        repository: &str,
+        doing: &'static str,
+    ) -> Error {
+        let image = image.to_owned();
+        match answer.status {
+            status @ (401 | 403) => Error::Denied {
+                image,
+                status,
+                with: self.auth.origin(repository).await,
+                said: answer.said(),
+            },
+            404 => Error::NotFound {
+                image,
+                said: answer.said(),
+            },
+            429 => Error::TooManyRequests {
+                host: self.host().to_owned(),
+                tries: 1,
+            },
+            status @ 500..=599 => Error::Server {
+                host: self.host().to_owned(),
+                status,
+                tries: 1,
+                said: answer.said(),
+            },
+            status => Error::Unexpected {
+                image,
+                host: self.host().to_owned(),
+                doing,
+                status,
+                said: answer.said(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::keyring::CredentialSources;
+    use crate::registry::proxy::ProxyVariables;
+
+    #[test]
+    fn plain_http_is_for_loopback_without_certificates_or_when_asked() {
+        let certs = tempfile::tempdir().unwrap();
+        std::fs::create_dir(certs.path().join("localhost:5001")).unwrap();
+        let settings = |tls_verify| Settings {
+            keyring: Arc::new(Keyring::read(&CredentialSources::default()).unwrap()),
+            proxies: Arc::new(Proxies::new(&ProxyVariables::default()).unwrap()),
+            certs: CertDirs {
+                cert_dir: None,
+                per_host: vec![certs.path().to_owned()],
+            },
+            tls_verify,
+            timeouts: Timeouts::default(),
+            policy: RetryPolicy::default(),
+        };
+        for (host, insecure, verify, want) in [
+            ("quay.io", false, true, Trust::Verified),
+            ("quay.io", true, true, Trust::Insecure),
+            ("quay.io", false, false, Trust::Insecure),
+            ("localhost", false, true, Trust::Plain),
+            ("localhost:5000", false, true, Trust::Plain),
+            ("localhost:5001", false, true, Trust::Verified),
+            ("127.0.0.9:5000", false, true, Trust::Plain),
+            ("[::1]:5000", false, true, Trust::Plain),
+            ("[::1]", false, true, Trust::Plain),
+            ("127.0.0.1:5000", false, false, Trust::Insecure),
+            ("10.0.0.1:5000", false, true, Trust::Verified),
+            ("localhost.example", false, true, Trust::Verified),
+        ] {
+            let endpoint = Endpoint::new(host, insecure, &settings(verify)).unwrap();
+            assert_eq!(endpoint.trust, want, "{host}");
+        }
+    }
+
+    #[test]
+    fn docker_hub_is_reached_under_its_other_name() {
+        let settings = Settings {
+            keyring: Arc::new(Keyring::read(&CredentialSources::default()).unwrap()),
+            proxies: Arc::new(Proxies::new(&ProxyVariables::default()).unwrap()),
+            certs: CertDirs::default(),
+            tls_verify: true,
+            timeouts: Timeouts::default(),
+            policy: RetryPolicy::default(),
+        };
+        let endpoint = Endpoint::new("docker.io", false, &settings).unwrap();
+        assert_eq!(
+            endpoint.root("https").unwrap().as_str(),
+            "https://registry-1.docker.io/"
+        );
+        assert_eq!(endpoint.host(), "docker.io");
+    }
+}

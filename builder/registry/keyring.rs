@@ -1,0 +1,275 @@
+//! Where logins are looked for, in order, and the programs (`docker-credential-*`) that keep them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::credentials::{DockerConfig, Found, Login, normal_host};
+use super::error::Error;
+use super::secret::Secret;
+
+/// What the environment says about places with logins; `cli` reads it and hands it in.
+#[derive(Debug, Clone, Default)]
+pub struct CredentialSources {
+    /// `--authfile` or `--push-authfile`: only this file, and it must exist.
+    pub authfile: Option<PathBuf>,
+    /// `REGISTRY_AUTH_FILE`: only this file, and it must exist.
+    pub registry_auth_file: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub runtime_dir: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`; `~/.config` where it isn't set.
+    pub config_home: Option<PathBuf>,
+    /// `DOCKER_CONFIG`, a folder; `~/.docker` where it isn't set.
+    pub docker_config: Option<PathBuf>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+}
+
+impl CredentialSources {
+    /// The files in the order in which they are asked, and whether each must exist (containers-auth.json(5)).
+    pub fn files(&self) -> Vec<(PathBuf, bool)> {
+        if let Some(only) = self.authfile.as_ref().or(self.registry_auth_file.as_ref()) {
+            return vec![(only.clone(), true)];
+        }
+        let below_home = |path: &str| self.home.as_ref().map(|home| home.join(path));
+        let config_home = self.config_home.clone().or_else(|| below_home(".config"));
+        let docker = self.docker_config.clone().or_else(|| below_home(".docker"));
+        [
+            self.runtime_dir
+                .as_ref()
+                .map(|dir| dir.join("containers/auth.json")),
+            config_home.map(|dir| dir.join("containers/auth.json")),
+            docker.map(|dir| dir.join("config.json")),
+            below_home(".dockercfg"),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|file| (file, false))
+        .collect()
+    }
+}
+
+/// A login and where it came from, which may be told.
+#[derive(Debug, Clone)]
+pub(super) struct Credential {
+    pub login: Login,
+    pub origin: String,
+}
+
+/// Most that a file with logins or a helper's answer may hold.
+const MOST: u64 = 4 << 20;
+/// A helper may ask its user, who isn't there.
+const HELPER_TIME: Duration = Duration::from_secs(30);
+
+/// What was found, by host and repository; a helper is run once.
+type Asked = HashMap<(String, String), Option<Arc<Credential>>>;
+
+/// The files, read once.
+#[derive(Debug)]
+pub(super) struct Keyring {
+    files: Vec<(PathBuf, DockerConfig)>,
+    asked: Mutex<Asked>,
+}
+
+impl Keyring {
+    /// Reads every file that there is.
+    pub fn read(sources: &CredentialSources) -> Result<Self, Error> {
+        let mut files = Vec::new();
+        for (path, required) in sources.files() {
+            let text = match read_bounded(&path) {
+                Ok(text) => text,
+                Err(e) if !required && e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    return Err(Error::Credentials {
+                        origin: path.display().to_string(),
+                        cause: format!("credentials not readable: {e}"),
+                    });
+                }
+            };
+            let config = DockerConfig::parse(&text).map_err(|e| Error::Credentials {
+                origin: path.display().to_string(),
+                cause: e.to_string(),
+            })?;
+            files.push((path, config));
+        }
+        Ok(Self {
+            files,
+            asked: Mutex::default(),
+        })
+    }
+
+    /// The login for a repository of a registry, if any file or helper has one.
+    pub async fn find(
+        &self,
+        host: &str,
+        repository: &str,
+    ) -> Result<Option<Arc<Credential>>, Error> {
+        let key = (host.to_owned(), repository.to_owned());
+        if let Some(known) = self.lock().get(&key) {
+            return Ok(known.clone());
+        }
+        let mut credential = None;
+        for (path, config) in &self.files {
+            let found = match config.find(host, repository) {
+                None => None,
+                Some(Found::Login(login)) => Some(Credential {
+                    login: login.clone(),
+                    origin: path.display().to_string(),
+                }),
+                Some(Found::Helper(name)) => {
+                    ask_helper(name, host).await?.map(|login| Credential {
+                        login,
+                        origin: format!("docker-credential-{name} (named by {})", path.display()),
+                    })
+                }
+            };
+            if found.is_some() {
+                credential = found.map(Arc::new);
+                break;
+            }
+        }
+        self.lock().insert(key, credential.clone());
+        Ok(credential)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut text = Vec::new();
+    std::fs::File::open(path)?
+        .take(MOST)
+        .read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[derive(Deserialize)]
+struct HelperAnswer {
+    #[serde(default, rename = "Username")]
+    username: String,
+    #[serde(default, rename = "Secret")]
+    secret: String,
+}
+
+/// Runs `docker-credential-<name> get` (docker-credential-helpers, development): host on stdin, JSON on stdout.
+async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>, Error> {
+    let program = format!("docker-credential-{name}");
+    let broken = |cause: String| Error::Credentials {
+        origin: program.clone(),
+        cause,
+    };
+    // Docker Hub's logins are kept under the address that it had in 2013.
+    let server = match normal_host(host) {
+        "docker.io" => "https://index.docker.io/v1/",
+        other => other,
+    };
+    let mut child = tokio::process::Command::new(&program)
+        .arg("get")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| {
+            broken(format!(
+                "can't be run: {e}; install it or take it out of the docker config"
+            ))
+        })?;
+    let mut stdin = child.stdin.take().expect("stdin is piped above");
+    let stdout = child.stdout.take().expect("stdout is piped above");
+    let talk = async {
+        // A helper that answers without reading what it is asked closes the pipe; its answer decides.
+        let _ = stdin.write_all(server.as_bytes()).await;
+        drop(stdin);
+        let mut answer = Vec::new();
+        stdout.take(MOST).read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>((answer, child.wait().await?))
+    };
+    let (answer, status) = tokio::time::timeout(HELPER_TIME, talk)
+        .await
+        .map_err(|_| broken(format!("no answer within {} s", HELPER_TIME.as_secs())))?
+        .map_err(|e| broken(format!("not readable: {e}")))?;
+    if !status.success() {
+        let said = String::from_utf8_lossy(&answer);
+        if said.contains("credentials not found") {
+            return Ok(None);
+        }
+        return Err(broken(format!(
+            "ended with {status}; run it by hand to see why"
+        )));
+    }
+    let answer: HelperAnswer = serde_json::from_slice(&answer)
+        .map_err(|_| broken("its answer is not the JSON of a credential helper".to_owned()))?;
+    Ok(match (&*answer.username, answer.secret) {
+        (_, secret) if secret.is_empty() => None,
+        ("<token>", secret) => Some(Login::Identity(Secret::new(secret))),
+        (user, secret) => Some(Login::Password {
+            user: Secret::new(user.to_owned()),
+            password: Secret::new(secret),
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_file_is_the_only_one() {
+        let all = CredentialSources {
+            runtime_dir: Some("/run/user/1".into()),
+            docker_config: Some("/d".into()),
+            home: Some("/h".into()),
+            ..CredentialSources::default()
+        };
+        let paths = |s: &CredentialSources| {
+            s.files()
+                .into_iter()
+                .map(|(path, required)| {
+                    format!("{}{}", path.display(), if required { "!" } else { "" })
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(&all),
+            [
+                "/run/user/1/containers/auth.json",
+                "/h/.config/containers/auth.json",
+                "/d/config.json",
+                "/h/.dockercfg"
+            ]
+        );
+        let variable = CredentialSources {
+            registry_auth_file: Some("/v".into()),
+            ..all
+        };
+        assert_eq!(paths(&variable), ["/v!"]);
+        let flag = CredentialSources {
+            authfile: Some("/a".into()),
+            ..variable
+        };
+        assert_eq!(paths(&flag), ["/a!"]);
+        assert_eq!(paths(&CredentialSources::default()), Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn a_missing_helper_says_its_name() {
+        let error = ask_helper("mosb-test-nothing", "quay.io")
+            .await
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("docker-credential-mosb-test-nothing: can't be run"),
+            "{error}"
+        );
+    }
+}

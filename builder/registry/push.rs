@@ -1,0 +1,331 @@
+//! An image into a repository or a layout, with as few requests as can be: what is there is not sent, and what the
+//! registry has elsewhere is mounted.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::image::{Digest, PinnedRef};
+
+use super::auth::Scopes;
+use super::blobs::{BlobStream, Blobs as _};
+use super::credentials::normal_host;
+use super::error::Error;
+use super::folder::file_stream;
+use super::layout_write::LayoutWriter;
+use super::location::Place;
+use super::manifest::BlobRef;
+use super::remote::Remote;
+use super::store::Store;
+use super::upload::{Mounted, Put, Reopen};
+use super::verify::verified;
+
+/// What is pushed.
+#[derive(Debug, Clone)]
+pub struct PushPlan {
+    /// The manifest's bytes.
+    pub manifest: Bytes,
+    /// Its type.
+    pub media_type: String,
+    /// Config and layers: everything that the manifest names.
+    pub blobs: Vec<BlobToPush>,
+    /// The tags that name it afterwards; without any it is pushed by digest.
+    pub tags: Vec<String>,
+}
+
+/// A blob and where its bytes are.
+#[derive(Debug, Clone)]
+pub struct BlobToPush {
+    /// As the manifest describes it.
+    pub blob: BlobRef,
+    /// Where its bytes are, should they be needed.
+    pub from: BlobFrom,
+}
+
+/// Where the bytes of a blob are.
+#[derive(Debug, Clone)]
+pub enum BlobFrom {
+    /// Here.
+    Bytes(Bytes),
+    /// In a file of ours, all of it.
+    File(PathBuf),
+    /// Where the base was resolved: mounted if it is the same registry, skipped if it is the same repository.
+    Store(Store),
+}
+
+/// A value that the registry itself confirmed: it answered for it. Only this room makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirmed<T>(T);
+
+impl<T> Confirmed<T> {
+    /// What was confirmed.
+    pub fn value(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What a push left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    /// Where it is.
+    pub place: Place,
+    /// The manifest that is there.
+    pub digest: Confirmed<Digest>,
+    /// `host/repo@digest`, where the place is a registry.
+    pub image: Option<Confirmed<PinnedRef>>,
+    /// The tags that name it.
+    pub tags: Vec<String>,
+}
+
+/// A blob this small is sent in one request, from memory.
+const SMALL: u64 = 4 << 20;
+
+/// The bytes of a blob from any place, verified when read from the beginning.
+struct From<'a> {
+    to_push: &'a BlobToPush,
+    image: String,
+}
+
+impl From<'_> {
+    async fn raw(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let blob = &self.to_push.blob;
+        match &self.to_push.from {
+            BlobFrom::Bytes(bytes) => {
+                let start = usize::try_from(start)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
+                let rest = bytes.slice(start..);
+                Ok(stream::once(async { Ok(rest) }).boxed())
+            }
+            BlobFrom::File(path) => {
+                let file = std::fs::File::open(path).map_err(|source| Error::Io {
+                    path: path.clone(),
+                    doing: "not readable",
+                    source,
+                })?;
+                file_stream(path.clone(), file, start..blob.size)
+            }
+            BlobFrom::Store(store) => store.open(&blob.digest, start..blob.size).await,
+        }
+    }
+}
+
+impl Reopen for From<'_> {
+    async fn from(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        let bytes = self.raw(start).await?;
+        // The rest of a blob can't be verified here; its registry does, before it takes it.
+        Ok(match start {
+            0 => verified(&self.image, &self.to_push.blob, bytes),
+            _ => bytes,
+        })
+    }
+}
+
+/// Pushes to a repository.
+pub(super) async fn to_remote(
+    remote: &Remote,
+    plan: &PushPlan,
+    parallel: usize,
+) -> Result<Vec<String>, Error> {
+    let digest = Digest::of(&plan.manifest);
+    let references = match plan.tags.is_empty() {
+        true => vec![digest.to_string()],
+        false => plan.tags.clone(),
+    };
+    // What the tags name now, and which blobs are there, at once: neither needs the other's answer.
+    let named = stream::iter(references.clone())
+        .map(|reference| async move {
+            let found = remote.digest_of(&reference).await?;
+            Ok::<_, Error>((reference, found == Some(digest)))
+        })
+        .buffered(parallel)
+        .try_collect::<Vec<_>>();
+    let wanted = stream::iter(&plan.blobs)
+        .map(|to_push| async move { Ok::<_, Error>((to_push, need(remote, to_push).await?)) })
+        .buffered(parallel)
+        .try_collect::<Vec<_>>();
+    let (named, wanted) = futures_util::try_join!(named, wanted)?;
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|(_, there)| !there)
+        .map(|(reference, _)| reference)
+        .collect();
+    if missing.is_empty() {
+        return Ok(plan.tags.clone());
+    }
+    // Where one tag names the manifest already, the registry has all of it.
+    if missing.len() == named.len() {
+        send(remote, wanted, parallel).await?;
+    }
+    let again = put(remote, plan, &missing, parallel).await?;
+    if let Some((left, error)) = again {
+        // Somebody cleaned up between our look and the manifest, or the base's own blobs are not all there.
+        tracing::debug!(%error, "checking every blob once more");
+        let all: Vec<_> = stream::iter(&plan.blobs)
+            .map(|to_push| async move {
+                let there = remote
+                    .has_blob(&to_push.blob.digest, &Scopes::push(&remote.repository()))
+                    .await?;
+                Ok::<_, Error>((
+                    to_push,
+                    if there {
+                        Need::Nothing
+                    } else {
+                        Need::Bytes(None)
+                    },
+                ))
+            })
+            .buffered(parallel)
+            .try_collect()
+            .await?;
+        send(remote, all, parallel).await?;
+        if let Some((_, error)) = put(remote, plan, &left, parallel).await? {
+            return Err(error);
+        }
+    }
+    Ok(plan.tags.clone())
+}
+
+/// What has to be done for a blob.
+#[derive(Debug)]
+enum Need {
+    /// It is there, or was not looked for: the manifest that named it was found in this very repository.
+    Nothing,
+    /// To be sent; into this upload, if one was begun.
+    Bytes(Option<url::Url>),
+}
+
+async fn need(remote: &Remote, to_push: &BlobToPush) -> Result<Need, Error> {
+    let digest = &to_push.blob.digest;
+    if let BlobFrom::Store(store) = &to_push.from
+        && let Some(repo) = store.repo()
+        && normal_host(repo.host()) == normal_host(remote.repo.host())
+    {
+        if repo == remote.repo {
+            return Ok(Need::Nothing);
+        }
+        let from = Remote {
+            repo,
+            ..remote.clone()
+        }
+        .repository();
+        return Ok(match remote.mount(digest, &from).await? {
+            Mounted::Yes => Need::Nothing,
+            Mounted::Session(at) => Need::Bytes(Some(at)),
+            Mounted::No => look(remote, digest).await?,
+        });
+    }
+    look(remote, digest).await
+}
+
+async fn look(remote: &Remote, digest: &Digest) -> Result<Need, Error> {
+    let scopes = Scopes::push(&remote.repository());
+    Ok(match remote.has_blob(digest, &scopes).await? {
+        true => Need::Nothing,
+        false => Need::Bytes(None),
+    })
+}
+
+async fn send(
+    remote: &Remote,
+    wanted: Vec<(&BlobToPush, Need)>,
+    parallel: usize,
+) -> Result<(), Error> {
+    stream::iter(wanted)
+        .map(|(to_push, need)| async move {
+            let session = match need {
+                Need::Nothing => return Ok(()),
+                Need::Bytes(session) => session,
+            };
+            let blob = &to_push.blob;
+            let source = From {
+                to_push,
+                image: remote.shown.to_string(),
+            };
+            if blob.size > SMALL {
+                return remote.upload_stream(blob, &source, session).await;
+            }
+            let bytes = match &to_push.from {
+                BlobFrom::Bytes(bytes) => bytes.clone(),
+                BlobFrom::File(_) | BlobFrom::Store(_) => {
+                    let bytes = source.raw(0).await?;
+                    super::verify::collect(&source.image, blob, "a blob", SMALL, bytes).await?
+                }
+            };
+            remote.upload(&blob.digest, &bytes, session).await
+        })
+        .buffer_unordered(parallel)
+        .try_collect()
+        .await
+}
+
+/// Puts the manifest under each reference; gives back those that a missing blob stopped.
+async fn put(
+    remote: &Remote,
+    plan: &PushPlan,
+    references: &[impl AsRef<str> + Sync],
+    parallel: usize,
+) -> Result<Option<(Vec<String>, Error)>, Error> {
+    let digest = Digest::of(&plan.manifest);
+    let answers: Vec<_> = stream::iter(references)
+        .map(|reference| async {
+            let reference = reference.as_ref();
+            let answer = remote
+                .put_manifest(reference, &plan.media_type, &plan.manifest, &digest)
+                .await?;
+            Ok::<_, Error>((reference.to_owned(), answer))
+        })
+        .buffered(parallel)
+        .try_collect()
+        .await?;
+    let mut left = None;
+    for (reference, answer) in answers {
+        if let Put::BlobUnknown(error) = answer {
+            left.get_or_insert_with(|| (Vec::new(), error))
+                .0
+                .push(reference);
+        }
+    }
+    Ok(left)
+}
+
+/// Writes into a layout.
+pub(super) async fn to_layout(
+    layout: &LayoutWriter,
+    plan: &PushPlan,
+    parallel: usize,
+) -> Result<(), Error> {
+    stream::iter(&plan.blobs)
+        .map(|to_push| async move {
+            let blob = &to_push.blob;
+            if layout.has(&blob.digest, blob.size)? {
+                return Ok(());
+            }
+            let image = match &to_push.from {
+                BlobFrom::Store(store) => store.shown(),
+                BlobFrom::Bytes(_) | BlobFrom::File(_) => "the new image".to_owned(),
+            };
+            let source = From { to_push, image };
+            layout.put(blob, Reopen::from(&source, 0).await?).await
+        })
+        .buffer_unordered(parallel)
+        .try_collect::<()>()
+        .await?;
+    layout
+        .commit(&plan.manifest, &plan.media_type, &plan.tags)
+        .await
+}
+
+pub(super) fn pushed(place: Place, digest: Digest, tags: Vec<String>) -> Pushed {
+    let image = match &place {
+        Place::Registry(repo) => Some(Confirmed(repo.pinned(digest))),
+        Place::Layout(_) => None,
+    };
+    Pushed {
+        place,
+        digest: Confirmed(digest),
+        image,
+        tags,
+    }
+}

@@ -1,0 +1,420 @@
+//! `registries.conf`, version 2 (containers-registries.conf(5)): where a name is really pulled from.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::image::RepoRef;
+
+use super::error::Error;
+
+/// All entries of a file and its drop-ins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistriesConf {
+    registries: Vec<Registry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Registry {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    mirror_by_digest_only: bool,
+    #[serde(default, rename = "mirror")]
+    mirrors: Vec<Mirror>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Mirror {
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    pull_from_mirror: Which,
+}
+
+/// `pull-from-mirror`: which references a mirror serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Which {
+    #[default]
+    #[serde(alias = "")]
+    All,
+    DigestOnly,
+    TagOnly,
+}
+
+/// The version 1 tables are read only to say that they are not.
+#[derive(Deserialize)]
+struct RawConf {
+    #[serde(default, rename = "registry")]
+    registries: Vec<Registry>,
+    #[serde(default, rename = "registries")]
+    version_1: Option<toml::Value>,
+}
+
+/// A place to pull a repository from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullPlace {
+    /// The repository there.
+    pub repo: RepoRef,
+    /// Whether its certificate is not checked and plain HTTP is fine.
+    pub insecure: bool,
+    /// Whether it is a mirror, which may well not have the image.
+    pub mirror: bool,
+}
+
+/// How a reference is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// By tag.
+    Tag,
+    /// By digest.
+    Digest,
+}
+
+impl RegistriesConf {
+    /// The file and its drop-ins (`<file>.d/*.conf`, in the order of their names; a later entry of the same prefix
+    /// replaces an earlier one). Without `required`, a file that isn't there holds nothing.
+    pub fn read(file: &Path, required: bool) -> Result<Self, Error> {
+        let mut all = Self::default();
+        match std::fs::read_to_string(file) {
+            Ok(text) => all.add(&text, file)?,
+            Err(e) if !required && e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(wrong(file, format!("not readable: {e}"))),
+        }
+        let mut folder = file.as_os_str().to_owned();
+        folder.push(".d");
+        let folder = PathBuf::from(folder);
+        let mut drop_ins = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries
+                .map(|entry| entry.map(|e| e.path()))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|e| wrong(&folder, format!("not readable: {e}")))?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(wrong(&folder, format!("not readable: {e}"))),
+        };
+        drop_ins.retain(|path| path.extension().is_some_and(|e| e == "conf"));
+        drop_ins.sort();
+        for path in drop_ins {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|e| wrong(&path, format!("not readable: {e}")))?;
+            all.add(&text, &path)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds the entries of one file's text.
+    pub fn add(&mut self, text: &str, file: &Path) -> Result<(), Error> {
+        let raw: RawConf =
+            toml::from_str(text).map_err(|e| wrong(file, e.to_string().trim_end().to_owned()))?;
+        if raw.version_1.is_some() {
+            return Err(wrong(
+                file,
+                "version 1 ([registries.search] and the like); write [[registry]] entries, as version 2 has them".to_owned(),
+            ));
+        }
+        for mut new in raw.registries {
+            if new.prefix.is_empty() {
+                new.prefix = new.location.clone();
+            }
+            if new.prefix.is_empty() {
+                return Err(wrong(
+                    file,
+                    "a [[registry]] has neither prefix nor location".to_owned(),
+                ));
+            }
+            if new.location.is_empty() && !new.prefix.starts_with("*.") {
+                new.location = new.prefix.clone();
+            }
+            self.registries.retain(|old| old.prefix != new.prefix);
+            self.registries.push(new);
+        }
+        Ok(())
+    }
+
+    /// The entry with the longest prefix that matches, and how much of the name it covers.
+    fn entry(&self, name: &str) -> Option<(&Registry, usize)> {
+        self.registries
+            .iter()
+            .filter_map(|r| Some((r, covers(&r.prefix, name)?)))
+            .max_by_key(|(r, _)| r.prefix.len())
+    }
+
+    fn allowed(&self, repo: &RepoRef) -> Result<Option<(&Registry, usize)>, Error> {
+        let entry = self.entry(&repo.to_string());
+        match entry {
+            Some((registry, _)) if registry.blocked => Err(Error::Blocked {
+                image: repo.to_string(),
+                prefix: registry.prefix.clone(),
+            }),
+            _ => Ok(entry),
+        }
+    }
+
+    /// Where to pull from, in order: the mirrors, then the location itself.
+    pub fn pull_places(&self, repo: &RepoRef, by: By) -> Result<Vec<PullPlace>, Error> {
+        let Some((registry, covered)) = self.allowed(repo)? else {
+            return Ok(vec![PullPlace {
+                repo: repo.clone(),
+                insecure: false,
+                mirror: false,
+            }]);
+        };
+        let name = repo.to_string();
+        let at = |location: &str, insecure, mirror| -> Result<PullPlace, Error> {
+            let moved = if location.is_empty() {
+                name.clone()
+            } else {
+                format!("{}{}", location.trim_end_matches('/'), &name[covered..])
+            };
+            Ok(PullPlace {
+                repo: moved.parse()?,
+                insecure,
+                mirror,
+            })
+        };
+        let mut places = Vec::new();
+        for mirror in &registry.mirrors {
+            let serves = match (registry.mirror_by_digest_only, mirror.pull_from_mirror, by) {
+                (true, _, by) | (false, Which::DigestOnly, by) => by == By::Digest,
+                (false, Which::TagOnly, by) => by == By::Tag,
+                (false, Which::All, _) => true,
+            };
+            if serves {
+                places.push(at(&mirror.location, mirror.insecure, true)?);
+            }
+        }
+        places.push(at(&registry.location, registry.insecure, false)?);
+        Ok(places)
+    }
+
+    /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a mirror.
+    pub fn push_insecure(&self, repo: &RepoRef) -> Result<bool, Error> {
+        Ok(self
+            .allowed(repo)?
+            .is_some_and(|(registry, _)| registry.insecure))
+    }
+}
+
+/// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the hosts below it.
+fn covers(prefix: &str, name: &str) -> Option<usize> {
+    if let Some(domain) = prefix.strip_prefix('*') {
+        let host = name.split('/').next()?;
+        // A port written in the prefix must be the host's.
+        let matched = host.len() > domain.len() && host.ends_with(domain);
+        return matched.then_some(host.len());
+    }
+    let rest = name.strip_prefix(prefix)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
+}
+
+fn wrong(file: &Path, cause: String) -> Error {
+    Error::RegistriesConf {
+        file: file.to_owned(),
+        cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONF: &str = r#"
+unqualified-search-registries = ["docker.io"]
+short-name-mode = "enforcing"
+
+[[registry]]
+prefix = "quay.io/acme"
+location = "mirror.example:5000/copies"
+insecure = true
+
+[[registry]]
+location = "quay.io"
+[[registry.mirror]]
+location = "all.example/quay"
+[[registry.mirror]]
+location = "digest.example/quay"
+pull-from-mirror = "digest-only"
+insecure = true
+[[registry.mirror]]
+location = "tag.example/quay"
+pull-from-mirror = "tag-only"
+
+[[registry]]
+prefix = "*.corp.example"
+location = "cache.example/corp"
+
+[[registry]]
+prefix = "*.plain.example"
+insecure = true
+
+[[registry]]
+prefix = "evil.example"
+blocked = true
+
+[[registry]]
+location = "old.example"
+mirror-by-digest-only = true
+[[registry.mirror]]
+location = "newer.example"
+"#;
+
+    fn conf() -> RegistriesConf {
+        let mut conf = RegistriesConf::default();
+        conf.add(CONF, Path::new("registries.conf")).unwrap();
+        conf
+    }
+
+    #[test]
+    fn names_are_pulled_from_where_the_longest_prefix_says() {
+        let conf = conf();
+        for (repo, by, want) in [
+            ("other.io/x", By::Tag, vec!["other.io/x"]),
+            (
+                "quay.io/acme/os",
+                By::Tag,
+                vec!["mirror.example:5000/copies/os insecure"],
+            ),
+            (
+                "quay.io/acme",
+                By::Tag,
+                vec!["mirror.example:5000/copies insecure"],
+            ),
+            (
+                "quay.io/acmes/os",
+                By::Tag,
+                vec![
+                    "all.example/quay/acmes/os mirror",
+                    "tag.example/quay/acmes/os mirror",
+                    "quay.io/acmes/os",
+                ],
+            ),
+            (
+                "quay.io/x",
+                By::Digest,
+                vec![
+                    "all.example/quay/x mirror",
+                    "digest.example/quay/x insecure mirror",
+                    "quay.io/x",
+                ],
+            ),
+            ("a.b.corp.example/x", By::Tag, vec!["cache.example/corp/x"]),
+            ("corp.example/x", By::Tag, vec!["corp.example/x"]),
+            (
+                "a.plain.example/x",
+                By::Tag,
+                vec!["a.plain.example/x insecure"],
+            ),
+            ("old.example/x", By::Tag, vec!["old.example/x"]),
+            (
+                "old.example/x",
+                By::Digest,
+                vec!["newer.example/x mirror", "old.example/x"],
+            ),
+        ] {
+            let got: Vec<_> = conf
+                .pull_places(&repo.parse().unwrap(), by)
+                .unwrap()
+                .into_iter()
+                .map(|place| {
+                    let insecure = if place.insecure { " insecure" } else { "" };
+                    let mirror = if place.mirror { " mirror" } else { "" };
+                    format!("{}{insecure}{mirror}", place.repo)
+                })
+                .collect();
+            assert_eq!(got, want, "{repo} {by:?}");
+        }
+    }
+
+    #[test]
+    fn pushes_go_to_the_name_and_blocked_names_nowhere() {
+        let conf = conf();
+        assert!(
+            conf.push_insecure(&"quay.io/acme/os".parse().unwrap())
+                .unwrap()
+        );
+        assert!(
+            !conf
+                .push_insecure(&"quay.io/other".parse().unwrap())
+                .unwrap()
+        );
+        let evil: RepoRef = "evil.example/x/y".parse().unwrap();
+        assert!(matches!(
+            conf.pull_places(&evil, By::Tag),
+            Err(Error::Blocked { .. })
+        ));
+        assert!(matches!(
+            conf.push_insecure(&evil),
+            Err(Error::Blocked { .. })
+        ));
+    }
+
+    #[test]
+    fn what_can_not_be_used_says_so() {
+        for (what, text, want) in [
+            (
+                "version 1",
+                "[registries.search]\nregistries = ['a.io']",
+                "version 1",
+            ),
+            (
+                "an empty entry",
+                "[[registry]]\ninsecure = true",
+                "neither prefix nor location",
+            ),
+            ("not TOML", "registry = ", "line 1"),
+        ] {
+            let error = RegistriesConf::default()
+                .add(text, Path::new("/etc/r.conf"))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with("/etc/r.conf: ") && error.contains(want),
+                "{what}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn drop_ins_are_read_in_order_and_replace() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("registries.conf");
+        let drop_ins = dir.path().join("registries.conf.d");
+        std::fs::create_dir(&drop_ins).unwrap();
+        std::fs::write(&file, "[[registry]]\nlocation = 'a.io'\nblocked = true\n").unwrap();
+        std::fs::write(
+            drop_ins.join("20.conf"),
+            "[[registry]]\nprefix = 'a.io'\nlocation = 'c.io'\n",
+        )
+        .unwrap();
+        std::fs::write(
+            drop_ins.join("10.conf"),
+            "[[registry]]\nprefix = 'a.io'\nlocation = 'b.io'\n",
+        )
+        .unwrap();
+        std::fs::write(drop_ins.join("30.conf.bak"), "rubbish").unwrap();
+        let conf = RegistriesConf::read(&file, true).unwrap();
+        let places = conf
+            .pull_places(&"a.io/x".parse().unwrap(), By::Tag)
+            .unwrap();
+        assert_eq!(places[0].repo.to_string(), "c.io/x");
+        let nothing = dir.path().join("none.conf");
+        assert_eq!(
+            RegistriesConf::read(&nothing, false).unwrap(),
+            RegistriesConf::default()
+        );
+        assert!(matches!(
+            RegistriesConf::read(&nothing, true),
+            Err(Error::RegistriesConf { .. })
+        ));
+    }
+}

@@ -1,0 +1,323 @@
+//! A repository of one registry, read: manifests, and blobs that go on where a connection was cut.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::try_unfold;
+use reqwest::Method;
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
+
+use crate::image::{Digest, RepoRef};
+
+use super::auth::Scopes;
+use super::blobs::BlobStream;
+use super::endpoint::Endpoint;
+use super::error::Error;
+use super::manifest::{self, MANIFEST_LIMIT};
+use super::retry::{Next, Outcome, decide, jitter};
+use super::wire::{Call, Moved};
+
+/// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
+pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
+
+/// A repository of one registry.
+#[derive(Debug, Clone)]
+pub(super) struct Remote {
+    pub endpoint: Arc<Endpoint>,
+    /// Where it really is, after registries.conf.
+    pub repo: RepoRef,
+    /// As the user wrote it, for messages.
+    pub shown: RepoRef,
+    pub moved: Arc<Moved>,
+}
+
+/// A manifest or index as it came.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    pub bytes: Bytes,
+    pub media_type: Option<String>,
+    pub digest: Digest,
+}
+
+impl Remote {
+    /// The path below `/v2/`; Docker Hub's own images are filed under `library/`.
+    pub fn repository(&self) -> String {
+        let name = self.repo.repository();
+        if self.repo.host() == "docker.io" && !name.contains('/') {
+            return format!("library/{name}");
+        }
+        name.to_owned()
+    }
+
+    pub async fn call(&self, method: Method, rest: &str) -> Result<Call, Error> {
+        let url = self.endpoint.url(&self.repository(), rest).await?;
+        Ok(Call {
+            moved: Some(Arc::clone(&self.moved)),
+            ..Call::new(method, url)
+        })
+    }
+
+    pub fn named(&self, reference: &str) -> String {
+        let at = if reference.contains(':') { '@' } else { ':' };
+        format!("{}{at}{reference}", self.shown)
+    }
+
+    /// The manifest or index of a tag or digest; its bytes are those of the digest, if one was asked for or told.
+    pub async fn manifest(&self, reference: &str) -> Result<Document, Error> {
+        let image = self.named(reference);
+        let repository = self.repository();
+        let mut call = self
+            .call(Method::GET, &format!("manifests/{reference}"))
+            .await?;
+        call = call.header(ACCEPT, manifest::ACCEPT);
+        call.limit = Some(MANIFEST_LIMIT);
+        let answer = self
+            .endpoint
+            .send(&call, &Scopes::pull(&repository), &repository)
+            .await?;
+        if !answer.is_success() {
+            return Err(self
+                .endpoint
+                .refused(&answer, &image, &repository, "the request for the manifest")
+                .await);
+        }
+        if answer.body.len() as u64 > MANIFEST_LIMIT {
+            return Err(Error::TooLarge {
+                image,
+                what: "its manifest",
+                limit: MANIFEST_LIMIT,
+            });
+        }
+        let digest = Digest::of(&answer.body);
+        let told = answer.text(CONTENT_DIGEST).and_then(|d| d.parse().ok());
+        for want in [reference.parse().ok(), told].into_iter().flatten() {
+            if want != digest {
+                return Err(Error::DigestMismatch {
+                    image,
+                    what: "the manifest",
+                    want,
+                    found: digest,
+                });
+            }
+        }
+        Ok(Document {
+            digest,
+            media_type: answer.text(CONTENT_TYPE.as_str()).map(str::to_owned),
+            bytes: answer.body,
+        })
+    }
+
+    /// The digest that a tag (or digest) names now; `None` where there is nothing.
+    pub async fn digest_of(&self, reference: &str) -> Result<Option<Digest>, Error> {
+        let repository = self.repository();
+        let call = self
+            .call(Method::HEAD, &format!("manifests/{reference}"))
+            .await?;
+        let call = call.header(ACCEPT, manifest::ACCEPT);
+        let answer = self
+            .endpoint
+            .send(&call, &Scopes::pull(&repository), &repository)
+            .await?;
+        match answer.status {
+            404 => return Ok(None),
+            200..=299 => {}
+            _ => {
+                let image = self.named(reference);
+                return Err(self
+                    .endpoint
+                    .refused(
+                        &answer,
+                        &image,
+                        &repository,
+                        "the request for a manifest's digest",
+                    )
+                    .await);
+            }
+        }
+        match answer.text(CONTENT_DIGEST).and_then(|d| d.parse().ok()) {
+            Some(digest) => Ok(Some(digest)),
+            // Not every registry tells; then the bytes do.
+            None => match self.manifest(reference).await {
+                Ok(document) => Ok(Some(document.digest)),
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(e) => Err(e),
+            },
+        }
+    }
+
+    /// Whether a blob is there.
+    pub async fn has_blob(&self, digest: &Digest, scopes: &Scopes) -> Result<bool, Error> {
+        let repository = self.repository();
+        let call = self.call(Method::HEAD, &format!("blobs/{digest}")).await?;
+        let answer = self.endpoint.send(&call, scopes, &repository).await?;
+        match answer.status {
+            404 => Ok(false),
+            200..=299 => Ok(true),
+            _ => {
+                let image = self.named(&digest.to_string());
+                Err(self
+                    .endpoint
+                    .refused(&answer, &image, &repository, "the question for a blob")
+                    .await)
+            }
+        }
+    }
+
+    /// Bytes `range` of a blob, unverified. The first request is made here, so that a missing blob is an error of the call.
+    pub async fn blob(
+        &self,
+        digest: &Digest,
+        range: Range<u64>,
+    ) -> Result<BlobStream<Error>, Error> {
+        let mut reader = Reader {
+            remote: self.clone(),
+            digest: *digest,
+            range,
+            response: None,
+            skip: 0,
+            stuck: 0,
+            since: Instant::now(),
+        };
+        if !reader.range.is_empty() {
+            reader.connect().await?;
+        }
+        Ok(try_unfold(reader, |mut reader| async move {
+            Ok(reader.next().await?.map(|chunk| (chunk, reader)))
+        })
+        .boxed())
+    }
+}
+
+/// A blob being read.
+#[derive(Debug)]
+struct Reader {
+    remote: Remote,
+    digest: Digest,
+    /// What is still to come.
+    range: Range<u64>,
+    response: Option<reqwest::Response>,
+    /// Bytes at the beginning of the response that were not asked for.
+    skip: u64,
+    /// Tries since the last byte.
+    stuck: u32,
+    since: Instant,
+}
+
+impl Reader {
+    async fn connect(&mut self) -> Result<(), Error> {
+        let remote = &self.remote;
+        let repository = remote.repository();
+        let mut call = remote
+            .call(Method::GET, &format!("blobs/{}", self.digest))
+            .await?;
+        call.limit = None;
+        if self.range.start > 0 {
+            call = call.header(
+                RANGE,
+                &format!("bytes={}-{}", self.range.start, self.range.end - 1),
+            );
+        }
+        let answer = remote
+            .endpoint
+            .send(&call, &Scopes::pull(&repository), &repository)
+            .await?;
+        let image = remote.named(&self.digest.to_string());
+        let bad = |what: String| Error::BadAnswer {
+            image: image.clone(),
+            host: remote.endpoint.host().to_owned(),
+            doing: "the request for a blob",
+            what,
+        };
+        match answer.status {
+            200 => {
+                self.skip = self.range.start;
+                let length = answer
+                    .text(CONTENT_LENGTH.as_str())
+                    .and_then(|l| l.parse::<u64>().ok());
+                if let Some(found) = length.filter(|length| *length < self.range.end) {
+                    return Err(Error::SizeMismatch {
+                        image,
+                        digest: self.digest,
+                        want: self.range.end,
+                        found,
+                    });
+                }
+            }
+            206 => {
+                self.skip = 0;
+                let told = answer.text("content-range").unwrap_or_default();
+                if !told.starts_with(&format!("bytes {}-", self.range.start)) {
+                    return Err(bad(format!("the range {told:?}")));
+                }
+            }
+            204 | 205 => return Err(bad("nothing".to_owned())),
+            _ => {
+                return Err(remote
+                    .endpoint
+                    .refused(&answer, &image, &repository, "the request for a blob")
+                    .await);
+            }
+        }
+        self.response = answer.rest;
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let idle = self.remote.endpoint.timeouts().idle;
+        while !self.range.is_empty() {
+            if self.response.is_none() {
+                self.connect().await?;
+            }
+            let response = self.response.as_mut().expect("connected just above");
+            let (outcome, cause) = match tokio::time::timeout(idle, response.chunk()).await {
+                Ok(Ok(Some(mut chunk))) => {
+                    self.remote.moved.add_pulled(chunk.len());
+                    let skipped = self.skip.min(chunk.len() as u64);
+                    self.skip -= skipped;
+                    drop(
+                        chunk
+                            .split_to(usize::try_from(skipped).expect("not longer than the chunk")),
+                    );
+                    if chunk.is_empty() {
+                        continue;
+                    }
+                    let wanted = self.range.end - self.range.start;
+                    chunk.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+                    self.range.start += chunk.len() as u64;
+                    self.stuck = 0;
+                    self.since = Instant::now();
+                    return Ok(Some(chunk));
+                }
+                Ok(Ok(None)) => (Outcome::Cut, "the blob ended early".to_owned()),
+                Ok(Err(e)) => (Outcome::Cut, e.without_url().to_string()),
+                Err(_) => (Outcome::TimedOut, "the blob stopped".to_owned()),
+            };
+            self.response = None;
+            self.stuck += 1;
+            let endpoint = &self.remote.endpoint;
+            tracing::debug!(blob = %self.digest, at = self.range.start, cause, "going on where it was cut");
+            match decide(
+                outcome,
+                self.stuck,
+                self.since.elapsed(),
+                endpoint.policy(),
+                jitter(),
+            ) {
+                Next::Again(pause) => tokio::time::sleep(pause).await,
+                Next::Take | Next::GiveUp => {
+                    return Err(Error::Unreachable {
+                        host: endpoint.host().to_owned(),
+                        cause: format!(
+                            "{cause}, {} times at byte {}",
+                            self.stuck, self.range.start
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(None)
+    }
+}

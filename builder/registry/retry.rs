@@ -1,0 +1,239 @@
+//! Whether a request is sent again, and when: a pure decision.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::{Duration, SystemTime};
+
+/// How often and how long we try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries of one request, the first included.
+    pub tries: u32,
+    /// Pause after the first try; doubled each time.
+    pub first: Duration,
+    /// Longest pause, also where the registry asks for a longer one.
+    pub cap: Duration,
+    /// No further try is begun after this time.
+    pub total: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            tries: 6,
+            first: Duration::from_millis(300),
+            cap: Duration::from_secs(20),
+            total: Duration::from_secs(90),
+        }
+    }
+}
+
+/// How one try ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server answered.
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// What `Retry-After` asks for.
+        retry_after: Option<Duration>,
+    },
+    /// No connection.
+    NoConnection,
+    /// The connection ended in the middle.
+    Cut,
+    /// Nothing came in time.
+    TimedOut,
+    /// Trying again can't help: no trusted TLS, a broken request.
+    Fatal,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The answer is one: use it, good or bad.
+    Take,
+    /// Wait this long, then try again.
+    Again(Duration),
+    /// It would be tried again, but enough is enough.
+    GiveUp,
+}
+
+/// Decides after try number `attempt` (from 1) and `spent` time. `jitter` (any number) spreads the pauses between half
+/// and all of what they may be, so that many builds do not come back at the same instant.
+pub fn decide(
+    outcome: Outcome,
+    attempt: u32,
+    spent: Duration,
+    policy: &RetryPolicy,
+    jitter: u64,
+) -> Next {
+    let asked = match outcome {
+        Outcome::Status {
+            status: 408 | 425 | 429 | 500..=599,
+            retry_after,
+        } => retry_after,
+        Outcome::Status { .. } => return Next::Take,
+        Outcome::NoConnection | Outcome::Cut | Outcome::TimedOut => None,
+        Outcome::Fatal => return Next::GiveUp,
+    };
+    let doubled = policy
+        .first
+        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+        .min(policy.cap);
+    let half = doubled / 2;
+    let spread = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let pause = half + Duration::from_nanos(jitter % spread);
+    let pause = asked.map_or(pause, |asked| asked.min(policy.cap).max(pause));
+    if attempt >= policy.tries || spent + pause > policy.total {
+        return Next::GiveUp;
+    }
+    Next::Again(pause)
+}
+
+/// A number that nobody relies upon, for [`decide`].
+pub fn jitter() -> u64 {
+    RandomState::new().hash_one(0u8)
+}
+
+/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3; only the IMF-fixdate form, which is the one that is sent).
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(imf_fixdate(value)?);
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn imf_fixdate(text: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let fields: Vec<_> = text.split_ascii_whitespace().collect();
+    let [_day_name, day, month, year, time, "GMT"] = fields[..] else {
+        return None;
+    };
+    let day: u64 = day.parse().ok().filter(|d| (1..=31).contains(d))?;
+    let month = MONTHS.iter().position(|m| *m == month)? as u64 + 1;
+    let year: u64 = year.parse().ok().filter(|y| (1970..=9999).contains(y))?;
+    let clock: Vec<u64> = time
+        .split(':')
+        .map(|n| n.parse().ok())
+        .collect::<Option<_>>()?;
+    let [hour @ 0..24, minute @ 0..60, second @ 0..=60] = clock[..] else {
+        return None;
+    };
+    // Days since 0000-03-01 with the year beginning in March, so that the leap day is the last of a year.
+    let (y, m) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
+    let since_1970 = days.checked_sub(719_468)?;
+    Some(since_1970 * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        tries: 4,
+        first: Duration::from_secs(2),
+        cap: Duration::from_secs(6),
+        total: Duration::from_secs(60),
+    };
+
+    fn status(status: u16, retry_after: Option<u64>) -> Outcome {
+        Outcome::Status {
+            status,
+            retry_after: retry_after.map(Duration::from_secs),
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_stands_is_taken() {
+        let again = |s| Next::Again(Duration::from_secs(s));
+        for (what, outcome, attempt, spent, want) in [
+            ("fine", status(200, None), 1, 0, Next::Take),
+            ("not there", status(404, None), 1, 0, Next::Take),
+            ("unauthorized", status(401, None), 1, 0, Next::Take),
+            ("forbidden", status(403, Some(1)), 1, 0, Next::Take),
+            ("our fault", status(400, None), 1, 0, Next::Take),
+            ("slow request", status(408, None), 1, 0, again(1)),
+            ("server", status(500, None), 1, 0, again(1)),
+            ("server, second", status(503, None), 2, 0, again(2)),
+            ("server, third, capped", status(503, None), 3, 0, again(3)),
+            ("server, last", status(503, None), 4, 0, Next::GiveUp),
+            ("too many, told", status(429, Some(5)), 1, 0, again(5)),
+            (
+                "too many, told too long",
+                status(429, Some(500)),
+                1,
+                0,
+                again(6),
+            ),
+            (
+                "too many, told less than ours",
+                status(429, Some(0)),
+                2,
+                0,
+                again(2),
+            ),
+            ("no time left", status(503, None), 1, 60, Next::GiveUp),
+            ("no connection", Outcome::NoConnection, 1, 0, again(1)),
+            ("cut", Outcome::Cut, 1, 0, again(1)),
+            ("slow", Outcome::TimedOut, 4, 0, Next::GiveUp),
+            ("untrusted", Outcome::Fatal, 1, 0, Next::GiveUp),
+        ] {
+            let got = decide(outcome, attempt, Duration::from_secs(spent), &POLICY, 0);
+            assert_eq!(got, want, "{what}");
+        }
+    }
+
+    #[test]
+    fn jitter_stays_between_half_and_all() {
+        for jitter in [0, 1, 999_999_999, u64::MAX, jitter()] {
+            let Next::Again(pause) = decide(Outcome::Cut, 1, Duration::ZERO, &POLICY, jitter)
+            else {
+                panic!("not tried again with {jitter}");
+            };
+            assert!(
+                pause >= Duration::from_secs(1) && pause <= Duration::from_secs(2),
+                "{pause:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        // 2026-11-21 18:00:00 UTC
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_284_000);
+        for (value, want) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("Sat, 21 Nov 2026 18:00:30 GMT", Some(30)),
+            ("Sun, 22 Nov 2026 18:00:00 GMT", Some(86_400)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(0)),
+            ("Thu, 29 Feb 2028 00:00:00 GMT", Some(40_111_200)),
+            ("-1", None),
+            ("soon", None),
+            ("Sat, 21 Foo 2026 18:00:30 GMT", None),
+            ("Sat, 21 Nov 2026 18:00:30 CET", None),
+            ("Sat, 21 Nov 2026 99:00:30 GMT", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                retry_after(value, now),
+                want.map(Duration::from_secs),
+                "{value:?}"
+            );
+        }
+        assert_eq!(
+            imf_fixdate("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(784_111_777)
+        );
+    }
+}

@@ -1,0 +1,349 @@
+//! A repository of one registry, written: mounts, uploads that go on where they were cut, manifests.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, LOCATION, RANGE};
+use url::Url;
+
+use crate::image::Digest;
+
+use super::auth::Scopes;
+use super::blobs::BlobStream;
+use super::error::Error;
+use super::manifest::BlobRef;
+use super::remote::{CONTENT_DIGEST, Remote};
+use super::retry::{Next, Outcome, decide, jitter};
+use super::said::Said;
+use super::wire::{Answer, Call, Streamed, follow_location, gave_up, outcome_of};
+
+/// What a registry says to a mount.
+#[derive(Debug)]
+pub(super) enum Mounted {
+    /// The blob is here now.
+    Yes,
+    /// It has to be sent; this is where to.
+    Session(Url),
+    /// The registry won't, and says so in an error.
+    No,
+}
+
+/// What a registry says to a manifest.
+#[derive(Debug)]
+pub(super) enum Put {
+    /// It answered for this digest.
+    Confirmed,
+    /// A blob that we took for present isn't; the error to report if it is.
+    BlobUnknown(Error),
+}
+
+/// Where the bytes of a stream come from, from any byte on.
+pub(super) trait Reopen: Sync {
+    /// The bytes from `start` to the end; verified against the descriptor where `start` is 0.
+    fn from(&self, start: u64) -> impl Future<Output = Result<BlobStream<Error>, Error>> + Send;
+}
+
+impl Remote {
+    fn pushing(&self) -> Scopes {
+        Scopes::push(&self.repository())
+    }
+
+    fn session(&self, answer: &Answer, doing: &'static str) -> Result<Url, Error> {
+        answer
+            .text(LOCATION.as_str())
+            .and_then(|location| follow_location(&answer.url, location))
+            .ok_or_else(|| Error::BadAnswer {
+                image: self.shown.to_string(),
+                host: self.endpoint.host().to_owned(),
+                doing,
+                what: "no usable Location".to_owned(),
+            })
+    }
+
+    async fn begin(&self) -> Result<Url, Error> {
+        const DOING: &str = "the beginning of an upload";
+        let repository = self.repository();
+        let call = self.call(Method::POST, "blobs/uploads/").await?;
+        let answer = self
+            .endpoint
+            .send(&call, &self.pushing(), &repository)
+            .await?;
+        if answer.status != 202 {
+            return Err(self
+                .endpoint
+                .refused(&answer, &self.shown.to_string(), &repository, DOING)
+                .await);
+        }
+        self.session(&answer, DOING)
+    }
+
+    /// Asks for a blob of another repository of the same registry.
+    pub async fn mount(&self, digest: &Digest, from: &str) -> Result<Mounted, Error> {
+        const DOING: &str = "a mount";
+        let repository = self.repository();
+        let mut call = self.call(Method::POST, "blobs/uploads/").await?;
+        call.url
+            .query_pairs_mut()
+            .append_pair("mount", &digest.to_string())
+            .append_pair("from", from);
+        let scopes = Scopes::mount(from, &repository);
+        match self.endpoint.send(&call, &scopes, &repository).await {
+            Ok(answer) => match answer.status {
+                201 => Ok(Mounted::Yes),
+                202 => self.session(&answer, DOING).map(Mounted::Session),
+                // Whoever may push here but not pull there is told so in one of many ways; copying decides.
+                400..=499 => Ok(Mounted::No),
+                _ => Err(self
+                    .endpoint
+                    .refused(&answer, &self.shown.to_string(), &repository, DOING)
+                    .await),
+            },
+            Err(Error::Denied { .. }) => Ok(Mounted::No),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The call that completes an upload.
+    fn complete(&self, session: &Url, digest: &Digest) -> Call {
+        let mut url = session.clone();
+        url.query_pairs_mut()
+            .append_pair("digest", &digest.to_string());
+        Call {
+            moved: Some(std::sync::Arc::clone(&self.moved)),
+            ..Call::new(Method::PUT, url)
+        }
+        .header(CONTENT_TYPE, "application/octet-stream")
+    }
+
+    /// Sends a small blob: one request to begin, one with all of it.
+    pub async fn upload(
+        &self,
+        digest: &Digest,
+        bytes: &Bytes,
+        session: Option<Url>,
+    ) -> Result<(), Error> {
+        let mut tries = Tries::new(self);
+        let mut session = session;
+        loop {
+            let at = match session.take() {
+                Some(at) => at,
+                None => self.begin().await?,
+            };
+            let call = Call {
+                body: bytes.clone(),
+                ..self.complete(&at, digest)
+            };
+            // Not sent twice to one session: what a cut left in it can't be known, a new one is empty.
+            let sent = self
+                .endpoint
+                .send_once(&call, &self.pushing(), &self.repository())
+                .await;
+            if tries.done(sent, digest).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends a large blob, going on where the connection was cut if the registry can.
+    pub async fn upload_stream(
+        &self,
+        blob: &BlobRef,
+        source: &impl Reopen,
+        session: Option<Url>,
+    ) -> Result<(), Error> {
+        let repository = self.repository();
+        let mut tries = Tries::new(self);
+        let mut at = match session {
+            Some(at) => at,
+            None => self.begin().await?,
+        };
+        let mut start = 0;
+        loop {
+            let body = source.from(start).await?;
+            let call = Call {
+                moved: Some(std::sync::Arc::clone(&self.moved)),
+                ..Call::new(Method::PATCH, at.clone())
+            };
+            let mut call = call.header(CONTENT_TYPE, "application/octet-stream");
+            if start > 0 {
+                let range = format!("{start}-{}", blob.size - 1);
+                call = call.header(reqwest::header::CONTENT_RANGE, &range);
+            }
+            let sent = self
+                .endpoint
+                .stream(&call, blob.size - start, body, &self.pushing(), &repository)
+                .await;
+            let sent = match sent {
+                Ok(answer) if answer.status == 202 => {
+                    let session = self.session(&answer, "a part of an upload")?;
+                    let call = self.complete(&session, &blob.digest);
+                    self.endpoint
+                        .send_once(&call, &self.pushing(), &repository)
+                        .await
+                }
+                Ok(answer) => Ok(answer),
+                Err(Streamed::Source(error)) => return Err(error),
+                Err(Streamed::Wire(broken)) => {
+                    Err(broken.into_error(self.endpoint.host(), tries.made + 1))
+                }
+            };
+            if tries.done(sent, &blob.digest).await? {
+                return Ok(());
+            }
+            (at, start) = match self.arrived(&at, blob.size).await? {
+                Some(arrived) => {
+                    tracing::debug!(blob = %blob.digest, at = arrived.1, "going on with a cut upload");
+                    arrived
+                }
+                None => (self.begin().await?, 0),
+            };
+        }
+    }
+
+    /// How much of an upload arrived, and where to go on; `None` where the registry can't or won't say.
+    async fn arrived(&self, session: &Url, size: u64) -> Result<Option<(Url, u64)>, Error> {
+        let call = Call::new(Method::GET, session.clone());
+        let answer = match self
+            .endpoint
+            .send(&call, &self.pushing(), &self.repository())
+            .await
+        {
+            Ok(answer) => answer,
+            // Asking is optional: a registry that has no answer gets everything again.
+            Err(Error::Server { .. } | Error::Unexpected { .. }) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        if !answer.is_success() {
+            return Ok(None);
+        }
+        let last = answer.text(RANGE.as_str()).and_then(|range| {
+            range
+                .trim_start_matches("bytes=")
+                .strip_prefix("0-")?
+                .parse::<u64>()
+                .ok()
+        });
+        // `0-0` is said of an empty upload as well as of one byte.
+        let next = last.filter(|last| *last > 0).map_or(0, |last| last + 1);
+        if next == 0 || next >= size {
+            return Ok(None);
+        }
+        let next_session = self
+            .session(&answer, "the question for an upload")
+            .unwrap_or_else(|_| session.clone());
+        Ok(Some((next_session, next)))
+    }
+
+    /// Puts a manifest under a tag or its digest.
+    pub async fn put_manifest(
+        &self,
+        reference: &str,
+        media_type: &str,
+        bytes: &Bytes,
+        digest: &Digest,
+    ) -> Result<Put, Error> {
+        const DOING: &str = "the manifest";
+        let repository = self.repository();
+        let image = self.named(reference);
+        let mut call = self
+            .call(Method::PUT, &format!("manifests/{reference}"))
+            .await?;
+        call = call.header(CONTENT_TYPE, media_type);
+        call.body = bytes.clone();
+        let answer = self
+            .endpoint
+            .send(&call, &self.pushing(), &repository)
+            .await?;
+        if !answer.is_success() {
+            let refused = self
+                .endpoint
+                .refused(&answer, &image, &repository, DOING)
+                .await;
+            let unknown = ["BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN"];
+            if matches!(answer.status, 400 | 404) && Said::has_code(&answer.body, &unknown) {
+                return Ok(Put::BlobUnknown(refused));
+            }
+            return Err(refused);
+        }
+        let found = match answer.text(CONTENT_DIGEST).and_then(|d| d.parse().ok()) {
+            Some(found) => Some(found),
+            None => self.digest_of(reference).await?,
+        };
+        match found {
+            Some(found) if found == *digest => Ok(Put::Confirmed),
+            Some(found) => Err(Error::DigestMismatch {
+                image,
+                what: "the pushed manifest",
+                want: *digest,
+                found,
+            }),
+            None => Err(Error::BadAnswer {
+                image,
+                host: self.endpoint.host().to_owned(),
+                doing: DOING,
+                what: "success, but does not have it".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The tries of one blob's upload.
+struct Tries<'a> {
+    remote: &'a Remote,
+    made: u32,
+    began: Instant,
+}
+
+impl<'a> Tries<'a> {
+    fn new(remote: &'a Remote) -> Self {
+        Self {
+            remote,
+            made: 0,
+            began: Instant::now(),
+        }
+    }
+
+    /// Whether the blob is there; else it may be tried again (after a pause, which was made), or it is an error.
+    async fn done(&mut self, sent: Result<Answer, Error>, digest: &Digest) -> Result<bool, Error> {
+        let remote = self.remote;
+        self.made += 1;
+        let outcome = match &sent {
+            Ok(answer) if answer.is_success() => return Ok(true),
+            // An upload that the registry no longer knows, or that it has more or less of than we think.
+            Ok(answer) if matches!(answer.status, 400 | 404 | 416) => Outcome::Cut,
+            // A login that ended while a stream was on its way.
+            Ok(answer) if answer.status == 401 && self.made == 1 => Outcome::Cut,
+            Ok(answer) => outcome_of(answer),
+            Err(Error::Unreachable { .. } | Error::TimedOut { .. }) => Outcome::Cut,
+            Err(_) => Outcome::Fatal,
+        };
+        let policy = remote.endpoint.policy();
+        match decide(outcome, self.made, self.began.elapsed(), policy, jitter()) {
+            Next::Again(pause) => tokio::time::sleep(pause).await,
+            Next::Take => {
+                let repository = remote.repository();
+                let image = remote.named(&digest.to_string());
+                let answer = sent?;
+                return Err(remote
+                    .endpoint
+                    .refused(&answer, &image, &repository, "an upload")
+                    .await);
+            }
+            Next::GiveUp => {
+                let answer = sent?;
+                if matches!(outcome, Outcome::Cut) {
+                    let repository = remote.repository();
+                    let image = remote.named(&digest.to_string());
+                    return Err(remote
+                        .endpoint
+                        .refused(&answer, &image, &repository, "an upload")
+                        .await);
+                }
+                return Err(gave_up(remote.endpoint.host(), &answer, self.made));
+            }
+        }
+        // The answer may have been lost, not the upload.
+        remote.has_blob(digest, &remote.pushing()).await
+    }
+}

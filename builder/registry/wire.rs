@@ -1,0 +1,577 @@
+//! One HTTP request to a registry or to what it points at: timeouts, redirects, bounded bodies, retries.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use super::blobs::BlobStream;
+use super::certs::Certificates;
+use super::error::Error;
+use super::proxy::Proxies;
+use super::retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
+use super::said::Said;
+use super::secret::Secret;
+
+/// Bytes that went over the wire as manifests, configs and blobs.
+#[derive(Debug, Default)]
+pub struct Moved {
+    pulled: AtomicU64,
+    pushed: AtomicU64,
+}
+
+impl Moved {
+    /// Bytes that came.
+    pub fn pulled(&self) -> u64 {
+        self.pulled.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that went.
+    pub fn pushed(&self) -> u64 {
+        self.pushed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_pulled(&self, bytes: usize) {
+        self.pulled.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_pushed(&self, bytes: usize) {
+        self.pushed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// Without a byte moving in either direction, and until an answer begins.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(15),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Slowest upload that isn't taken for a dead one.
+const SLOWEST_BYTES_PER_SECOND: u64 = 32 << 10;
+/// Redirects followed for one request.
+const REDIRECTS: usize = 5;
+/// Most bytes of an error's body that are read.
+const ERROR_BODY: u64 = 64 << 10;
+
+/// A request that can be sent again. Its body may be a login, so it isn't printed.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Most bytes of a good answer; `None` to leave the body to [`Answer::rest`].
+    pub limit: Option<u64>,
+    pub moved: Option<Arc<Moved>>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}{}",
+            self.method,
+            self.url.authority(),
+            self.url.path()
+        )
+    }
+}
+
+impl Call {
+    pub fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            limit: Some(ERROR_BODY),
+            moved: None,
+        }
+    }
+
+    pub fn header(mut self, name: reqwest::header::HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// The whole body, unless it was left to `rest`.
+    pub body: Bytes,
+    /// The body of a good answer, still to be read.
+    pub rest: Option<reqwest::Response>,
+    /// After redirects.
+    pub url: Url,
+}
+
+impl Answer {
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub fn said(&self) -> Said {
+        Said::from_body(&self.body)
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// A try that brought no answer.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub outcome: Outcome,
+    pub tls: bool,
+    pub cause: String,
+}
+
+impl Broken {
+    fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            tls: false,
+            cause: cause.into(),
+        }
+    }
+
+    pub fn into_error(self, host: &str, tries: u32) -> Error {
+        let host = host.to_owned();
+        match self.outcome {
+            _ if self.tls => Error::Tls {
+                host,
+                cause: self.cause,
+            },
+            Outcome::TimedOut => Error::TimedOut { host, tries },
+            _ => Error::Unreachable {
+                host,
+                cause: self.cause,
+            },
+        }
+    }
+}
+
+/// The connections to one registry and to what it points at.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub host: String,
+    pub certificates: Certificates,
+    pub verify: bool,
+    pub proxies: Arc<Proxies>,
+    pub timeouts: Timeouts,
+    pub policy: RetryPolicy,
+    pub plain: OnceLock<reqwest::Client>,
+    pub tls: OnceLock<reqwest::Client>,
+}
+
+impl Wire {
+    /// The client for a scheme; made once, as it keeps the connections. The one for plain HTTP has no certificates at
+    /// all, so that a machine without any can talk to a registry on it.
+    fn client(&self, url: &Url) -> Result<&reqwest::Client, Broken> {
+        let https = url.scheme() == "https";
+        let slot = if https { &self.tls } else { &self.plain };
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
+        let proxies = Arc::clone(&self.proxies);
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("mosb/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .proxy(reqwest::Proxy::custom(move |url| proxies.of(url)))
+            .connect_timeout(self.timeouts.connect)
+            .tcp_keepalive(Duration::from_secs(30));
+        builder = match (https, self.verify) {
+            (false, _) => builder.tls_certs_only([]),
+            (true, false) => builder.tls_danger_accept_invalid_certs(true),
+            (true, true) => builder.tls_certs_merge(self.certificates.authorities.clone()),
+        };
+        if let Some(identity) = self.certificates.identity.clone().filter(|_| https) {
+            builder = builder.identity(identity);
+        }
+        let client = builder.build().map_err(|e| Broken {
+            tls: true,
+            ..Broken::new(Outcome::Fatal, deepest(&e))
+        })?;
+        Ok(slot.get_or_init(|| client))
+    }
+
+    /// Sends a request until it is answered or enough is enough. Statuses that stand (2xx, 4xx) are answers.
+    pub async fn send(&self, call: &Call, auth: Option<&Secret<String>>) -> Result<Answer, Error> {
+        let began = Instant::now();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let tried = self.once(call, auth).await;
+            let outcome = match &tried {
+                Ok(answer) => outcome_of(answer),
+                Err(broken) => broken.outcome,
+            };
+            match decide(outcome, attempt, began.elapsed(), &self.policy, jitter()) {
+                Next::Again(pause) => {
+                    tracing::debug!(host = %self.host, ?outcome, ?pause, "trying again");
+                    tokio::time::sleep(pause).await;
+                }
+                Next::Take => {
+                    return tried.map_err(|broken| broken.into_error(&self.host, attempt));
+                }
+                Next::GiveUp => {
+                    let answer = tried.map_err(|broken| broken.into_error(&self.host, attempt))?;
+                    return Err(gave_up(&self.host, &answer, attempt));
+                }
+            }
+        }
+    }
+
+    /// One try, with its redirects.
+    pub async fn once(&self, call: &Call, auth: Option<&Secret<String>>) -> Result<Answer, Broken> {
+        let mut url = call.url.clone();
+        for _ in 0..=REDIRECTS {
+            let mut request = self.client(&url)?.request(call.method.clone(), url.clone());
+            request = request.headers(call.headers.clone());
+            if let Some(auth) = auth.filter(|_| same_origin(&url, &call.url)) {
+                request = request.header(AUTHORIZATION, secret_header(auth)?);
+            }
+            if !call.body.is_empty() || matches!(call.method, Method::POST | Method::PUT) {
+                request = request
+                    .header(CONTENT_LENGTH, call.body.len())
+                    .body(call.body.clone());
+            }
+            let length = call.body.len() as u64;
+            let patience =
+                self.timeouts.idle + Duration::from_secs(length / SLOWEST_BYTES_PER_SECOND);
+            let response = tokio::time::timeout(patience, request.send())
+                .await
+                .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?
+                .map_err(broken)?;
+            if let Some(moved) = &call.moved {
+                moved.add_pushed(call.body.len());
+            }
+            match redirect(&response, &url)? {
+                Some(next) => url = next,
+                None => return self.receive(response, url, call).await,
+            }
+        }
+        Err(Broken::new(Outcome::Fatal, "too many redirects"))
+    }
+
+    async fn receive(
+        &self,
+        response: reqwest::Response,
+        url: Url,
+        call: &Call,
+    ) -> Result<Answer, Broken> {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let good = response.status().is_success();
+        let limit = match (good, call.limit) {
+            (true, None) => {
+                return Ok(Answer {
+                    status,
+                    headers,
+                    body: Bytes::new(),
+                    rest: Some(response),
+                    url,
+                });
+            }
+            (true, Some(limit)) => limit,
+            (false, _) => ERROR_BODY,
+        };
+        let body = self
+            .read(
+                response,
+                limit,
+                good.then_some(call.moved.as_deref()).flatten(),
+            )
+            .await?;
+        Ok(Answer {
+            status,
+            headers,
+            body,
+            rest: None,
+            url,
+        })
+    }
+
+    /// The body, up to one byte more than the limit, so that the caller sees that it is larger.
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        limit: u64,
+        moved: Option<&Moved>,
+    ) -> Result<Bytes, Broken> {
+        let mut body = BytesMut::new();
+        while let Some(chunk) = tokio::time::timeout(self.timeouts.idle, response.chunk())
+            .await
+            .map_err(|_| Broken::new(Outcome::TimedOut, "the answer stopped"))?
+            .map_err(broken)?
+        {
+            if let Some(moved) = moved {
+                moved.add_pulled(chunk.len());
+            }
+            let room = usize::try_from(limit + 1)
+                .unwrap_or(usize::MAX)
+                .saturating_sub(body.len());
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() as u64 > limit {
+                break;
+            }
+        }
+        Ok(body.freeze())
+    }
+
+    /// Sends a body that can't be sent again, once. An error of the body itself comes out as [`Streamed::Source`].
+    pub async fn stream(
+        &self,
+        call: &Call,
+        length: u64,
+        body: BlobStream<Error>,
+        auth: Option<&Secret<String>>,
+    ) -> Result<Answer, Streamed> {
+        let failed: Arc<Mutex<Option<Error>>> = Arc::default();
+        let progress = Arc::new(AtomicU64::new(0));
+        let (slot, sent, moved) = (
+            Arc::clone(&failed),
+            Arc::clone(&progress),
+            call.moved.clone(),
+        );
+        let body = body.map(move |chunk| match chunk {
+            Ok(chunk) => {
+                sent.fetch_add(1, Ordering::Relaxed);
+                if let Some(moved) = &moved {
+                    moved.add_pushed(chunk.len());
+                }
+                Ok(chunk)
+            }
+            Err(error) => {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Err(std::io::Error::other("the source of the blob failed"))
+            }
+        });
+        let mut request = self
+            .client(&call.url)?
+            .request(call.method.clone(), call.url.clone())
+            .headers(call.headers.clone())
+            .header(CONTENT_LENGTH, length)
+            .body(reqwest::Body::wrap_stream(body));
+        if let Some(auth) = auth {
+            request = request.header(AUTHORIZATION, secret_header(auth)?);
+        }
+        let sending = request.send();
+        tokio::pin!(sending);
+        let mut seen = 0;
+        let response = loop {
+            match tokio::time::timeout(self.timeouts.idle, &mut sending).await {
+                Ok(done) => break done.map_err(broken),
+                Err(_) if progress.load(Ordering::Relaxed) != seen => {
+                    seen = progress.load(Ordering::Relaxed)
+                }
+                Err(_) => break Err(Broken::new(Outcome::TimedOut, "the upload stopped")),
+            }
+        };
+        if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(Streamed::Source(error));
+        }
+        Ok(self.receive(response?, call.url.clone(), call).await?)
+    }
+}
+
+/// How sending a stream failed.
+#[derive(Debug)]
+pub(super) enum Streamed {
+    /// On the way; what arrived can be asked for.
+    Wire(Broken),
+    /// The bytes could not be had.
+    Source(Error),
+}
+
+impl From<Broken> for Streamed {
+    fn from(broken: Broken) -> Self {
+        Self::Wire(broken)
+    }
+}
+
+pub(super) fn outcome_of(answer: &Answer) -> Outcome {
+    let asked = answer
+        .headers
+        .get(RETRY_AFTER)
+        .and_then(|v| v.to_str().ok());
+    Outcome::Status {
+        status: answer.status,
+        retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
+    }
+}
+
+/// The error of an answer that would be tried again if there were tries left.
+pub(super) fn gave_up(host: &str, answer: &Answer, tries: u32) -> Error {
+    let host = host.to_owned();
+    match answer.status {
+        429 => Error::TooManyRequests { host, tries },
+        status => Error::Server {
+            host,
+            status,
+            tries,
+            said: answer.said(),
+        },
+    }
+}
+
+fn secret_header(auth: &Secret<String>) -> Result<HeaderValue, Broken> {
+    let mut value = HeaderValue::from_str(auth.expose()).map_err(|_| {
+        Broken::new(
+            Outcome::Fatal,
+            "the credentials hold bytes that no header can have",
+        )
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+pub(super) fn same_origin(a: &Url, b: &Url) -> bool {
+    a.scheme() == b.scheme()
+        && a.host_str() == b.host_str()
+        && a.port_or_known_default() == b.port_or_known_default()
+}
+
+/// Where a redirect leads. From https it never leads to http, except where a registry behind a TLS proxy names itself so.
+fn redirect(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, Broken> {
+    let follow = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if !follow.contains(&response.status()) {
+        return Ok(None);
+    }
+    let Some(location) = response
+        .headers()
+        .get(LOCATION)
+        .and_then(|l| l.to_str().ok())
+    else {
+        return Ok(None);
+    };
+    follow_location(from, location).map(Some).ok_or_else(|| {
+        Broken::new(
+            Outcome::Fatal,
+            "redirected from https to http, or to no URL",
+        )
+    })
+}
+
+/// A `Location`, relative or absolute; `None` where it is no URL or would leave TLS.
+pub(super) fn follow_location(from: &Url, location: &str) -> Option<Url> {
+    let mut next = from.join(location).ok()?;
+    if from.scheme() == "https" && next.scheme() == "http" {
+        // A registry behind a TLS proxy that doesn't tell it so names itself with http.
+        if next.host_str() != from.host_str() {
+            return None;
+        }
+        next.set_scheme("https").ok()?;
+        next.set_port(from.port()).ok()?;
+    }
+    matches!(next.scheme(), "http" | "https").then_some(next)
+}
+
+/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+fn broken(error: reqwest::Error) -> Broken {
+    let error = error.without_url();
+    let mut tls = false;
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        // tokio-rustls wraps every failure of a handshake so.
+        tls |= cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
+        source = cause.source();
+    }
+    let outcome = if error.is_timeout() {
+        Outcome::TimedOut
+    } else if error.is_builder() || (error.is_connect() && tls) {
+        Outcome::Fatal
+    } else if error.is_connect() {
+        Outcome::NoConnection
+    } else {
+        Outcome::Cut
+    };
+    Broken {
+        outcome,
+        tls: tls && error.is_connect(),
+        cause: deepest(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_never_leaves_tls() {
+        let from = Url::parse("https://reg.example:8443/v2/x/blobs/uploads/").unwrap();
+        for (location, want) in [
+            (
+                "/v2/x/blobs/uploads/1?s=2",
+                Some("https://reg.example:8443/v2/x/blobs/uploads/1?s=2"),
+            ),
+            ("https://cdn.example/x", Some("https://cdn.example/x")),
+            (
+                "http://reg.example/v2/u",
+                Some("https://reg.example:8443/v2/u"),
+            ),
+            ("http://cdn.example/x", None),
+            ("ftp://cdn.example/x", None),
+            ("https://", None),
+        ] {
+            let got = follow_location(&from, location).map(|url| url.to_string());
+            assert_eq!(got.as_deref(), want, "{location}");
+        }
+    }
+
+    #[test]
+    fn credentials_stay_with_their_origin() {
+        let url = |s| Url::parse(s).unwrap();
+        let home = url("https://reg.example/v2/");
+        for (other, want) in [
+            ("https://reg.example:443/x", true),
+            ("https://reg.example:8443/x", false),
+            ("http://reg.example/x", false),
+            ("https://cdn.reg.example/x", false),
+        ] {
+            assert_eq!(same_origin(&home, &url(other)), want, "{other}");
+        }
+    }
+}
