@@ -47,6 +47,13 @@ pub(super) fn enable(
         also: VecDeque::new(),
     };
     for unit in &units {
+        if !unit.install.has_rules() && unit.install.also.is_empty() {
+            enabling.say(
+                "unit-no-install",
+                &unit.name,
+                format!("{} has nothing in [Install], so enabling it makes no link", unit.name),
+            );
+        }
         enabling.unit(unit)?;
     }
     while let Some(name) = enabling.also.pop_front() {

@@ -293,7 +293,7 @@ mod tests {
             "[Install]\nAlias=b.mount\nUpheldBy=x.service\nDefaultInstance=%p\nAlso=%p@%i.socket";
         let install = read(252, "u@.mount", &[file]).unwrap();
         assert_eq!(install.default_instance.as_deref(), Some("u"));
-        assert_eq!(install.also[0].as_str(), "u@.socket");
+        assert_eq!(install.also[0].as_str(), "u@u.socket");
         assert!(!install.has_rules());
         let install = read(254, "u@q.service", &[file]).unwrap();
         assert_eq!(
