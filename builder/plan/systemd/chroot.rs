@@ -1,0 +1,287 @@
+//! The tree as a program in a chroot of it sees it: links are followed, absolute ones from the root, never out of it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::image::TreePath;
+use crate::image::overlay::{Content, Found, Meta, Node, Overlay};
+use crate::image::tree::Kind;
+
+use super::undecided::Undecided;
+
+/// As the kernel's limit for one path.
+const MOST_LINKS: usize = 40;
+
+/// Whether a link that is the last component is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    Follow,
+    Keep,
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chased {
+    /// To this path, where something stands that isn't a link (or is the last link, if that is kept).
+    There(TreePath),
+    /// To this path, where nothing stands.
+    Absent(TreePath),
+    /// Nowhere: through a file, or through `..` of what isn't there.
+    NoWay,
+    /// In circles.
+    Loop,
+}
+
+impl Chased {
+    /// The path, whether something stands there or not.
+    pub(super) fn path(self) -> Option<TreePath> {
+        match self {
+            Self::There(path) | Self::Absent(path) => Some(path),
+            Self::NoWay | Self::Loop => None,
+        }
+    }
+
+    /// The path, if something stands there.
+    pub(super) fn there(self) -> Option<TreePath> {
+        match self {
+            Self::There(path) => Some(path),
+            Self::Absent(_) | Self::NoWay | Self::Loop => None,
+        }
+    }
+}
+
+/// Follows an absolute path.
+pub(super) fn chase(tree: &Overlay<'_>, path: &str, last: Last) -> Result<Chased, Undecided> {
+    let mut rest: VecDeque<String> = path.split('/').map(str::to_owned).collect();
+    let mut at = TreePath::root();
+    let mut links = 0;
+    while let Some(component) = rest.pop_front() {
+        match component.as_str() {
+            "" | "." => continue,
+            ".." => {
+                at = at.parent().unwrap_or_default();
+                continue;
+            }
+            _ => {}
+        }
+        let Ok(child) = at.join(&component) else {
+            return Ok(Chased::NoWay);
+        };
+        let ends_here = rest.iter().all(|c| matches!(c.as_str(), "" | "."));
+        let Some(found) = tree.get(&child) else {
+            return Ok(absent(child, &rest));
+        };
+        match found.kind {
+            Kind::Symlink if !(ends_here && last == Last::Keep) => {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Ok(Chased::Loop);
+                }
+                let target = found.target.ok_or(Undecided::Path(child))?;
+                if target.starts_with('/') {
+                    at = TreePath::root();
+                }
+                for part in target.rsplit('/') {
+                    rest.push_front(part.to_owned());
+                }
+            }
+            Kind::Directory => at = child,
+            Kind::File | Kind::Symlink | Kind::Other if ends_here => at = child,
+            Kind::File | Kind::Symlink | Kind::Other => return Ok(Chased::NoWay),
+        }
+    }
+    Ok(Chased::There(at))
+}
+
+fn absent(mut at: TreePath, rest: &VecDeque<String>) -> Chased {
+    for component in rest.iter().filter(|c| !matches!(c.as_str(), "" | ".")) {
+        match at.join(component) {
+            Ok(below) => at = below,
+            Err(_) => return Chased::NoWay,
+        }
+    }
+    Chased::Absent(at)
+}
+
+/// Where a link that stands at `link` leads, as an absolute text.
+pub(super) fn absolute(link: &TreePath, target: &str) -> String {
+    match (target.starts_with('/'), link.parent()) {
+        (false, Some(parent)) => format!("{parent}/{target}"),
+        (true, _) | (false, None) => target.to_owned(),
+    }
+}
+
+/// The bytes of the regular file at exactly this path; `None` if there is none.
+pub(super) fn read(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<Bytes>, Undecided> {
+    match tree.content(path) {
+        Content::Known(bytes) => Ok(Some(bytes)),
+        Content::NotKept => Err(Undecided::Content(path.clone())),
+        Content::NoFile => Ok(None),
+    }
+}
+
+/// The directory that a path leads to, if it is one.
+pub(super) fn directory(
+    tree: &Overlay<'_>,
+    path: &TreePath,
+) -> Result<Option<TreePath>, Undecided> {
+    let real = chase(tree, &path.to_string(), Last::Follow)?.there();
+    Ok(real.filter(|real| is_directory(tree, real)))
+}
+
+pub(super) fn is_directory(tree: &Overlay<'_>, path: &TreePath) -> bool {
+    tree.get(path)
+        .is_some_and(|found| found.kind == Kind::Directory)
+}
+
+/// The names in a directory reached through links, with where they really stand.
+pub(super) fn list(
+    tree: &Overlay<'_>,
+    path: &TreePath,
+) -> Result<Vec<(TreePath, Found)>, Undecided> {
+    let Some(real) = directory(tree, path)? else {
+        return Ok(Vec::new());
+    };
+    let named = tree.children(&real).into_iter().filter_map(|name| {
+        let child = real.join(&name).ok()?;
+        let found = tree.get(&child)?;
+        Some((child, found))
+    });
+    Ok(named.collect())
+}
+
+/// Makes the directories that a path needs (0755, root) and returns where the path really is; `None` if something is in the way.
+pub(super) fn make_parents(
+    tree: &mut Overlay<'_>,
+    path: &TreePath,
+) -> Result<Option<TreePath>, Undecided> {
+    let mut real = TreePath::root();
+    let parent = path.parent().unwrap_or_default();
+    for component in parent.components() {
+        let child = real
+            .join(component)
+            .expect("a component of a path is a component");
+        if tree.get(&child).is_none() {
+            let meta = inherit(tree, &real, 0o755, true);
+            tree.put(child.clone(), Node::Directory { meta });
+        }
+        match directory(tree, &child)? {
+            Some(directory) => real = directory,
+            None => return Ok(None),
+        }
+    }
+    Ok(real.join(path.name()).ok())
+}
+
+/// Mode and owner of something that root makes in this directory: a set-gid directory hands on its group.
+pub(super) fn inherit(
+    tree: &Overlay<'_>,
+    parent: &TreePath,
+    mode: u32,
+    is_directory: bool,
+) -> Meta {
+    let set_gid = tree
+        .get(parent)
+        .map(|found| found.meta)
+        .filter(|meta| meta.mode & 0o2000 != 0);
+    let bit = if is_directory { 0o2000 } else { 0 };
+    match set_gid {
+        Some(Meta { gid, .. }) => Meta {
+            mode: mode | bit,
+            uid: 0,
+            gid,
+        },
+        None => Meta {
+            mode,
+            uid: 0,
+            gid: 0,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tree::{BaseTree, OwnedEntry};
+
+    #[test]
+    fn links_are_followed_inside_the_root() {
+        let link = |target: &str| OwnedEntry::symlink(target);
+        let base = BaseTree::from_entries([
+            (b"usr/lib/x".to_vec(), OwnedEntry::file(b"x")),
+            (b"lib".to_vec(), link("usr/lib")),
+            (b"etc/up".to_vec(), link("../../../lib/x")),
+            (b"etc/gone".to_vec(), link("/nope/y")),
+            (b"etc/a".to_vec(), link("b")),
+            (b"etc/b".to_vec(), link("a")),
+        ]);
+        let tree = Overlay::new(&base);
+        let path = |s: &str| s.parse::<TreePath>().unwrap();
+        for (what, from, last, want) in [
+            (
+                "through a link",
+                "/lib/x",
+                Last::Follow,
+                Chased::There(path("/usr/lib/x")),
+            ),
+            (
+                "up and out",
+                "/etc/up",
+                Last::Follow,
+                Chased::There(path("/usr/lib/x")),
+            ),
+            (
+                "last kept",
+                "/etc/up",
+                Last::Keep,
+                Chased::There(path("/etc/up")),
+            ),
+            (
+                "last kept, parent followed",
+                "/lib/../lib/x",
+                Last::Keep,
+                Chased::There(path("/usr/lib/x")),
+            ),
+            (
+                "dangling",
+                "/etc/gone",
+                Last::Follow,
+                Chased::Absent(path("/nope/y")),
+            ),
+            (
+                "below nothing",
+                "/nope/a/b",
+                Last::Keep,
+                Chased::Absent(path("/nope/a/b")),
+            ),
+            ("up from nothing", "/nope/../lib", Last::Keep, Chased::NoWay),
+            ("below a file", "/usr/lib/x/y", Last::Keep, Chased::NoWay),
+            ("loop", "/etc/a", Last::Follow, Chased::Loop),
+        ] {
+            assert_eq!(chase(&tree, from, last), Ok(want), "{what}");
+        }
+    }
+
+    #[test]
+    fn missing_parents_are_made_where_the_links_lead() {
+        let base = BaseTree::from_entries([
+            (
+                b"usr/etc".to_vec(),
+                OwnedEntry {
+                    gid: 7,
+                    ..OwnedEntry::directory(0o2755)
+                },
+            ),
+            (b"etc".to_vec(), OwnedEntry::symlink("usr/etc")),
+            (b"bad".to_vec(), OwnedEntry::symlink("nope")),
+        ]);
+        let mut tree = Overlay::new(&base);
+        let path = |s: &str| s.parse::<TreePath>().unwrap();
+        let real = make_parents(&mut tree, &path("/etc/systemd/x")).unwrap();
+        assert_eq!(real, Some(path("/usr/etc/systemd/x")));
+        let made = tree.get(&path("/usr/etc/systemd")).unwrap().meta;
+        assert_eq!((made.mode, made.gid), (0o2755, 7));
+        assert_eq!(make_parents(&mut tree, &path("/bad/x")).unwrap(), None);
+    }
+}

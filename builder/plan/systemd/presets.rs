@@ -1,0 +1,260 @@
+//! Preset files: which units are to be enabled (systemd.preset(5)).
+
+use crate::image::TreePath;
+use crate::image::overlay::Overlay;
+
+use super::chroot::{self, Chased, Last, chase};
+use super::dialect::{Dialect, Does, path};
+use super::glob;
+use super::name::{NameKind, UnitName};
+use super::search::conf_files;
+use super::text::{is_space, lines};
+use super::undecided::{Failure, Stop, Undecided};
+
+/// What the presets say about a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    Enable,
+    /// A template whose line names instances: these.
+    EnableInstances(Vec<UnitName>),
+    Disable,
+    /// Leave it as it is.
+    Ignore,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    pattern: String,
+    wish: Wish,
+}
+
+/// The rules of all preset files, the first that matches decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Presets(Vec<Rule>);
+
+impl Presets {
+    pub(super) fn read(tree: &Overlay<'_>, dialect: &Dialect) -> Result<Self, Stop> {
+        let mut presets = Self::default();
+        for file in conf_files(tree, &dialect.preset_directories(), ".preset")? {
+            let real = match chase(tree, &file.to_string(), Last::Follow)? {
+                Chased::There(real) => real,
+                // Nothing to read, and it still hides the same name in directories that matter less.
+                Chased::Absent(_) | Chased::NoWay => continue,
+                Chased::Loop => return Err(Failure::Preset(file).into()),
+            };
+            if real == path("/dev/null") {
+                continue;
+            }
+            let bytes = chroot::read(tree, &real)?.ok_or_else(|| Failure::Preset(file.clone()))?;
+            presets.file(dialect, &file, &bytes)?;
+        }
+        Ok(presets)
+    }
+
+    fn file(&mut self, dialect: &Dialect, file: &TreePath, bytes: &[u8]) -> Result<(), Undecided> {
+        for line in lines(bytes) {
+            let text = String::from_utf8_lossy(line);
+            let text = text.trim_matches(is_space);
+            if text.is_empty() || text.starts_with(['#', ';']) {
+                continue;
+            }
+            let differs = || Undecided::Line {
+                file: file.clone(),
+                line: text.to_owned(),
+            };
+            let (word, rest) = text.split_once(is_space).unwrap_or((text, ""));
+            let rest = rest.trim_start_matches(is_space);
+            if glob::depends_on_locale(rest) {
+                return Err(differs());
+            }
+            match word {
+                // systemctl crashes on it.
+                "enable" if rest.is_empty() => return Err(differs()),
+                "enable" => self.0.extend(enable(rest)),
+                "disable" => self.rule(rest, Wish::Disable),
+                "ignore" => match dialect.ignores() {
+                    Does::Yes => self.rule(rest, Wish::Ignore),
+                    Does::No => {}
+                    Does::Unknown => return Err(differs()),
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, pattern: &str, wish: Wish) {
+        self.0.push(Rule {
+            pattern: pattern.to_owned(),
+            wish,
+        });
+    }
+
+    /// What they say about a unit; what none mentions is enabled.
+    pub(super) fn wish(&self, unit: &UnitName) -> Wish {
+        for rule in &self.0 {
+            match &rule.wish {
+                Wish::EnableInstances(instances) if rule.pattern == unit.as_str() => {
+                    return Wish::EnableInstances(instances.clone());
+                }
+                Wish::EnableInstances(instances) if instances.contains(unit) => {
+                    return Wish::Enable;
+                }
+                Wish::EnableInstances(_) => {}
+                wish if glob::matches(&rule.pattern, unit.as_str()) => return wish.clone(),
+                Wish::Enable | Wish::Disable | Wish::Ignore => {}
+            }
+        }
+        Wish::Enable
+    }
+}
+
+/// The rule of an `enable` line, if it is one: a pattern, or a template with instances.
+fn enable(rest: &str) -> Option<Rule> {
+    let mut words = rest.split(is_space).filter(|word| !word.is_empty());
+    let pattern = words.next()?.to_owned();
+    let instances: Vec<&str> = words.collect();
+    if instances.is_empty() {
+        return Some(Rule {
+            pattern,
+            wish: Wish::Enable,
+        });
+    }
+    let template: UnitName = pattern.parse().ok()?;
+    if template.kind() != NameKind::Template {
+        return None;
+    }
+    let instances: Result<_, _> = instances
+        .iter()
+        .map(|instance| template.with_instance(instance))
+        .collect();
+    Some(Rule {
+        pattern,
+        wish: Wish::EnableInstances(instances.ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tree::{BaseTree, OwnedEntry};
+
+    fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, Stop> {
+        let base = BaseTree::from_entries(
+            files
+                .iter()
+                .map(|(path, entry)| (path.as_bytes().to_vec(), entry.clone())),
+        );
+        Presets::read(&Overlay::new(&base), &Dialect::new(version, false))
+    }
+
+    #[test]
+    fn the_first_line_of_the_first_file_decides() {
+        let file = |text: &str| OwnedEntry::file(text.as_bytes());
+        let (etc, lib) = (
+            "etc/systemd/system-preset/",
+            "usr/lib/systemd/system-preset/",
+        );
+        let at = |directory: &str, name: &str| format!("{directory}{name}");
+        for (what, files, want) in [
+            ("no presets", vec![], Wish::Enable),
+            (
+                "first line",
+                vec![(
+                    at(etc, "1.preset"),
+                    file("# c\n; c\n\tdisable\ta.*  \nenable *"),
+                )],
+                Wish::Disable,
+            ),
+            (
+                "by name",
+                vec![
+                    (at(etc, "2.preset"), file("enable *")),
+                    (at(lib, "1.preset"), file("disable *")),
+                ],
+                Wish::Disable,
+            ),
+            (
+                "hidden by the same name",
+                vec![
+                    (at(etc, "1.preset"), file("")),
+                    (at(lib, "1.preset"), file("disable *")),
+                ],
+                Wish::Enable,
+            ),
+            (
+                "hidden by a mask",
+                vec![
+                    (at(etc, "1.preset"), OwnedEntry::symlink("/dev/null")),
+                    (at(lib, "1.preset"), file("disable *")),
+                ],
+                Wish::Enable,
+            ),
+            (
+                "no preset file",
+                vec![
+                    (at(etc, "1.preset.bak"), file("disable *")),
+                    (at(etc, ".x.preset"), file("disable *")),
+                ],
+                Wish::Enable,
+            ),
+            (
+                "not understood",
+                vec![(
+                    at(etc, "1.preset"),
+                    file("enable a.service b.service\ndisabled *\ndisable a.service b"),
+                )],
+                Wish::Enable,
+            ),
+            (
+                "ignored only later",
+                vec![(at(etc, "1.preset"), file("ignore *\ndisable *"))],
+                Wish::Disable,
+            ),
+        ] {
+            let files: Vec<_> = files
+                .iter()
+                .map(|(path, entry)| (path.as_str(), entry.clone()))
+                .collect();
+            assert_eq!(
+                read(252, &files)
+                    .unwrap()
+                    .wish(&"a.service".parse().unwrap()),
+                want,
+                "{what}"
+            );
+        }
+        let ignore = [("etc/systemd/system-preset/1.preset", file("ignore *"))];
+        assert_eq!(
+            read(257, &ignore)
+                .unwrap()
+                .wish(&"a.service".parse().unwrap()),
+            Wish::Ignore
+        );
+        assert!(matches!(read(255, &ignore), Err(Stop::Undecided(_))));
+        let crash = [("etc/systemd/system-preset/1.preset", file("enable\n"))];
+        assert!(matches!(read(252, &crash), Err(Stop::Undecided(_))));
+    }
+
+    #[test]
+    fn a_line_with_instances_is_about_them_and_the_template() {
+        let text = b"enable a@.service x y\nenable b@.service x/y\ndisable *";
+        let presets = read(
+            252,
+            &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))],
+        )
+        .unwrap();
+        let name = |s: &str| s.parse::<UnitName>().unwrap();
+        for (unit, want) in [
+            ("a@x.service", Wish::Enable),
+            ("a@z.service", Wish::Disable),
+            (
+                "a@.service",
+                Wish::EnableInstances(vec![name("a@x.service"), name("a@y.service")]),
+            ),
+            ("b@.service", Wish::Disable),
+        ] {
+            assert_eq!(presets.wish(&name(unit)), want, "{unit}");
+        }
+    }
+}

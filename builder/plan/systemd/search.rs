@@ -1,0 +1,261 @@
+//! Finding the file of a unit, through links and aliases, and reading it.
+
+use bytes::Bytes;
+
+use crate::image::TreePath;
+use crate::image::overlay::Overlay;
+use crate::image::tree::Kind;
+
+use super::chroot::{self, Chased, Last, chase};
+use super::dialect::{CONFIG, Dialect, RUNTIME_CONFIG, TRANSIENT, path};
+use super::install::{Install, Reader};
+use super::name::{NameKind, UnitName};
+use super::undecided::{Failure, Stop};
+
+/// As in systemd; more than any chain of aliases that makes sense.
+const MOST_ALIASES: usize = 64;
+
+/// A unit as `systemctl` finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// The name, after aliases.
+    pub(super) name: UnitName,
+    /// The file that its links point to; for a link that leads out of the unit directories the file it leads to.
+    pub(super) path: TreePath,
+    pub(super) masked: bool,
+    /// What it says; empty if it wasn't asked for.
+    pub(super) install: Install,
+}
+
+impl Unit {
+    /// Whether it was made at run time, so that links to it make no sense.
+    pub(super) fn is_transient(&self) -> bool {
+        let parent = self.path.parent();
+        TRANSIENT.iter().any(|dir| parent == Some(path(dir)))
+    }
+}
+
+/// How a unit is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mode {
+    /// Whether `[Install]` is read.
+    pub(super) load: bool,
+    /// Whether links in the configuration directories are followed, which hold the administrator's choices.
+    pub(super) follow_config: bool,
+}
+
+enum File {
+    Regular {
+        path: TreePath,
+        bytes: Bytes,
+        /// The link out of the unit directories that led there.
+        link: Option<TreePath>,
+    },
+    Masked(TreePath),
+    Alias {
+        link: TreePath,
+        target: UnitName,
+    },
+}
+
+/// Looks for units in one tree.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search<'a> {
+    pub(super) tree: &'a Overlay<'a>,
+    pub(super) dialect: &'a Dialect,
+}
+
+impl Search<'_> {
+    /// The unit of this name, through aliases.
+    pub(super) fn unit(&self, name: &UnitName, mode: Mode) -> Result<Unit, Stop> {
+        let mut name = name.clone();
+        for followed in 0..MOST_ALIASES {
+            let file = self.file(&name).map_err(|stop| match stop {
+                Stop::Failed(Failure::NotFound) if followed > 0 => Failure::Dangling.into(),
+                stop => stop,
+            })?;
+            match file {
+                File::Masked(path) => {
+                    return Ok(Unit {
+                        name,
+                        path,
+                        masked: true,
+                        install: Install::default(),
+                    });
+                }
+                File::Alias { link, .. }
+                | File::Regular {
+                    link: Some(link), ..
+                } if !mode.follow_config && is_config(&link) => {
+                    return Err(Failure::Loop.into());
+                }
+                File::Regular { path, bytes, .. } => {
+                    let install = if mode.load {
+                        self.install(&name, &path, &bytes)?
+                    } else {
+                        Install::default()
+                    };
+                    return Ok(Unit {
+                        name,
+                        path,
+                        masked: false,
+                        install,
+                    });
+                }
+                File::Alias { link, target } => {
+                    name = match (name.kind(), target.kind()) {
+                        (NameKind::Instance, NameKind::Template) => target
+                            .with_instance(name.instance())
+                            .map_err(|_| Failure::OtherKind(link))?,
+                        _ => target,
+                    };
+                }
+            }
+        }
+        Err(Failure::Loop.into())
+    }
+
+    /// The first file of this name, or of its template.
+    fn file(&self, name: &UnitName) -> Result<File, Stop> {
+        for name in [Some(name.clone()), name.template()].into_iter().flatten() {
+            for directory in self.dialect.unit_directories() {
+                match self.candidate(&directory, &name) {
+                    Err(Stop::Failed(Failure::NotFound)) => {}
+                    decided => return decided,
+                }
+            }
+        }
+        Err(Failure::NotFound.into())
+    }
+
+    fn candidate(&self, directory: &TreePath, name: &UnitName) -> Result<File, Stop> {
+        let real = chroot::directory(self.tree, directory)?.ok_or(Failure::NotFound)?;
+        let real = real
+            .join(name.as_str())
+            .expect("a unit name is one component");
+        let named = directory
+            .join(name.as_str())
+            .expect("a unit name is one component");
+        let found = self.tree.get(&real).ok_or(Failure::NotFound)?;
+        match (found.kind, found.target) {
+            (Kind::Symlink, Some(target)) => self.link(named, &target, name),
+            (Kind::Symlink | Kind::Other, _) => Err(super::Undecided::Path(real).into()),
+            (Kind::Directory, _) => Err(Failure::Unreadable(named).into()),
+            (Kind::File, _) => self.regular(named, &real, None),
+        }
+    }
+
+    fn regular(
+        &self,
+        named: TreePath,
+        real: &TreePath,
+        link: Option<TreePath>,
+    ) -> Result<File, Stop> {
+        match chroot::read(self.tree, real)? {
+            Some(bytes) if bytes.is_empty() => Ok(File::Masked(named)),
+            Some(bytes) => Ok(File::Regular {
+                path: named,
+                bytes,
+                link,
+            }),
+            None => Err(Failure::Unreadable(named).into()),
+        }
+    }
+
+    /// A link into a unit directory is an alias; one out of them is the unit itself, or its mask.
+    fn link(&self, link: TreePath, target: &str, name: &UnitName) -> Result<File, Stop> {
+        let target = chroot::absolute(&link, target);
+        let leads_to = match chase(self.tree, &target, Last::Keep)? {
+            Chased::There(path) | Chased::Absent(path) => path,
+            Chased::NoWay => return Err(Failure::NotFound.into()),
+            Chased::Loop => return Err(Failure::Loop.into()),
+        };
+        if leads_to == path("/dev/null") {
+            return Ok(File::Masked(link));
+        }
+        let directories = self.dialect.unit_directories();
+        if directories
+            .iter()
+            .any(|directory| directory.holds(&leads_to))
+        {
+            let target: UnitName = leads_to
+                .name()
+                .parse()
+                .map_err(|_| Failure::OtherKind(link.clone()))?;
+            return match target {
+                target if target == *name => Err(Failure::Loop.into()),
+                target if !name.may_lead_to(&target) => Err(Failure::OtherKind(link).into()),
+                target => Ok(File::Alias { link, target }),
+            };
+        }
+        match chase(self.tree, &target, Last::Follow)? {
+            Chased::There(real) => self.regular(real.clone(), &real, Some(link)),
+            Chased::Absent(real) if real == path("/dev/null") => Ok(File::Masked(link)),
+            Chased::Absent(_) | Chased::NoWay => Err(Failure::NotFound.into()),
+            Chased::Loop => Err(Failure::Loop.into()),
+        }
+    }
+
+    fn install(&self, name: &UnitName, file: &TreePath, bytes: &[u8]) -> Result<Install, Stop> {
+        let mut reader = Reader {
+            dialect: self.dialect,
+            unit: name,
+            install: Install::default(),
+        };
+        reader.file(file, bytes)?;
+        for (path, bytes) in self.dropins(name)? {
+            reader.file(&path, &bytes)?;
+        }
+        Ok(reader.install)
+    }
+
+    /// The drop-ins of a unit and its template, by file name; of equal names the instance's, then the more important directory's.
+    fn dropins(&self, name: &UnitName) -> Result<Vec<(TreePath, Bytes)>, Stop> {
+        let mut directories = Vec::new();
+        for name in [Some(name.clone()), name.template()].into_iter().flatten() {
+            for directory in self.dialect.unit_directories() {
+                // Longer than a path component may be, so not there.
+                directories.extend(directory.join(&format!("{name}.d")));
+            }
+        }
+        let mut files = Vec::new();
+        for file in conf_files(self.tree, &directories, ".conf")? {
+            let real = match chase(self.tree, &file.to_string(), Last::Follow)? {
+                Chased::There(real) => real,
+                Chased::Absent(real) if real == path("/dev/null") => continue,
+                Chased::Absent(_) | Chased::NoWay => return Err(Failure::NotFound.into()),
+                Chased::Loop => return Err(Failure::Loop.into()),
+            };
+            let bytes = chroot::read(self.tree, &real)?.ok_or(Failure::Unreadable(file.clone()))?;
+            files.push((file, bytes));
+        }
+        Ok(files)
+    }
+}
+
+/// The files with this ending in several directories, by name; of equal names the first directory's.
+pub(super) fn conf_files(
+    tree: &Overlay<'_>,
+    directories: &[TreePath],
+    ending: &str,
+) -> Result<Vec<TreePath>, super::Undecided> {
+    let mut files: Vec<TreePath> = Vec::new();
+    for directory in directories {
+        for (file, _) in chroot::list(tree, directory)? {
+            let name = file.name();
+            let counts = name.ends_with(ending) && !name.starts_with('.');
+            if counts && files.iter().all(|other| other.name() != name) {
+                files.push(file);
+            }
+        }
+    }
+    files.sort_by(|a, b| a.name().cmp(b.name()));
+    Ok(files)
+}
+
+fn is_config(link: &TreePath) -> bool {
+    let parent = link.parent();
+    [CONFIG, RUNTIME_CONFIG]
+        .iter()
+        .any(|directory| parent == Some(path(directory)))
+}
