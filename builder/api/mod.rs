@@ -9,6 +9,8 @@ mod names;
 pub mod yaml;
 
 pub use machine_config::{
-    KernelType, MachineConfig, Metadata, OwnerReference, RenderedConfig, RenderedConfigError,
+    KernelType, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT, RenderedConfig,
+    RenderedConfigError,
 };
+pub(crate) use names::shortened;
 pub use names::{BuildName, NameError, PoolName, RenderedName};

@@ -60,7 +60,7 @@ fn pool_and_hash(s: &str) -> Option<(&str, &str)> {
 }
 
 /// Cuts a name that is too long for a tag, a label or an object, and adds a hash of the whole, so that two long names stay two.
-fn shortened(name: &str, most: usize) -> String {
+pub(crate) fn shortened(name: &str, most: usize) -> String {
     use sha2::Digest as _;
     if name.len() <= most {
         return name.to_owned();

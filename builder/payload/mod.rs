@@ -1,1 +1,45 @@
-//! (room)
+//! What a build carries with it: the rendered config as ConfigMaps, and the files of the build's context.
+//!
+//! In comes a plan; out go objects in the API's shape, each within the API's limits, and [`context`]'s files.
+//! The invariant: unpacking what was packed gives the same bytes, or an error; never other bytes.
+
+mod config_map;
+pub mod context;
+mod error;
+mod gzip;
+mod machine_config;
+
+pub use config_map::{ConfigMap, ObjectMeta};
+pub use error::Error;
+pub use machine_config::{pack, unpack};
+
+use crate::plan::BuildPlan;
+
+/// Key of the Containerfile in its ConfigMap.
+pub const CONTAINERFILE_KEY: &str = "Containerfile";
+/// Key of the rendered config in its ConfigMaps.
+pub const MACHINE_CONFIG_KEY: &str = "machineconfig.json.gz";
+/// Key of the trust bundle in its ConfigMap, and its file's name in a context.
+pub const TRUST_BUNDLE_KEY: &str = "openshift-config-user-ca-bundle.crt";
+
+/// All ConfigMaps of a build, in the order they are created: the rendered config, its Containerfile if it has one, the trust bundle.
+///
+/// # Errors
+/// A Containerfile or trust bundle that no ConfigMap can hold.
+pub fn config_maps(
+    plan: &BuildPlan,
+    containerfile: Option<&str>,
+    namespace: Option<&str>,
+) -> Result<Vec<ConfigMap>, Error> {
+    let config = &plan.request.config;
+    let mut maps = pack(config, &plan.build_name, namespace);
+    if let Some(text) = containerfile {
+        let map = ConfigMap::new("containerfile", config, &plan.build_name, namespace);
+        maps.push(map.text(CONTAINERFILE_KEY, text)?);
+    }
+    if let Some(bundle) = &plan.request.trust_bundle {
+        let map = ConfigMap::new("additionaltrustbundle", config, &plan.build_name, namespace);
+        maps.push(map.binary(TRUST_BUNDLE_KEY, bundle)?);
+    }
+    Ok(maps)
+}

@@ -1,0 +1,236 @@
+//! The administrator's own Containerfile: read as far as needed to refuse what can't be built, with the line it is in.
+
+use super::error::Error;
+
+const INSTRUCTIONS: [&str; 18] = [
+    "ADD",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "MAINTAINER",
+    "ONBUILD",
+    "RUN",
+    "SHELL",
+    "STOPSIGNAL",
+    "USER",
+    "VOLUME",
+    "WORKDIR",
+];
+
+/// One instruction with its continuation lines joined.
+#[derive(Debug, PartialEq, Eq)]
+struct Instruction {
+    line: usize,
+    name: String,
+    arguments: String,
+    heredocs: Vec<String>,
+}
+
+/// Checks what mosb appends to its own Containerfile.
+///
+/// # Errors
+/// An unknown instruction, missing arguments, an `escape` directive, a here-document without an end.
+pub fn check(text: &str) -> Result<(), Error> {
+    instructions(text)?.iter().try_for_each(Instruction::check)
+}
+
+/// Whether it has a here-document, which buildah knows since 1.33.
+pub fn needs_heredoc(text: &str) -> bool {
+    let found = instructions(text);
+    found.is_ok_and(|found| found.iter().any(|one| !one.heredocs.is_empty()))
+}
+
+fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
+    let mut out: Vec<Instruction> = Vec::new();
+    let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    while let Some((number, line)) = lines.next() {
+        let line = line.trim();
+        if let Some(comment) = line.strip_prefix('#') {
+            if out.is_empty() && comment.trim().to_ascii_lowercase().starts_with("escape=") {
+                let problem = "an escape directive belongs at the top of a file, and this text is appended to another; use backslashes";
+                return Err(wrong(number, problem));
+            }
+            continue;
+        }
+        if line.is_empty() {
+            continue;
+        }
+        let mut whole = line.to_owned();
+        while let Some(open) = whole.strip_suffix('\\') {
+            let Some((_, next)) = lines.next() else {
+                return Err(wrong(
+                    number,
+                    "the last line ends in a backslash, and nothing follows",
+                ));
+            };
+            // Comments and empty lines inside an instruction are no part of it.
+            let comment = next.trim_start().starts_with('#') || next.trim().is_empty();
+            whole = format!("{open}{}", if comment { "\\" } else { next.trim_end() });
+        }
+        let (name, arguments) = whole
+            .split_once(char::is_whitespace)
+            .unwrap_or((&whole, ""));
+        let instruction = Instruction {
+            line: number,
+            name: name.to_ascii_uppercase(),
+            arguments: arguments.trim().to_owned(),
+            heredocs: heredocs(name, arguments),
+        };
+        for end in &instruction.heredocs {
+            if !lines.any(|(_, line)| line.trim_start_matches('\t') == end) {
+                return Err(wrong(
+                    number,
+                    &format!("the here-document has no end; write {end} on a line of its own"),
+                ));
+            }
+        }
+        out.push(instruction);
+    }
+    Ok(out)
+}
+
+/// The ends of the here-documents of an instruction: the words `<<END`, `<<-END`, `<<"END"`, with a file descriptor before them if any.
+fn heredocs(name: &str, arguments: &str) -> Vec<String> {
+    if !["RUN", "COPY", "ADD"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+    {
+        return Vec::new();
+    }
+    let end = |word: &str| {
+        let rest = word
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .strip_prefix("<<")?;
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        let end = rest.trim_matches(['"', '\'']);
+        let first = end.chars().next()?;
+        let plain = |c: char| c.is_alphanumeric() || "_.-".contains(c);
+        (first.is_alphabetic() || first == '_')
+            .then(|| end.chars().take_while(|c| plain(*c)).collect())
+    };
+    arguments.split_whitespace().filter_map(end).collect()
+}
+
+fn wrong(line: usize, problem: &str) -> Error {
+    Error::Administrator {
+        line,
+        problem: problem.to_owned(),
+    }
+}
+
+impl Instruction {
+    fn check(&self) -> Result<(), Error> {
+        let name = self.name.as_str();
+        if !INSTRUCTIONS.contains(&name) {
+            let known = INSTRUCTIONS.join(", ");
+            return Err(wrong(
+                self.line,
+                &format!("{name:?} is no instruction; known are {known}"),
+            ));
+        }
+        // Flags such as --from=x are no arguments.
+        let words: Vec<_> = self
+            .arguments
+            .split_whitespace()
+            .skip_while(|word| word.starts_with("--"))
+            .collect();
+        let problem = match (name, &words[..]) {
+            (_, []) => format!("{name} needs arguments"),
+            ("ENV" | "LABEL", _) if !self.arguments.contains('=') => {
+                format!("{name} needs key=value")
+            }
+            ("FROM", [_] | [_, _, _])
+                if words
+                    .get(1)
+                    .is_none_or(|word| word.eq_ignore_ascii_case("as")) =>
+            {
+                return Ok(());
+            }
+            ("FROM", _) => "FROM takes an image, or an image AS a name".to_owned(),
+            ("COPY" | "ADD", [one]) if !one.starts_with('[') => {
+                format!("{name} needs a source and a destination")
+            }
+            _ => return Ok(()),
+        };
+        Err(wrong(self.line, &problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_t_be_built_is_refused_with_its_line() {
+        for (what, text, want) in [
+            ("empty", "", None),
+            ("comments", "# a\n\n  # b", None),
+            (
+                "as is usual",
+                "FROM configs AS final\nRUN rpm-ostree install tree && \\\n    ostree container commit\n",
+                None,
+            ),
+            (
+                "flags",
+                "FROM --platform=linux/amd64 quay.io/a/b AS c\nCOPY --from=c /a /b\n",
+                None,
+            ),
+            ("no FROM", "RUN true", None),
+            ("lower case", "from configs\nrun true", None),
+            (
+                "comment in a continuation",
+                "RUN a && \\\n # why\n\n b",
+                None,
+            ),
+            (
+                "here-document",
+                "RUN <<EOF\nNOT AN INSTRUCTION\nEOF\nRUN true",
+                None,
+            ),
+            (
+                "quoted values",
+                "LABEL a=b c d\nENV A=\"b c\"\nHEALTHCHECK NONE\nCMD [\"a\"]\nCOPY [\"a\", \"b\"]",
+                None,
+            ),
+            ("unknown", "FROM a\nINSTALL b", Some(2)),
+            ("a word of a shell", "RUN a\nb", Some(2)),
+            ("no arguments", "\nRUN", Some(2)),
+            ("only flags", "RUN --network=none", Some(1)),
+            ("one path", "COPY a", Some(1)),
+            ("two words", "FROM a b", Some(1)),
+            ("no value", "ENV a b", Some(1)),
+            ("nothing follows", "FROM a\nRUN a \\", Some(2)),
+            ("open here-document", "RUN true\nRUN <<EOF\nfoo", Some(2)),
+            ("escape", "# escape=`\nRUN a", Some(1)),
+        ] {
+            let line = check(text).err().map(|error| match error {
+                Error::Administrator { line, .. } => line,
+                other => panic!("{what}: {other}"),
+            });
+            assert_eq!(line, want, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_here_document_is_told_from_what_looks_like_one() {
+        for (text, want) in [
+            ("RUN <<EOF\na\nEOF", true),
+            ("RUN cat <<-'E' > /x\n\ta\n\tE", true),
+            ("COPY <<one <<two /\na\none\nb\ntwo", true),
+            ("RUN python3 3<<X\nX", true),
+            ("RUN cat <<< word", false),
+            ("RUN echo $((1<<2))", false),
+            ("RUN echo 1 << 2", false),
+            ("LABEL a=<<EOF", false),
+            ("# RUN <<EOF", false),
+        ] {
+            assert_eq!(needs_heredoc(text), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The plan as text.
+
+use super::administrator;
+use super::error::Error;
+use super::template::Template;
+use crate::api::KernelType;
+use crate::plan::{BuildPlan, Reason, packages};
+
+macro_rules! sections {
+    ($($name:ident = $file:literal;)*) => {
+        $(const $name: Template = Template::new($file, include_str!(concat!("../../containerfiles/", $file)));)*
+    };
+}
+sections! {
+    EXTRACT = "10-extract";
+    EXTENSIONS_IMAGE = "15-extensions";
+    CONFIGS = "20-configs";
+    IGNITION = "30-ignition";
+    PRESET = "40-preset";
+    CURRENT_CONFIG = "50-currentconfig";
+    PACKAGES = "60-packages";
+    EXTENSIONS = "61-extensions";
+    KERNEL = "62-kernel";
+    USBGUARD_IPSEC = "70-usbguard-ipsec";
+    TRUST_BUNDLE = "80-trust-bundle";
+    CA_TRUST = "81-ca-trust";
+    LABELS = "85-labels";
+    COMMIT = "90-commit";
+}
+
+/// The Containerfile of a plan, to be built with the files of [`payload::context`](crate::payload::context).
+///
+/// # Errors
+/// An administrator's Containerfile that can't be built; a name or label that can't stand in one.
+pub fn render(plan: &BuildPlan) -> Result<String, Error> {
+    let request = &plan.request;
+    let config = &request.config;
+    let mut text = EXTRACT.fill(&[])?;
+    let wants = |name: &str| config.extensions.iter().any(|extension| extension == name);
+    let installs = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
+    let extensions_image = request.extensions_image.as_ref().filter(|_| installs);
+    if let Some(image) = extensions_image {
+        let image = safe("the extensions image", image.to_string())?;
+        text += &EXTENSIONS_IMAGE.fill(&[("extensions_image", &image)])?;
+    }
+    text += &CONFIGS.fill(&[("base", &safe("the base", from(plan))?)])?;
+    if plan.ignition.is_some() {
+        text += &IGNITION.fill(&[])?;
+    }
+    if !plan.preset_units.is_empty() {
+        text += &PRESET.fill(&[])?;
+    }
+    text += &CURRENT_CONFIG.fill(&[])?;
+    if extensions_image.is_some() {
+        text += &PACKAGES.fill(&[("steps", &install_steps(plan)?)])?;
+    }
+    if wants("usbguard") || wants("ipsec") {
+        text += &USBGUARD_IPSEC.fill(&[])?;
+    }
+    if request.trust_bundle.is_some() {
+        text += &TRUST_BUNDLE.fill(&[])?;
+    }
+    let reasons = plan.method.reasons();
+    if reasons
+        .iter()
+        .any(|reason| matches!(reason, Reason::CaTrust(_)))
+    {
+        text += &CA_TRUST.fill(&[])?;
+    }
+    text += &LABELS.fill(&[("labels", &labels(plan)?)])?;
+    if request.base.is_ostree() {
+        text += &COMMIT.fill(&[])?;
+    }
+    if let Some(own) = &request.containerfile {
+        administrator::check(own)?;
+        text.push('\n');
+        text += own;
+        if !own.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// What `FROM` says: the reference with its digest, or for a base of a layout the ID under which a store has it, which is
+/// the digest of its config.
+fn from(plan: &BuildPlan) -> String {
+    let base = &plan.request.base;
+    if !base.image.starts_with("oci:") {
+        return base.image.clone();
+    }
+    let config = base.manifest.pointer("/config/digest");
+    let digest = config
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default();
+    digest.trim_start_matches("sha256:").to_owned()
+}
+
+fn install_steps(plan: &BuildPlan) -> Result<String, Error> {
+    let config = &plan.request.config;
+    let mut steps = String::new();
+    if !config.extensions.is_empty() {
+        let names = packages::packages(&config.extensions).join(" ");
+        steps += &EXTENSIONS.fill(&[("packages", &names)])?;
+    }
+    if config.kernel_type != KernelType::Default {
+        let set = |kernel| packages::kernel(kernel).join(" ");
+        steps += &KERNEL.fill(&[
+            ("default", &set(KernelType::Default)),
+            ("realtime", &set(KernelType::Realtime)),
+            ("pages64k", &set(KernelType::Pages64k)),
+            ("wanted", config.kernel_type.as_str()),
+            ("new", &set(config.kernel_type)),
+        ])?;
+    }
+    Ok(steps)
+}
+
+fn labels(plan: &BuildPlan) -> Result<String, Error> {
+    let label = |(key, value): (&String, &String)| {
+        let key = safe("the name of a label", key.clone())?;
+        Ok(format!(
+            "\"{key}\"=\"{}\"",
+            safe(&format!("label {key}"), value.clone())?
+        ))
+    };
+    let labels: Vec<String> = plan
+        .labels
+        .iter()
+        .map(label)
+        .collect::<Result<_, Error>>()?;
+    Ok(labels.join(" \\\n      "))
+}
+
+/// Only what can't be anything but itself, quoted or not.
+fn safe(what: &str, text: String) -> Result<String, Error> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:@[]+".contains(&b);
+    if !text.is_empty() && text.bytes().all(plain) && !text.starts_with('-') {
+        Ok(text)
+    } else {
+        Err(Error::Text {
+            what: what.to_owned(),
+            text,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

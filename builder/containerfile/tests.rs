@@ -1,0 +1,145 @@
+use std::collections::BTreeMap;
+
+use expect_test::expect_file;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::RenderedConfig;
+use crate::image::{Digest, ImageRef, Platform, RepoRef};
+use crate::plan::{Base, BaseName, Draft, MethodChoice, Request};
+
+const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+fn base(ostree: bool, layout: bool) -> Base {
+    let labels = if ostree {
+        json!({ "ostree.bootable": "true" })
+    } else {
+        json!({})
+    };
+    let config = json!({
+        "os": "linux", "architecture": "amd64",
+        "config": { "Labels": labels }, "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] },
+    });
+    let config = config.to_string();
+    let manifest = json!({ "config": { "digest": Digest::of(config.as_bytes()) }, "layers": [{}] })
+        .to_string();
+    let digest = Digest::of(manifest.as_bytes());
+    let repo: RepoRef = "quay.io/acme/coreos".parse().unwrap();
+    let (name, image) = match layout {
+        true => (
+            BaseName::from_layout(digest),
+            format!("oci:/a b/$x@{digest}"),
+        ),
+        false => (
+            BaseName::from_registry(&repo, digest),
+            repo.pinned(digest).to_string(),
+        ),
+    };
+    Base::new(name, image, None, manifest.as_bytes(), config.as_bytes()).unwrap()
+}
+
+fn request(spec: Value, base: Base) -> Request {
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": format!("rendered-worker-{HEX}") }, "spec": spec,
+    });
+    Request {
+        config: RenderedConfig::from_value(config).unwrap(),
+        base,
+        extensions_image: None,
+        containerfile: None,
+        build_args: BTreeMap::new(),
+        trust_bundle: None,
+        method: MethodChoice::Containerfile,
+        on_top: false,
+        push: None,
+    }
+}
+
+fn text(request: Request) -> Result<String, Error> {
+    let plan = Draft::new(request)
+        .unwrap()
+        .finish(&crate::image::tree::BaseTree::default())
+        .unwrap();
+    render(&plan)
+}
+
+fn units() -> Value {
+    json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [
+        { "name": "a.service", "enabled": true, "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n" },
+        { "name": "getty@tty9.service", "enabled": true },
+    ] } })
+}
+
+#[test]
+fn without_an_ignition_part_only_the_config_itself_goes_in() {
+    let made = text(request(json!({}), base(false, true))).unwrap();
+    expect_file!["../../testdata/containerfile/settings-only/Containerfile"].assert_eq(&made);
+}
+
+#[test]
+fn units_on_an_ostree_base() {
+    let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
+    expect_file!["../../testdata/containerfile/units-ostree/Containerfile"].assert_eq(&made);
+}
+
+#[test]
+fn everything_at_once() {
+    let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e"))
+        .parse()
+        .unwrap();
+    let spec = json!({ "config": units(), "extensions": ["kerberos", "usbguard"], "kernelType": "realtime" });
+    let mut request = request(spec, base(true, false));
+    request.extensions_image = Some(image.to_string().parse().unwrap());
+    request.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());
+    request.containerfile = Some(
+        "FROM configs AS final\nRUN rpm-ostree install tree && \\\n    ostree container commit"
+            .to_owned(),
+    );
+    let made = text(request).unwrap();
+    expect_file!["../../testdata/containerfile/everything/Containerfile"].assert_eq(&made);
+}
+
+#[test]
+fn a_kernel_of_another_architecture_is_no_containerfile() {
+    let mut arm = base(false, false);
+    arm.config.platform = Platform::new("linux", "arm64", None).unwrap();
+    let image = format!("quay.io/acme/extensions@{}", Digest::of(b"e"));
+    for (what, base, fine) in [("amd64", base(false, false), false), ("arm64", arm, true)] {
+        let mut request = request(json!({ "kernelType": "64k-pages" }), base);
+        request.extensions_image = Some(image.parse().unwrap());
+        assert_eq!(Draft::new(request).is_ok(), fine, "{what}");
+    }
+}
+
+#[test]
+fn our_own_text_passes_our_own_check_and_needs_no_here_document() {
+    let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
+    assert_eq!(administrator::check(&made), Ok(()));
+    assert!(!administrator::needs_heredoc(&made));
+}
+
+#[test]
+fn the_administrators_mistakes_are_told() {
+    let mut request = request(json!({}), base(false, false));
+    request.containerfile = Some("FROM configs\nINSTALL x\n".to_owned());
+    let error = text(request).unwrap_err();
+    assert_eq!(error.reason(), "bad-containerfile");
+    assert!(
+        error.to_string().starts_with("Containerfile, line 2: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn only_texts_that_mean_nothing_to_a_shell_stand_in_it() {
+    for bad in [
+        "", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é",
+    ] {
+        assert_eq!(
+            safe("x", bad.to_owned()).unwrap_err().reason(),
+            "unsafe-text",
+            "{bad:?}"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! The files that a Containerfile of ours is built with.
+//!
+//! Everything that a config says and a Containerfile must not is in one of them, so that it can't become an instruction
+//! or a shell word.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::TRUST_BUNDLE_KEY;
+use super::error::Error;
+use crate::ignition::Systemd;
+use crate::plan::BuildPlan;
+
+/// The folder of a context that holds them.
+pub const FOLDER: &str = "machineconfig";
+
+/// A file of the context's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name.
+    pub name: &'static str,
+    /// All of it.
+    pub content: Vec<u8>,
+}
+
+/// The files of a plan.
+///
+/// - `currentconfig`: what the image keeps at `/etc/machine-config-daemon/currentconfig`;
+/// - `ignition.json`: `spec.config`, without `enabled` of instances such as `x@y.service`, on which Ignition fails where
+///   systemd isn't running;
+/// - `preset-lines`: the lines that Ignition would have written for those;
+/// - `preset-units`: the units to preset, one a line;
+/// - the trust bundle, if there is one.
+///
+/// # Errors
+/// A unit's name with a line break.
+pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
+    let config = &plan.request.config;
+    let mut files = vec![File {
+        name: "currentconfig",
+        content: config.current_config(),
+    }];
+    if let (Some(raw), Some(checked)) = (config.ignition(), &plan.ignition) {
+        let mut raw = raw.clone();
+        without_instances(&mut raw);
+        files.push(File {
+            name: "ignition.json",
+            content: crate::canonical::canonical(&raw),
+        });
+        files.push(File {
+            name: "preset-lines",
+            content: instance_lines(&checked.systemd).into_bytes(),
+        });
+    }
+    if let Some(bad) = plan
+        .preset_units
+        .iter()
+        .find(|unit| unit.contains(char::is_control))
+    {
+        return Err(Error::UnitName(bad.clone()));
+    }
+    files.push(File {
+        name: "preset-units",
+        content: plan
+            .preset_units
+            .iter()
+            .flat_map(|unit| [unit.as_str(), "\n"])
+            .collect::<String>()
+            .into_bytes(),
+    });
+    if let Some(bundle) = &plan.request.trust_bundle {
+        files.push(File {
+            name: TRUST_BUNDLE_KEY,
+            content: bundle.to_vec(),
+        });
+    }
+    Ok(files)
+}
+
+/// Takes `enabled` from instances. Field names in any case, as Ignition reads them.
+fn without_instances(config: &mut Value) {
+    let units = field(config, "systemd").and_then(|systemd| field(systemd, "units"));
+    for unit in units.and_then(Value::as_array_mut).into_iter().flatten() {
+        let instance = field(unit, "name")
+            .and_then(|name| name.as_str())
+            .is_some_and(|name| instance_of(name).is_some());
+        if let (true, Some(unit)) = (instance, unit.as_object_mut()) {
+            unit.retain(|key, _| !key.eq_ignore_ascii_case("enabled"));
+        }
+    }
+}
+
+fn field<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    let fields = object.as_object_mut()?;
+    fields
+        .iter_mut()
+        .find(|(key, _)| key.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
+}
+
+/// What Ignition writes for enabled instances: those of one template share a line, in the order of the config. Disabling
+/// one does nothing.
+fn instance_lines(systemd: &Systemd) -> String {
+    let mut templates: BTreeMap<String, String> = BTreeMap::new();
+    for unit in systemd
+        .units
+        .iter()
+        .filter(|unit| unit.enabled == Some(true))
+    {
+        if let Some((template, instance)) = instance_of(&unit.name) {
+            let line = templates
+                .entry(template.clone())
+                .or_insert_with(|| format!("enable {template}"));
+            line.push(' ');
+            line.push_str(instance);
+        }
+    }
+    templates.into_values().map(|line| line + "\n").collect()
+}
+
+/// `foo@bar.service` taken apart into `foo@.service` and `bar`.
+fn instance_of(name: &str) -> Option<(String, &str)> {
+    let (prefix, rest) = name.split_once('@')?;
+    let (instance, suffix) = rest.rsplit_once('.')?;
+    Some((format!("{prefix}@.{suffix}"), instance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn instances_lose_enabled_and_nothing_else_changes() {
+        let mut config = json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [
+            { "name": "a@b.service", "enabled": true, "mask": false },
+            { "Name": "a@c.service", "Enabled": false },
+            { "name": "plain.service", "enabled": true },
+        ] } });
+        without_instances(&mut config);
+        let want = json!([
+            { "name": "a@b.service", "mask": false },
+            { "Name": "a@c.service" },
+            { "name": "plain.service", "enabled": true },
+        ]);
+        assert_eq!(config["systemd"]["units"], want);
+    }
+
+    #[test]
+    fn instances_of_a_template_share_a_line() {
+        let config = json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [
+            { "name": "z@2.service", "enabled": true }, { "name": "a@x.timer", "enabled": true },
+            { "name": "z@1.service", "enabled": true }, { "name": "z@3.service", "enabled": false },
+            { "name": "plain.service", "enabled": true },
+        ] } });
+        let checked = crate::ignition::parse(&config).unwrap().config;
+        assert_eq!(
+            instance_lines(&checked.systemd),
+            "enable a@.timer x\nenable z@.service 2 1\n"
+        );
+    }
+}

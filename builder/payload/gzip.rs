@@ -1,0 +1,26 @@
+//! gzip of small things, bounded.
+
+use std::io::{Read, Write};
+
+use flate2::read::GzDecoder;
+use flate2::{Compression, GzBuilder};
+
+/// Level 9, no time, no name: the same bytes every time.
+pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut writer = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::best());
+    writer
+        .write_all(bytes)
+        .and_then(|()| writer.finish())
+        .expect("writing to memory can't fail")
+}
+
+/// At most `limit` bytes; `None` if there would be more.
+pub(super) fn unpacked(bytes: &[u8], limit: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let mut out = Vec::new();
+    let mut reader = GzDecoder::new(bytes);
+    let more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    reader.by_ref().take(more).read_to_end(&mut out)?;
+    Ok((out.len() <= limit).then_some(out))
+}
