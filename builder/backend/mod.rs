@@ -1,1 +1,67 @@
-//! (room)
+//! The ways to carry out a plan. A way knows nothing of why a build is wanted; the plan has decided everything.
+//!
+//! In come a [`BuildPlan`](crate::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
+//! the place it was pushed to. The invariant: run again after being killed anywhere, a build ends in the same image.
+
+pub mod direct;
+
+use crate::image::{DiffId, Digest};
+use crate::registry::Pushed;
+use crate::report::Class;
+
+/// An image that was built and pushed.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// Where it is, under which digest and tags, as the place confirmed.
+    pub pushed: Pushed,
+    /// The layers on top of the base's, the lowest first.
+    pub layers: Vec<BuiltLayer>,
+}
+
+/// A layer that a build put on top of the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltLayer {
+    /// Of the compressed bytes.
+    pub digest: Digest,
+    /// Of the tar inside.
+    pub diff_id: DiffId,
+    /// Compressed bytes.
+    pub size: u64,
+    /// Paths that it puts or takes away, without the parents it repeats; only a direct build counts them.
+    pub paths: Option<usize>,
+}
+
+/// Why nothing was built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The layer can't be written.
+    #[error("{config}: {source}")]
+    Layer {
+        /// Name of the rendered config.
+        config: String,
+        /// What is wrong with an entry.
+        source: crate::image::layer::Error,
+    },
+    /// The base can't be read, or the image not be pushed.
+    #[error(transparent)]
+    Registry(#[from] crate::registry::Error),
+}
+
+impl Error {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Layer { .. } => Class::Bug,
+            Self::Registry(error) => error.class(),
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Layer { source, .. } => source.reason(),
+            Self::Registry(error) => error.reason(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base is fetched.
+
+use crate::image::edit::{Edited, NewLayer, append_layer};
+use crate::image::layer::{LayerBlob, write_layer};
+use crate::image::overlay::LayerEntry;
+use crate::plan::BuildPlan;
+use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+
+use super::{Built, BuiltLayer, Error};
+
+/// An image in memory: the layer, and the base's manifest and config with it on top.
+#[derive(Debug, Clone)]
+pub struct Assembled {
+    /// The one new layer.
+    pub layer: LayerBlob,
+    /// Manifest and config.
+    pub edited: Edited,
+    /// Paths that the layer puts or takes away.
+    pub paths: usize,
+}
+
+/// Makes the image of a plan whose method is direct. Pure: the same plan, the same bytes.
+///
+/// # Errors
+/// A layer that can't be written.
+pub fn assemble(plan: &BuildPlan) -> Result<Assembled, Error> {
+    let config = plan.request.config.name().to_string();
+    let created_by = format!("mosb build {config}");
+    let layer = write_layer(&plan.layer).map_err(|source| Error::Layer { config, source })?;
+    let new = NewLayer { digest: layer.digest, size: layer.size, diff_id: layer.diff_id, created_by };
+    let base = &plan.request.base;
+    let edited = append_layer(&base.manifest, &base.config.raw, &new, &plan.labels);
+    let paths = plan.layer.iter().filter(|entry| !matches!(entry, LayerEntry::Parent(..))).count();
+    Ok(Assembled { layer, edited, paths })
+}
+
+/// What of an assembled image is pushed, and where the base's blobs are.
+pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPlan {
+    let blob = |media_type: &str, digest, size: usize| BlobRef {
+        media_type: media_type.to_owned(),
+        digest,
+        size: size as u64,
+        annotations: Default::default(),
+    };
+    let base_layers = base.layers.iter().map(|layer| BlobToPush {
+        blob: layer.clone(),
+        from: BlobFrom::Store(base.store.clone()),
+    });
+    let layer = BlobToPush {
+        blob: blob("application/vnd.oci.image.layer.v1.tar+gzip", image.layer.digest, image.layer.bytes.len()),
+        from: BlobFrom::Bytes(image.layer.bytes.clone()),
+    };
+    let config = BlobToPush {
+        blob: blob(&base.config.media_type, image.edited.config_digest(), image.edited.config.len()),
+        from: BlobFrom::Bytes(image.edited.config.clone().into()),
+    };
+    PushPlan {
+        manifest: image.edited.manifest.clone().into(),
+        media_type: image.edited.media_type.clone(),
+        blobs: base_layers.chain([layer, config]).collect(),
+        tags: plan.tags.to_vec(),
+    }
+}
+
+/// Makes the image of a plan and pushes it.
+///
+/// # Errors
+/// As [`assemble`], and whatever the target answers.
+pub async fn build(client: &Client, plan: &BuildPlan, base: &Resolved, target: &Target) -> Result<Built, Error> {
+    let image = {
+        let plan = plan.clone();
+        tokio::task::spawn_blocking(move || assemble(&plan)).await.expect("assembling does not panic")?
+    };
+    let pushed = client.push(target, &push_plan(plan, &image, base)).await?;
+    let layer = BuiltLayer {
+        digest: image.layer.digest,
+        diff_id: image.layer.diff_id,
+        size: image.layer.size,
+        paths: Some(image.paths),
+    };
+    Ok(Built { pushed, layers: vec![layer] })
+}
