@@ -6,6 +6,7 @@
 
 pub mod digest;
 pub mod edit;
+pub mod gzip;
 pub mod layer;
 pub mod overlay;
 pub mod path;

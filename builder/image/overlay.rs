@@ -181,9 +181,9 @@ impl<'a> Overlay<'a> {
     /// The names in a directory, sorted; empty if it is none.
     pub fn children(&self, path: &TreePath) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        if !self
+        if self
             .get(path)
-            .is_some_and(|found| found.kind == Kind::Directory)
+            .is_none_or(|found| found.kind != Kind::Directory)
         {
             return names;
         }

@@ -17,10 +17,13 @@
 //! | `auth`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
 //! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
 //! | `folder`, `layout`, `layout_write` | directories, hostile ones too |
+//! | `base_tree`, `blobs`, `cache` | the tree of a base, from the cache or from the layers |
 //! | `manifest`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
 
 mod auth;
+pub mod base_tree;
 pub mod blobs;
+pub mod cache;
 pub mod certs;
 pub mod challenge;
 mod client;

@@ -5,13 +5,25 @@
 //! and config. The invariant: memory stays flat and bounded whatever a blob holds, and the same entries are always
 //! written as the same bytes.
 
+mod delta;
+mod entries;
 mod error;
+pub mod header;
+mod list;
+mod read;
+mod unpack;
+mod write;
 
 use std::collections::BTreeMap;
 
 use super::{DiffId, Digest};
 
+pub use delta::{Delta, Event, Put};
+pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
+pub use list::{Listed, ListedKind, list_layer};
+pub use read::{read_contents, read_delta};
+pub use write::{LayerBlob, MTIME, write_layer};
 
 /// A layer of a base as its manifest and config describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,3 +39,6 @@ pub struct Layer {
     /// Of the descriptor; a zstd:chunked layer says there where its table of contents is.
     pub annotations: BTreeMap<String, String>,
 }
+
+#[cfg(test)]
+mod tests;

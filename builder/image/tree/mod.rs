@@ -1,10 +1,25 @@
 //! What a layer must know about its base: every path with type, mode, owner and link target, and the content of the few
 //! files that decide something.
+//!
+//! In come the [`Delta`](super::layer::Delta)s of the layers, in their order, into a [`Builder`]; out goes a [`BaseTree`],
+//! which is one piece of bytes that is written to a cache and read from it as it is. The invariant: equal trees are equal
+//! bytes, and no bytes, however damaged or hostile, make reading a tree panic or loop.
+//!
+//! Left out, after they served to resolve hard links, is what lies below `sysroot/ostree/repo/objects`: names are hashes
+//! there, and no config can mean one of them. [`kept`] lists whose content is kept.
 
-use std::collections::BTreeMap;
+mod builder;
+mod finish;
+mod frozen;
+pub mod kept;
+mod way;
+
+pub use builder::Builder;
+pub use finish::Wanted;
+pub use frozen::{BaseTree, FrozenError, VERSION};
 
 /// What stands at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A directory.
     Directory,
@@ -52,64 +67,6 @@ pub struct OwnedEntry {
     pub content: Option<Vec<u8>>,
 }
 
-/// Every path of a base image, never changed once made. Paths are written without the leading slash; the root is `""`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BaseTree {
-    entries: BTreeMap<Vec<u8>, OwnedEntry>,
-}
-
-impl BaseTree {
-    /// A tree of these paths; the last one of a path wins. A missing root or parent is a directory 0755 of root.
-    pub fn from_entries(entries: impl IntoIterator<Item = (Vec<u8>, OwnedEntry)>) -> Self {
-        let mut tree = Self {
-            entries: entries.into_iter().collect(),
-        };
-        let missing: Vec<Vec<u8>> = tree
-            .entries
-            .keys()
-            .flat_map(|path| {
-                path.iter()
-                    .enumerate()
-                    .filter(|(_, b)| **b == b'/')
-                    .map(|(at, _)| path[..at].to_vec())
-            })
-            .chain([Vec::new()])
-            .filter(|parent| !tree.entries.contains_key(parent))
-            .collect();
-        for parent in missing {
-            tree.entries.insert(parent, OwnedEntry::directory(0o755));
-        }
-        tree
-    }
-
-    /// What stands at exactly this path; links are not followed.
-    pub fn get(&self, path: &str) -> Option<Entry<'_>> {
-        self.entries.get(path.as_bytes()).map(OwnedEntry::as_entry)
-    }
-
-    /// The names in a directory with what stands there, sorted by name.
-    pub fn children<'a>(&'a self, path: &str) -> Vec<(&'a [u8], Entry<'a>)> {
-        let prefix = if path.is_empty() {
-            Vec::new()
-        } else {
-            [path.as_bytes(), b"/"].concat()
-        };
-        self.entries
-            .range(prefix.clone()..)
-            .take_while(|(path, _)| path.starts_with(&prefix))
-            .filter_map(|(path, entry)| {
-                let name = &path[prefix.len()..];
-                (!name.is_empty() && !name.contains(&b'/')).then(|| (name, entry.as_entry()))
-            })
-            .collect()
-    }
-
-    /// The bytes of a regular file, if they are among those that are kept.
-    pub fn content(&self, path: &str) -> Option<&[u8]> {
-        self.entries.get(path.as_bytes())?.content.as_deref()
-    }
-}
-
 impl OwnedEntry {
     /// A directory of root.
     pub fn directory(mode: u32) -> Self {
@@ -142,25 +99,6 @@ impl OwnedEntry {
             mode: 0o777,
             target: Some(target.as_bytes().to_vec()),
             ..Self::directory(0)
-        }
-    }
-
-    fn as_entry(&self) -> Entry<'_> {
-        let Self {
-            kind,
-            mode,
-            uid,
-            gid,
-            size,
-            ..
-        } = *self;
-        Entry {
-            kind,
-            mode,
-            uid,
-            gid,
-            size,
-            target: self.target.as_deref(),
         }
     }
 }

@@ -1,0 +1,254 @@
+//! What one layer does, entry by entry, in few bytes.
+
+use std::mem;
+
+use super::super::Digest;
+use super::super::tree::Kind;
+
+/// What an entry of a layer does at its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Something stands there.
+    Put(Put<'a>),
+    /// Another name of what stands at this path.
+    Link {
+        /// The path, clean, without a leading slash.
+        to: &'a [u8],
+    },
+    /// What lower layers have at the path is gone.
+    Whiteout,
+    /// What lower layers have in the directory is gone.
+    Opaque,
+}
+
+/// An inode as an entry describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put<'a> {
+    /// Its type.
+    pub kind: Kind,
+    /// Permission bits with setuid, setgid and sticky (`07777`).
+    pub mode: u32,
+    /// Numeric owner.
+    pub uid: u32,
+    /// Numeric group.
+    pub gid: u32,
+    /// Bytes of a regular file, else 0.
+    pub size: u64,
+    /// Where a symbolic link points, or the content of a file as far as it was taken along.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// The entries of one layer, in their order. Paths share what they have in common with the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    layer: Digest,
+    log: Vec<u8>,
+    entries: u32,
+    last_path: Vec<u8>,
+    last_link: Vec<u8>,
+}
+
+impl Delta {
+    /// Of a layer, nothing yet.
+    pub fn new(layer: Digest) -> Self {
+        Self {
+            layer,
+            log: Vec::new(),
+            entries: 0,
+            last_path: Vec::new(),
+            last_link: Vec::new(),
+        }
+    }
+
+    /// The layer it is of.
+    pub fn layer(&self) -> &Digest {
+        &self.layer
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u32 {
+        self.entries
+    }
+
+    /// Whether the layer does nothing.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Appends an entry; its number is the [`Delta::len`] before.
+    pub fn push(&mut self, path: &[u8], event: &Event<'_>) {
+        self.entries += 1;
+        self.log.push(match event {
+            Event::Put(put) => put.kind as u8 | u8::from(put.bytes.is_some()) << 2,
+            Event::Link { .. } => LINK,
+            Event::Whiteout => WHITEOUT,
+            Event::Opaque => OPAQUE,
+        });
+        write_shared(&mut self.log, &mut self.last_path, path);
+        match event {
+            Event::Put(put) => {
+                for number in [put.mode, put.uid, put.gid] {
+                    write_number(&mut self.log, u64::from(number));
+                }
+                write_number(&mut self.log, put.size);
+                if let Some(bytes) = put.bytes {
+                    write_number(&mut self.log, bytes.len() as u64);
+                    self.log.extend_from_slice(bytes);
+                }
+            }
+            Event::Link { to } => write_shared(&mut self.log, &mut self.last_link, to),
+            Event::Whiteout | Event::Opaque => {}
+        }
+    }
+
+    /// Calls `each` with number, path and event of every entry.
+    ///
+    /// # Errors
+    /// The first that `each` returns, with the path of its entry.
+    pub fn each<E>(
+        &self,
+        mut each: impl FnMut(u32, &[u8], Event<'_>) -> Result<(), E>,
+    ) -> Result<(), (String, E)> {
+        let mut log = Log(&self.log);
+        let (mut path, mut link) = (Vec::new(), Vec::new());
+        for number in 0..self.entries {
+            let tag = log.take(1)[0];
+            log.shared(&mut path);
+            let event = match tag {
+                LINK => {
+                    log.shared(&mut link);
+                    Event::Link { to: &link }
+                }
+                WHITEOUT => Event::Whiteout,
+                OPAQUE => Event::Opaque,
+                tag => Event::Put(log.put(tag)),
+            };
+            each(number, &path, event)
+                .map_err(|error| (String::from_utf8_lossy(&path).into_owned(), error))?;
+        }
+        Ok(())
+    }
+}
+
+const LINK: u8 = 8;
+const WHITEOUT: u8 = 9;
+const OPAQUE: u8 = 10;
+const KINDS: [Kind; 4] = [Kind::Directory, Kind::File, Kind::Symlink, Kind::Other];
+
+fn write_number(log: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        log.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    log.push(number as u8);
+}
+
+fn write_shared(log: &mut Vec<u8>, last: &mut Vec<u8>, new: &[u8]) {
+    let shared = last.iter().zip(new).take_while(|(a, b)| a == b).count();
+    write_number(log, shared as u64);
+    write_number(log, (new.len() - shared) as u64);
+    log.extend_from_slice(&new[shared..]);
+    last.truncate(shared);
+    last.extend_from_slice(&new[shared..]);
+}
+
+/// What is left to read of a log that was written by [`Delta::push`].
+struct Log<'a>(&'a [u8]);
+
+impl<'a> Log<'a> {
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (head, rest) = mem::take(&mut self.0).split_at(length);
+        self.0 = rest;
+        head
+    }
+
+    fn number(&mut self) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.take(1)[0];
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return number;
+            }
+            shift += 7;
+        }
+    }
+
+    fn length(&mut self) -> usize {
+        usize::try_from(self.number()).expect("a length that was in memory")
+    }
+
+    fn small(&mut self) -> u32 {
+        u32::try_from(self.number()).expect("was written from 32 bits")
+    }
+
+    fn shared(&mut self, last: &mut Vec<u8>) {
+        let (shared, rest) = (self.length(), self.length());
+        last.truncate(shared);
+        last.extend_from_slice(self.take(rest));
+    }
+
+    fn put(&mut self, tag: u8) -> Put<'a> {
+        Put {
+            kind: KINDS[usize::from(tag & 3)],
+            mode: self.small(),
+            uid: self.small(),
+            gid: self.small(),
+            size: self.number(),
+            bytes: (tag & 4 != 0).then(|| {
+                let length = self.length();
+                self.take(length)
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_as_they_went_in() {
+        let put = |kind, size, bytes| {
+            Event::Put(Put {
+                kind,
+                mode: 0o4755,
+                uid: u32::MAX,
+                gid: 7,
+                size,
+                bytes,
+            })
+        };
+        let all = [
+            ("", put(Kind::Directory, 0, None)),
+            ("etc/passwd", put(Kind::File, 1 << 40, Some(&b"root"[..]))),
+            ("etc/past", put(Kind::File, 0, None)),
+            ("etc", put(Kind::Symlink, 0, Some(b"usr/etc"))),
+            ("dev/null", put(Kind::Other, 0, None)),
+            ("a", Event::Link { to: b"etc/passwd" }),
+            ("b", Event::Link { to: b"etc/past" }),
+            ("c", Event::Whiteout),
+            ("", Event::Opaque),
+        ];
+        let mut delta = Delta::new(Digest::of(b""));
+        for (path, event) in &all {
+            delta.push(path.as_bytes(), event);
+        }
+        let mut seen = 0;
+        delta
+            .each(|number, path, event| {
+                let (want_path, want) = &all[number as usize];
+                assert_eq!(
+                    (path, &event),
+                    (want_path.as_bytes(), want),
+                    "entry {number}"
+                );
+                seen += 1;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+        assert_eq!((seen, delta.len()), (all.len(), 9));
+        let stop = delta.each(|_, path, _| if path == b"etc" { Err(()) } else { Ok(()) });
+        assert_eq!(stop, Err(("etc".to_owned(), ())));
+    }
+}

@@ -1,0 +1,295 @@
+//! The entries of a tar that streams by.
+//!
+//! The `tar` crate's own iterator reads PAX headers and long names of any length into memory, and its raw mode doesn't know
+//! the sizes that PAX gives; so the blocks are read here, and the crate's header only says where a field stands.
+
+use std::io::{self, BufRead, Read};
+
+use super::EntryError;
+use super::header::{BLOCK, Header, Pax, clean, parse, parse_pax, until_nul};
+
+/// Entries of one layer; the biggest real ones have some 100 000.
+const MOST_ENTRIES: u64 = 1 << 20;
+/// Bytes of all paths and link targets of one layer; the biggest real ones have some 20 MB.
+const MOST_PATH_BYTES: u64 = 128 << 20;
+/// Bytes of a PAX header or a long name, as Go's `archive/tar` has it.
+const MOST_META_BYTES: u64 = 1 << 20;
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File {
+        /// Whether the bytes in the tar leave out its holes.
+        sparse: bool,
+    },
+    /// A symbolic link to this, as it is written there.
+    Symlink(Vec<u8>),
+    /// A hard link to this path.
+    Hardlink(Vec<u8>),
+    /// A device or pipe.
+    Other,
+}
+
+/// An entry of a tar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TarEntry {
+    /// Its path from the root, clean; whiteouts still by their names.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub what: What,
+    /// Permission bits with setuid, setgid and sticky (`07777`).
+    pub mode: u32,
+    /// Numeric owner.
+    pub uid: u32,
+    /// Numeric group.
+    pub gid: u32,
+    /// Bytes of a regular file, holes included; else 0.
+    pub size: u64,
+}
+
+/// Why reading a tar ended.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Io(io::Error),
+    Entry { entry: String, cause: EntryError },
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn stop(path: &[u8]) -> impl FnOnce(EntryError) -> Stop + '_ {
+    move |cause| Stop::Entry {
+        entry: String::from_utf8_lossy(path).into_owned(),
+        cause,
+    }
+}
+
+fn too_much(what: &'static str, limit: u64) -> EntryError {
+    EntryError::TooMuch { what, limit }
+}
+
+/// Reads a tar entry by entry.
+#[derive(Debug)]
+pub(super) struct Entries<R> {
+    reader: R,
+    /// Bytes of the present entry's content that weren't read yet.
+    left: u64,
+    padding: u64,
+    entries: u64,
+    path_bytes: u64,
+}
+
+impl<R: BufRead> Entries<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            left: 0,
+            padding: 0,
+            entries: 0,
+            path_bytes: 0,
+        }
+    }
+
+    /// The next entry; what was not read of the one before is skipped.
+    pub(super) fn next(&mut self) -> Result<Option<TarEntry>, Stop> {
+        let (mut pax, mut long_path, mut long_link) = (Pax::default(), None, None);
+        loop {
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            match header.flag {
+                b'x' => {
+                    let records = self.meta(&header)?;
+                    pax = parse_pax(&records).map_err(stop(&header.path))?;
+                }
+                // Unpackers of containers ignore global headers.
+                b'g' => self.skip()?,
+                b'L' => long_path = Some(self.long_name(&header)?),
+                b'K' => long_link = Some(self.long_name(&header)?),
+                _ => {
+                    let path = long_path.or_else(|| pax.path.take());
+                    let link = long_link.or_else(|| pax.link.take());
+                    let path = path.unwrap_or_else(|| header.path.clone());
+                    return self.entry(&header, &path, link, &pax).map(Some);
+                }
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        header: &Header,
+        path: &[u8],
+        link: Option<Vec<u8>>,
+        pax: &Pax,
+    ) -> Result<TarEntry, Stop> {
+        let link = link.as_deref().unwrap_or(&header.link);
+        self.entries += 1;
+        self.path_bytes += (path.len() + link.len()) as u64;
+        let stored = pax.size.unwrap_or(header.size);
+        let real = pax.real_size.or(header.sparse.map(|(size, _)| size));
+        let id = |id: u64, what| u32::try_from(id).map_err(|_| EntryError::Number(what));
+        let make = || {
+            if self.entries > MOST_ENTRIES {
+                return Err(too_much("entries", MOST_ENTRIES));
+            }
+            if self.path_bytes > MOST_PATH_BYTES {
+                return Err(too_much("bytes of paths", MOST_PATH_BYTES));
+            }
+            let what = match header.flag {
+                b'0' | b'S' => What::File {
+                    sparse: real.is_some(),
+                },
+                b'1' => What::Hardlink(clean(link)?),
+                b'2' if link.is_empty() || link.len() > 4095 || link.contains(&0) => {
+                    return Err(EntryError::Path);
+                }
+                b'2' => What::Symlink(link.to_vec()),
+                b'3' | b'4' | b'6' => What::Other,
+                b'5' => What::Directory,
+                other => return Err(EntryError::Type(other)),
+            };
+            Ok(TarEntry {
+                path: clean(path)?,
+                mode: header.mode,
+                uid: id(pax.uid.unwrap_or(header.uid), "uid")?,
+                gid: id(pax.gid.unwrap_or(header.gid), "gid")?,
+                size: match what {
+                    What::File { .. } => real.unwrap_or(stored),
+                    What::Directory | What::Symlink(_) | What::Hardlink(_) | What::Other => 0,
+                },
+                what,
+            })
+        };
+        let entry = make().map_err(stop(path))?;
+        let has_content = matches!(entry.what, What::File { .. });
+        self.expect(if has_content { stored } else { 0 });
+        if let Some((_, true)) = header.sparse {
+            self.skip_sparse_map(path)?;
+        }
+        Ok(entry)
+    }
+
+    fn expect(&mut self, content: u64) {
+        self.left = content;
+        self.padding = content.wrapping_neg() % BLOCK as u64;
+    }
+
+    fn header(&mut self) -> Result<Option<Header>, Stop> {
+        self.skip()?;
+        let Some(block) = self.block()? else {
+            return Ok(None);
+        };
+        let header = parse(&block).map_err(stop(until_nul(&block[..100])))?;
+        if let Some(header) = &header {
+            self.expect(header.size);
+            return Ok(Some(header.clone()));
+        }
+        // One block of zeros and then something else is damage, not an end.
+        match self.block()? {
+            Some(block) if block.iter().any(|b| *b != 0) => Err(stop(b"")(EntryError::Checksum)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// The next block; `None` at the end.
+    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Stop> {
+        let mut block = [0; BLOCK];
+        if self.reader.fill_buf()?.is_empty() {
+            return Ok(None);
+        }
+        self.reader.read_exact(&mut block).map_err(truncated)?;
+        Ok(Some(block))
+    }
+
+    fn meta(&mut self, header: &Header) -> Result<Vec<u8>, Stop> {
+        if header.size > MOST_META_BYTES {
+            let cause = too_much("bytes of PAX header or long name", MOST_META_BYTES);
+            return Err(stop(&header.path)(cause));
+        }
+        self.content()
+    }
+
+    fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, Stop> {
+        let mut name = self.meta(header)?;
+        let end = name.iter().position(|b| *b == 0);
+        name.truncate(end.unwrap_or(name.len()));
+        Ok(name)
+    }
+
+    fn skip_sparse_map(&mut self, path: &[u8]) -> Result<(), Stop> {
+        // A block holds 21 pieces and says at byte 504 whether another block follows.
+        for _ in 0..MOST_META_BYTES / BLOCK as u64 {
+            match self.block()? {
+                Some(block) if block[504] == 1 => {}
+                Some(_) => return Ok(()),
+                None => return Err(stop(path)(EntryError::Truncated)),
+            }
+        }
+        let cause = too_much("bytes of sparse map", MOST_META_BYTES);
+        Err(stop(path)(cause))
+    }
+
+    /// All of the present entry's content; the caller has seen that its size is bearable.
+    pub(super) fn content(&mut self) -> Result<Vec<u8>, Stop> {
+        let mut content = Vec::new();
+        let got = (&mut self.reader)
+            .take(self.left)
+            .read_to_end(&mut content)?;
+        if got as u64 != self.left {
+            return Err(stop(b"")(EntryError::Truncated));
+        }
+        self.left = 0;
+        Ok(content)
+    }
+
+    /// What of the present entry's content is at hand, without taking it.
+    pub(super) fn peek(&mut self) -> Result<&[u8], Stop> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let buffer = self.reader.fill_buf()?;
+        Ok(&buffer[..buffer.len().min(left)])
+    }
+
+    /// Reads what is behind the end of the tar, which counts for its digest.
+    pub(super) fn drain(&mut self) -> Result<(), Stop> {
+        loop {
+            match self.reader.fill_buf()?.len() {
+                0 => return Ok(()),
+                here => self.reader.consume(here),
+            }
+        }
+    }
+
+    fn skip(&mut self) -> Result<(), Stop> {
+        let rest = self.left.checked_add(self.padding);
+        let mut rest = rest.ok_or_else(|| stop(b"")(EntryError::Number("size")))?;
+        while rest > 0 {
+            let here = self.reader.fill_buf()?.len();
+            if here == 0 {
+                // A last entry without its padding is read by everybody.
+                if rest <= self.padding {
+                    break;
+                }
+                return Err(stop(b"")(EntryError::Truncated));
+            }
+            let step = here.min(usize::try_from(rest).unwrap_or(usize::MAX));
+            self.reader.consume(step);
+            rest -= step as u64;
+        }
+        self.expect(0);
+        Ok(())
+    }
+}
+
+fn truncated(error: io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return stop(b"")(EntryError::Truncated);
+    }
+    Stop::Io(error)
+}

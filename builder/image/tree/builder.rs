@@ -1,0 +1,448 @@
+//! A tree while the layers are laid onto it.
+//!
+//! Each layer is unpacked as the overlay snapshotters of containers/storage and containerd do, in a directory of its own, and
+//! then laid over the ones below:
+//! - A path through a symbolic link of the *same* layer leads where the link leads, never out of the root; one through a link
+//!   or file of a *lower* layer puts a directory in its place. (ostree's importer refuses both; an unpacker that works on the
+//!   finished tree follows both.) A loop of links is an error, as is a path through a file of the same layer.
+//! - A directory on a directory changes its mode and owner; everything else replaces what was there, with all below it.
+//! - A directory that no entry names keeps the mode and owner of the lower layer's, else it is 0755 of root.
+//! - Whiteouts and opaque directories hide lower layers only, wherever in the layer they stand (OCI image spec, layer).
+//! - A hard link is another name of the inode, symbolic links included, of any layer; what isn't there yet may come later.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use super::way::{self, Way, split};
+use super::{Kind, OwnedEntry};
+use crate::image::Digest;
+use crate::image::layer::{Delta, EntryError, Error, Event, Put};
+
+/// Paths of one image, the left-out ones included; the biggest real bases have some 200 000.
+const MOST_PATHS: u64 = 2 << 20;
+
+/// The tree of the layers so far.
+#[derive(Debug)]
+pub struct Builder {
+    pub(super) nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    pub(super) inodes: Vec<Inode>,
+    pending: Vec<InodeId>,
+    pub(super) layers: Vec<Digest>,
+    /// The directory that the last entry was in.
+    recent: Option<(Vec<u8>, NodeId)>,
+}
+
+pub(super) type NodeId = u32;
+pub(super) type InodeId = u32;
+pub(super) const ROOT: NodeId = 0;
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(super) struct Node {
+    inode: InodeId,
+    /// The last layer that had an entry here or below.
+    layer: u16,
+    pub(super) children: BTreeMap<Box<[u8]>, NodeId>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Inode {
+    pub(super) state: State,
+    pub(super) mode: u16,
+    /// Its place in the image, counted from 1; 0 for what no layer put.
+    pub(super) layer: u16,
+    /// The number of its entry within the layer.
+    pub(super) entry: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) size: u64,
+    /// Target of a symbolic link, content of a file, what a pending hard link names.
+    pub(super) bytes: Option<Box<[u8]>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Here(Kind),
+    /// A hard link to what isn't there yet.
+    Pending,
+    /// A hard link that was pending, and is another name of this.
+    Same(InodeId),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let root = Inode::directory(0);
+        Self {
+            nodes: vec![Node::new(0, 0)],
+            free: Vec::new(),
+            inodes: vec![root],
+            pending: Vec::new(),
+            layers: Vec::new(),
+            recent: None,
+        }
+    }
+}
+
+impl Node {
+    fn new(inode: InodeId, layer: u16) -> Self {
+        Self {
+            inode,
+            layer,
+            children: BTreeMap::new(),
+        }
+    }
+}
+
+impl Inode {
+    fn of(put: &Put<'_>, layer: u16, entry: u32) -> Self {
+        Self {
+            state: State::Here(put.kind),
+            mode: (put.mode & 0o7777) as u16,
+            layer,
+            entry,
+            uid: put.uid,
+            gid: put.gid,
+            size: put.size,
+            bytes: put.bytes.map(Into::into),
+        }
+    }
+
+    fn directory(layer: u16) -> Self {
+        Self {
+            state: State::Here(Kind::Directory),
+            mode: 0o755,
+            layer,
+            entry: 0,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            bytes: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Lays the next layer onto the tree.
+    ///
+    /// # Errors
+    /// If an entry can't be unpacked, or there are too many.
+    pub fn apply(&mut self, delta: &Delta) -> Result<(), Error> {
+        let at = u16::try_from(self.layers.len() + 1).map_err(|_| Error::Entry {
+            layer: *delta.layer(),
+            entry: String::new(),
+            cause: EntryError::TooMuch {
+                what: "layers",
+                limit: u64::from(u16::MAX),
+            },
+        })?;
+        self.layers.push(*delta.layer());
+        self.recent = None;
+        delta
+            .each(|entry, path, event| self.entry(at, entry, path, event))
+            .map_err(|(entry, cause)| Error::Entry {
+                layer: *delta.layer(),
+                entry,
+                cause,
+            })?;
+        self.settle();
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        layer: u16,
+        entry: u32,
+        path: &[u8],
+        event: Event<'_>,
+    ) -> Result<(), EntryError> {
+        if self.nodes.len() as u64 > MOST_PATHS || self.inodes.len() as u64 > MOST_PATHS {
+            return Err(EntryError::TooMuch {
+                what: "paths in all layers",
+                limit: MOST_PATHS,
+            });
+        }
+        let inode = match event {
+            Event::Put(put) => Inode::of(&put, layer, entry),
+            Event::Link { to } => return self.link(layer, entry, path, to),
+            Event::Whiteout => {
+                self.white_out(layer, path);
+                return Ok(());
+            }
+            Event::Opaque => {
+                if let Some(node) = self.find(path, Some(layer)) {
+                    self.hide_below(layer, node);
+                }
+                return Ok(());
+            }
+        };
+        if path.is_empty() {
+            // The root can't be replaced; its entry says mode and owner.
+            if inode.state == State::Here(Kind::Directory) {
+                self.inodes[ROOT as usize] = inode;
+            }
+            return Ok(());
+        }
+        let (parent, name) = self.parent(layer, path)?;
+        let old = self.child(parent, name);
+        let directory = State::Here(Kind::Directory);
+        match old {
+            Some(old) if inode.state == directory && self.state(old) == directory => {
+                let at = self.nodes[old as usize].inode;
+                self.inodes[at as usize] = inode;
+                self.nodes[old as usize].layer = layer;
+            }
+            Some(_) | None => {
+                let inode = self.add_inode(inode);
+                self.place(layer, parent, name, inode);
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, layer: u16, entry: u32, path: &[u8], to: &[u8]) -> Result<(), EntryError> {
+        let inode = match self.find(to, None) {
+            Some(node) if self.state(node) == State::Here(Kind::Directory) => {
+                return Err(EntryError::LinkToDirectory(way::lossy(to)));
+            }
+            Some(node) => self.nodes[node as usize].inode,
+            None => {
+                let inode = self.add_inode(Inode {
+                    state: State::Pending,
+                    entry,
+                    bytes: Some(to.into()),
+                    ..Inode::directory(layer)
+                });
+                self.pending.push(inode);
+                inode
+            }
+        };
+        let (parent, name) = self.parent(layer, path)?;
+        match self.child(parent, name) {
+            Some(old) if self.nodes[old as usize].inode == inode => {
+                self.nodes[old as usize].layer = layer;
+            }
+            Some(_) | None => {
+                self.place(layer, parent, name, inode);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives pending hard links what they name, as far as it is there by now.
+    fn settle(&mut self) {
+        self.recent = None;
+        for inode in mem::take(&mut self.pending) {
+            let to = self.inodes[inode as usize]
+                .bytes
+                .clone()
+                .unwrap_or_default();
+            let found = self.find(&to, None).map(|node| self.resolved(node));
+            match found {
+                Some(found)
+                    if found != inode
+                        && self.inodes[found as usize].state != State::Here(Kind::Directory) =>
+                {
+                    self.inodes[inode as usize].state = State::Same(found);
+                }
+                Some(_) | None => self.pending.push(inode),
+            }
+        }
+    }
+
+    /// The inode of a node behind hard links that were pending once. Each leads to an earlier state, so none to itself.
+    pub(super) fn resolved(&self, node: NodeId) -> InodeId {
+        let mut inode = self.nodes[node as usize].inode;
+        while let State::Same(other) = self.inodes[inode as usize].state {
+            inode = other;
+        }
+        inode
+    }
+
+    pub(super) fn state(&self, node: NodeId) -> State {
+        self.inodes[self.resolved(node) as usize].state
+    }
+
+    fn child(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.nodes[directory as usize].children.get(name).copied()
+    }
+
+    fn add_inode(&mut self, inode: Inode) -> InodeId {
+        self.inodes.push(inode);
+        (self.inodes.len() - 1) as InodeId
+    }
+
+    /// Puts an inode into a directory, in the place of what was there.
+    fn place(&mut self, layer: u16, parent: NodeId, name: &[u8], inode: InodeId) -> NodeId {
+        if let Some(old) = self.child(parent, name) {
+            self.drop_node(parent, name, old);
+        }
+        let node = Node::new(inode, layer);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.nodes[id as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as NodeId
+            }
+        };
+        self.nodes[parent as usize].children.insert(name.into(), id);
+        id
+    }
+
+    fn drop_node(&mut self, parent: NodeId, name: &[u8], node: NodeId) {
+        self.recent = None;
+        self.nodes[parent as usize].children.remove(name);
+        let mut gone = vec![node];
+        while let Some(node) = gone.pop() {
+            gone.extend(mem::take(&mut self.nodes[node as usize].children).into_values());
+            self.free.push(node);
+        }
+    }
+
+    fn white_out(&mut self, layer: u16, path: &[u8]) {
+        let (above, name) = split(path);
+        let Some(parent) = self.find_directory(above, Some(layer)) else {
+            return;
+        };
+        match self.child(parent, name) {
+            Some(node) if self.nodes[node as usize].layer == layer => self.hide_below(layer, node),
+            Some(node) => self.drop_node(parent, name, node),
+            None => {}
+        }
+    }
+
+    /// Takes away what lower layers have below a node.
+    fn hide_below(&mut self, layer: u16, node: NodeId) {
+        let mut todo = vec![node];
+        while let Some(node) = todo.pop() {
+            let children: Vec<_> = self.nodes[node as usize]
+                .children
+                .iter()
+                .map(|(name, child)| (name.clone(), *child))
+                .collect();
+            for (name, child) in children {
+                if self.nodes[child as usize].layer == layer {
+                    todo.push(child);
+                } else {
+                    self.drop_node(node, &name, child);
+                }
+            }
+        }
+    }
+
+    /// The directory of a path, made where it is missing, and the last component.
+    fn parent<'p>(&mut self, layer: u16, path: &'p [u8]) -> Result<(NodeId, &'p [u8]), EntryError> {
+        let (above, name) = split(path);
+        if let Some((recent, node)) = &self.recent
+            && recent == above
+        {
+            return Ok((*node, name));
+        }
+        let node = self.make_directories(layer, above)?;
+        self.recent = Some((above.to_vec(), node));
+        Ok((node, name))
+    }
+
+    fn make_directories(&mut self, layer: u16, path: &[u8]) -> Result<NodeId, EntryError> {
+        let mut way = Way::new(path);
+        self.nodes[ROOT as usize].layer = layer;
+        while let Some(name) = way.next() {
+            let here = way.here();
+            let old = self.child(here, &name);
+            let own = old.is_some_and(|old| self.nodes[old as usize].layer == layer);
+            let next = match old.map(|old| (old, self.state(old))) {
+                Some((old, State::Here(Kind::Directory))) => {
+                    self.nodes[old as usize].layer = layer;
+                    old
+                }
+                Some((old, State::Here(Kind::Symlink))) if own => {
+                    let inode = &self.inodes[self.resolved(old) as usize];
+                    way.follow(inode.bytes.as_deref().unwrap_or_default())
+                        .ok_or(EntryError::LinkLoop)?;
+                    continue;
+                }
+                Some(_) if own => return Err(EntryError::NotADirectory),
+                Some(_) | None if name.len() > way::LONGEST_NAME => return Err(EntryError::Path),
+                Some(_) | None => {
+                    let inode = self.add_inode(Inode::directory(layer));
+                    self.place(layer, here, &name, inode)
+                }
+            };
+            way.enter(next);
+        }
+        Ok(way.here())
+    }
+
+    /// What stands at a path, links on the way followed: those of one layer, or all.
+    pub(super) fn find(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
+        if path.is_empty() {
+            return Some(ROOT);
+        }
+        let (above, name) = split(path);
+        self.child(self.find_directory(above, links_of)?, name)
+    }
+
+    fn find_directory(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
+        let mut way = Way::new(path);
+        while let Some(name) = way.next() {
+            let node = self.child(way.here(), &name)?;
+            match self.state(node) {
+                State::Here(Kind::Directory) => way.enter(node),
+                State::Here(Kind::Symlink)
+                    if links_of.is_none_or(|layer| self.nodes[node as usize].layer == layer) =>
+                {
+                    let inode = &self.inodes[self.resolved(node) as usize];
+                    way.follow(inode.bytes.as_deref().unwrap_or_default())?;
+                }
+                State::Here(Kind::Symlink | Kind::File | Kind::Other)
+                | State::Pending
+                | State::Same(_) => return None,
+            }
+        }
+        Some(way.here())
+    }
+
+    /// Puts an entry where its path says, if a directory is there to take it. For trees that aren't made of layers.
+    pub(super) fn insert(&mut self, path: &[Vec<u8>], entry: OwnedEntry) {
+        let inode = Inode {
+            state: State::Here(entry.kind),
+            mode: (entry.mode & 0o7777) as u16,
+            layer: 0,
+            entry: 0,
+            uid: entry.uid,
+            gid: entry.gid,
+            size: entry.size,
+            bytes: match entry.kind {
+                Kind::Symlink => Some(entry.target.unwrap_or_default().into()),
+                Kind::File => entry.content.map(Into::into),
+                Kind::Directory | Kind::Other => None,
+            },
+        };
+        let Some((name, above)) = path.split_last() else {
+            self.inodes[ROOT as usize] = inode;
+            return;
+        };
+        if path.iter().any(|name| name.len() > way::LONGEST_NAME) {
+            return;
+        }
+        let mut here = ROOT;
+        for component in above {
+            here = match self.child(here, component) {
+                Some(next) if self.state(next) == State::Here(Kind::Directory) => next,
+                Some(_) => return,
+                None => {
+                    let inode = self.add_inode(Inode::directory(0));
+                    self.place(0, here, component, inode)
+                }
+            };
+        }
+        let inode = self.add_inode(inode);
+        self.place(0, here, name, inode);
+    }
+}
+
+#[cfg(test)]
+mod tests;

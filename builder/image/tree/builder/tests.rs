@@ -1,0 +1,500 @@
+//! Layers are written as lines: `d path`, `f path`, `l path target`, `h path to`, `w path` (whiteout), `o path` (opaque).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::super::BaseTree;
+use super::super::kept;
+use super::*;
+
+fn delta(lines: &[impl AsRef<str>]) -> Delta {
+    let mut delta = Delta::new(Digest::of(b"layer"));
+    for line in lines {
+        let words: Vec<&str> = line.as_ref().split(' ').collect();
+        let put = |kind, bytes| {
+            Event::Put(Put {
+                kind,
+                mode: words.get(3).map_or(0o700, |mode| mode.parse().unwrap()),
+                uid: 1,
+                gid: 1,
+                size: 0,
+                bytes,
+            })
+        };
+        let second = words.get(2).map(|word| word.as_bytes());
+        let event = match words[0] {
+            "d" => put(Kind::Directory, None),
+            "f" => put(Kind::File, second),
+            "l" => put(Kind::Symlink, second),
+            "h" => Event::Link {
+                to: second.unwrap(),
+            },
+            "w" => Event::Whiteout,
+            "o" => Event::Opaque,
+            other => panic!("{other}"),
+        };
+        delta.push(words[1].as_bytes(), &event);
+    }
+    delta
+}
+
+fn build(layers: &[Vec<String>]) -> Result<BaseTree, Error> {
+    let mut builder = Builder::default();
+    for layer in layers {
+        builder.apply(&delta(layer))?;
+    }
+    builder.finish()
+}
+
+/// Every path with the letter of its type; directories that no entry made are upper case.
+fn list(tree: &BaseTree) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut todo = vec![String::new()];
+    while let Some(directory) = todo.pop() {
+        for (name, entry) in tree.children(&directory) {
+            let name = String::from_utf8_lossy(name);
+            let path = match directory.as_str() {
+                "" => name.into_owned(),
+                directory => format!("{directory}/{name}"),
+            };
+            let letter = match entry.kind {
+                Kind::Directory if entry.uid == 0 => "D",
+                Kind::Directory => "d",
+                Kind::File => "f",
+                Kind::Symlink => "l",
+                Kind::Other => "o",
+            };
+            lines.push(format!("{letter} {path}"));
+            todo.push(path);
+        }
+    }
+    lines.sort_by(|a, b| a[2..].cmp(&b[2..]));
+    lines
+}
+
+fn layers(layers: &[&[&str]]) -> Vec<Vec<String>> {
+    let lines = |lines: &&[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    layers.iter().map(lines).collect()
+}
+
+#[test]
+fn layers_lie_on_each_other() {
+    for (what, input, want) in [
+        (
+            "parents",
+            &[&["f a/b/c"][..]][..],
+            &["D a", "D a/b", "f a/b/c"][..],
+        ),
+        ("replaced", &[&["f a/b"], &["f a"]], &["f a"]),
+        (
+            "file becomes directory",
+            &[&["f a"], &["f a/b"]],
+            &["D a", "f a/b"],
+        ),
+        (
+            "directory kept",
+            &[&["d a", "f a/b"], &["d a", "f a/c"]],
+            &["d a", "f a/b", "f a/c"],
+        ),
+        (
+            "implicit parent keeps the lower",
+            &[&["d a"], &["f a/c"]],
+            &["d a", "f a/c"],
+        ),
+        (
+            "link of a lower layer",
+            &[&["l a b", "d b"], &["f a/c"]],
+            &["D a", "f a/c", "d b"],
+        ),
+        (
+            "link of the same layer",
+            &[&["l a b", "d b", "f a/c"]],
+            &["l a", "d b", "f b/c"],
+        ),
+        (
+            "link out of the root",
+            &[&["l a ../../b", "f a/c"]],
+            &["l a", "D b", "f b/c"],
+        ),
+        (
+            "absolute link",
+            &[&["d x", "l x/a /b", "f x/a/c"]],
+            &["D b", "f b/c", "d x", "l x/a"],
+        ),
+        ("last link replaced", &[&["l a b", "f a"]], &["f a"]),
+        (
+            "directory over a link",
+            &[&["l a b", "d b", "d a", "f a/c"]],
+            &["d a", "f a/c", "d b"],
+        ),
+        (
+            "whiteout",
+            &[&["f a/b", "f a/c"], &["w a/b"]],
+            &["D a", "f a/c"],
+        ),
+        ("whiteout of a directory", &[&["f a/b"], &["w a"]], &[]),
+        ("whiteout of nothing", &[&["f a"], &["w b/c"]], &["f a"]),
+        ("whiteout before", &[&["f a/b"], &["w a", "f a"]], &["f a"]),
+        (
+            "whiteout behind",
+            &[&["f a/b"], &["f a/c", "w a"]],
+            &["D a", "f a/c"],
+        ),
+        (
+            "opaque before",
+            &[&["f a/b"], &["o a", "f a/c"]],
+            &["D a", "f a/c"],
+        ),
+        (
+            "opaque behind",
+            &[&["f a/b/x", "f a/b/y"], &["f a/b/x", "o a"]],
+            &["D a", "D a/b", "f a/b/x"],
+        ),
+        (
+            "whiteout of a link's target stays",
+            &[&["l a b", "f b/x"], &["w a"]],
+            &["D b", "f b/x"],
+        ),
+        (
+            "hard link",
+            &[&["f a", "h b/c a"]],
+            &["f a", "D b", "f b/c"],
+        ),
+        (
+            "hard link to a link",
+            &[&["l a x", "h b a"]],
+            &["l a", "l b"],
+        ),
+        (
+            "hard link through links",
+            &[&["d x", "f x/f", "l y x"], &["h b y/f"]],
+            &["f b", "d x", "f x/f", "l y"],
+        ),
+        (
+            "hard link to what comes later",
+            &[&["h b a", "f a"]],
+            &["f a", "f b"],
+        ),
+        (
+            "hard link to a later layer",
+            &[&["h b a"], &["f a"]],
+            &["f a", "f b"],
+        ),
+        (
+            "chain of these",
+            &[&["h c b", "h b a"], &["l a x"]],
+            &["l a", "l b", "l c"],
+        ),
+        (
+            "file gone, link stays",
+            &[&["f a", "h b a"], &["w a"]],
+            &["f b"],
+        ),
+        ("dangling, then gone", &[&["h b a"], &["w b"]], &[]),
+        (
+            "ostree",
+            &[
+                &[
+                    "l sysroot/ostree/repo/objects/aa/bb.file ../var",
+                    "f sysroot/ostree/repo/config",
+                ],
+                &["h usr/local sysroot/ostree/repo/objects/aa/bb.file"],
+            ],
+            &[
+                "D sysroot",
+                "D sysroot/ostree",
+                "D sysroot/ostree/repo",
+                "f sysroot/ostree/repo/config",
+                "D sysroot/ostree/repo/objects",
+                "D usr",
+                "l usr/local",
+            ],
+        ),
+    ] {
+        let tree = build(&layers(input)).map_err(|error| error.to_string());
+        let mut want: Vec<String> = want.iter().map(|line| (*line).to_owned()).collect();
+        want.sort_by(|a, b| a[2..].cmp(&b[2..]));
+        assert_eq!(tree.as_ref().map(list), Ok(want), "{what}");
+    }
+}
+
+#[test]
+fn what_no_unpacker_takes_is_an_error_with_layer_and_entry() {
+    let dangling = || EntryError::DanglingLink("none".to_owned());
+    for (what, input, entry, cause) in [
+        (
+            "loop",
+            &[&["l a b", "l b a", "f a/c"][..]][..],
+            "a/c",
+            EntryError::LinkLoop,
+        ),
+        (
+            "loop of itself",
+            &[&["l a a", "f a/c"]],
+            "a/c",
+            EntryError::LinkLoop,
+        ),
+        (
+            "through a file",
+            &[&["f a", "f a/c"]],
+            "a/c",
+            EntryError::NotADirectory,
+        ),
+        (
+            "to a directory",
+            &[&["d a", "h b a"]],
+            "b",
+            EntryError::LinkToDirectory("a".to_owned()),
+        ),
+        ("dangling", &[&["h b none"]], "b", dangling()),
+        (
+            "each other",
+            &[&["h b c", "h c b"]],
+            "b",
+            EntryError::DanglingLink("c".to_owned()),
+        ),
+    ] {
+        match build(&layers(input)) {
+            Err(Error::Entry {
+                layer,
+                entry: found,
+                cause: why,
+            }) => {
+                assert_eq!((found.as_str(), why), (entry, cause), "{what}");
+                assert_eq!(layer, Digest::of(b"layer"), "{what}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn contents_that_decide_are_kept_or_asked_for() {
+    let mut builder = Builder::default();
+    let objects = "sysroot/ostree/repo/objects";
+    let put = |builder: &mut Builder, entries: &[(&str, &str, u64, Option<&[u8]>)]| {
+        let mut delta = Delta::new(Digest::of(b""));
+        for (path, to, size, bytes) in entries {
+            let event = match *to {
+                "" => Event::Put(Put {
+                    kind: Kind::File,
+                    mode: 0,
+                    uid: 0,
+                    gid: 0,
+                    size: *size,
+                    bytes: *bytes,
+                }),
+                to => Event::Link { to: to.as_bytes() },
+            };
+            delta.push(path.as_bytes(), &event);
+        }
+        builder.apply(&delta).unwrap();
+    };
+    let (known, unknown) = (format!("{objects}/a.file"), format!("{objects}/b.file"));
+    put(
+        &mut builder,
+        &[
+            (&known, "", 1, Some(b"k")),
+            (&unknown, "", 1, None),
+            ("usr/bin/x", "", 1, Some(b"x")),
+            ("etc/group", "", kept::LONGEST + 1, None),
+        ],
+    );
+    put(
+        &mut builder,
+        &[
+            ("usr/lib/systemd/system/k.service", &known, 0, None),
+            ("usr/lib/systemd/system/u.service", &unknown, 0, None),
+            (
+                "usr/lib/systemd/system/u.service.d/d.conf",
+                &unknown,
+                0,
+                None,
+            ),
+            ("usr/lib/systemd/system/not-a-unit", &unknown, 0, None),
+        ],
+    );
+    let wanted = builder.wanted();
+    let places: Vec<_> = wanted.iter().map(|w| (w.layer, w.entry, w.size)).collect();
+    assert_eq!(places, [(0, 1, 1)]);
+    builder.supply(&wanted[0], b"u");
+    let tree = builder.finish().unwrap();
+    for (path, want) in [
+        ("usr/lib/systemd/system/k.service", Some(&b"k"[..])),
+        ("usr/lib/systemd/system/u.service", Some(b"u")),
+        ("usr/lib/systemd/system/u.service.d/d.conf", Some(b"u")),
+        ("usr/lib/systemd/system/not-a-unit", None),
+        ("usr/bin/x", None),
+        ("etc/group", None),
+    ] {
+        assert_eq!(tree.content(path), want, "{path}");
+    }
+}
+
+/// An unpacker that knows nothing but a map of paths: letter and an inode's number.
+#[derive(Default)]
+struct Naive {
+    paths: BTreeMap<String, (char, usize, String)>,
+    touched: BTreeSet<String>,
+    inodes: usize,
+}
+
+impl Naive {
+    fn below(&self, path: &str) -> Vec<String> {
+        let prefix = format!("{path}/");
+        self.paths
+            .keys()
+            .filter(|p| p.starts_with(&prefix))
+            .cloned()
+            .collect()
+    }
+
+    fn remove(&mut self, path: &str) {
+        for gone in self.below(path) {
+            self.paths.remove(&gone);
+            self.touched.remove(&gone);
+        }
+        self.paths.remove(path);
+        self.touched.remove(path);
+    }
+
+    /// The real path of a directory; made if `make`, through links of this layer only if so.
+    fn directory(&mut self, path: &str, make: bool, own: bool, depth: usize) -> Option<String> {
+        if depth > 200 {
+            return None;
+        }
+        let mut here = String::new();
+        let mut rest: Vec<&str> = path.split('/').filter(|c| !c.is_empty()).collect();
+        rest.reverse();
+        while let Some(name) = rest.pop() {
+            if name == ".." {
+                here = here
+                    .rsplit_once('/')
+                    .map_or("", |(above, _)| above)
+                    .to_owned();
+                continue;
+            }
+            let next = format!("{here}/{name}").trim_start_matches('/').to_owned();
+            match self.paths.get(&next).cloned() {
+                Some(('d' | 'D', ..)) => {}
+                Some(('l', _, target)) if !own || self.touched.contains(&next) => {
+                    rest.reverse();
+                    let start = if target.starts_with('/') { "" } else { &here };
+                    let whole = format!("{start}/{target}/{}", rest.join("/"));
+                    return self.directory(&whole, make, own, depth + 1);
+                }
+                Some(_) if !make || self.touched.contains(&next) => return None,
+                None if !make => return None,
+                Some(_) | None => {
+                    self.remove(&next);
+                    self.paths.insert(next.clone(), ('D', 0, String::new()));
+                }
+            }
+            if make {
+                self.touched.insert(next.clone());
+            }
+            here = next;
+        }
+        Some(here)
+    }
+
+    fn apply(&mut self, line: &str) -> Option<()> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (above, name) = words[1].rsplit_once('/').unwrap_or(("", words[1]));
+        let at = |directory: String, name: &str| {
+            format!("{directory}/{name}")
+                .trim_start_matches('/')
+                .to_owned()
+        };
+        match words[0] {
+            "w" | "o" => {
+                let Some(directory) = self.directory(above, false, true, 0) else {
+                    return Some(());
+                };
+                let path = at(directory, name);
+                for gone in self.below(&path) {
+                    if !self.touched.contains(&gone) {
+                        self.paths.remove(&gone);
+                    }
+                }
+                if words[0] == "w" && !self.touched.contains(&path) {
+                    self.remove(&path);
+                }
+            }
+            "h" => {
+                let (to_above, to_name) = words[2].rsplit_once('/').unwrap_or(("", words[2]));
+                let directory = self.directory(to_above, false, false, 0)?;
+                let (letter, inode, target) = self.paths.get(&at(directory, to_name))?.clone();
+                if matches!(letter, 'd' | 'D') {
+                    return None;
+                }
+                let path = at(self.directory(above, true, true, 0)?, name);
+                self.touched.insert(path.clone());
+                if self
+                    .paths
+                    .get(&path)
+                    .is_none_or(|(_, old, _)| *old != inode)
+                {
+                    self.remove(&path);
+                    self.touched.insert(path.clone());
+                    self.paths.insert(path, (letter, inode, target));
+                }
+            }
+            letter => {
+                let path = at(self.directory(above, true, true, 0)?, name);
+                let kept = letter == "d" && matches!(self.paths.get(&path), Some(('d' | 'D', ..)));
+                if !kept {
+                    self.remove(&path);
+                }
+                self.inodes += 1;
+                let target = words
+                    .get(2)
+                    .map_or(String::new(), |word| (*word).to_owned());
+                self.paths
+                    .insert(path.clone(), (letter.chars().next()?, self.inodes, target));
+                self.touched.insert(path);
+            }
+        }
+        Some(())
+    }
+}
+
+fn a_line() -> impl Strategy<Value = String> {
+    let path = "[a-c](/[a-c]){0,3}";
+    prop_oneof![
+        4 => path.prop_map(|path| format!("f {path}")),
+        2 => path.prop_map(|path| format!("d {path}")),
+        2 => (path, "(/|[.][.]/)?[a-c](/[a-c]){0,1}").prop_map(|(path, to)| format!("l {path} {to}")),
+        1 => (path, path).prop_map(|(path, to)| format!("h {path} {to}")),
+        1 => path.prop_map(|path| format!("w {path}")),
+        1 => path.prop_map(|path| format!("o {path}")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn layers_lie_on_each_other_as_a_naive_unpacker_has_it(
+        layers in proptest::collection::vec(proptest::collection::vec(a_line(), 0..12), 1..4),
+    ) {
+        let mut naive = Naive::default();
+        let mut possible: Vec<Vec<String>> = Vec::new();
+        for layer in layers {
+            naive.touched.clear();
+            let mut lines = Vec::new();
+            for line in layer {
+                // An entry that can't be unpacked is an error here; the rest must still agree.
+                let before = (naive.paths.clone(), naive.touched.clone());
+                match naive.apply(&line) {
+                    Some(()) => lines.push(line),
+                    None => (naive.paths, naive.touched) = before,
+                }
+            }
+            possible.push(lines);
+        }
+        let tree = build(&possible).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let want: Vec<String> = naive.paths.iter().map(|(path, (letter, ..))| format!("{letter} {path}")).collect();
+        prop_assert_eq!(list(&tree), want, "{:?}", possible);
+    }
+}

@@ -1,0 +1,169 @@
+//! From the tree of all layers to the one that is kept.
+
+use std::collections::HashSet;
+
+use super::builder::{Builder, InodeId, NodeId, ROOT, State};
+use super::frozen::{Value, Writer};
+use super::way::{MOST_LINKS, lossy, split};
+use super::{BaseTree, Kind, kept};
+use crate::image::layer::{EntryError, Error};
+
+/// A file whose content decides something and isn't there yet: one entry of one layer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// The layer's place in the image, counted from 0.
+    pub layer: usize,
+    /// The number of the entry within the layer.
+    pub entry: u32,
+    /// Bytes of the file.
+    pub size: u64,
+    inode: InodeId,
+}
+
+impl Builder {
+    /// The files that decide something and whose content isn't here, by layer and entry.
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let inodes = self.decisive().into_iter().map(|node| self.resolved(node));
+        let mut wanted: Vec<Wanted> = inodes
+            .filter_map(|id| {
+                let inode = &self.inodes[id as usize];
+                inode.bytes.is_none().then(|| Wanted {
+                    layer: usize::from(inode.layer.saturating_sub(1)),
+                    entry: inode.entry,
+                    size: inode.size,
+                    inode: id,
+                })
+            })
+            .collect();
+        wanted.sort();
+        wanted.dedup();
+        wanted
+    }
+
+    /// The content of a wanted file.
+    pub fn supply(&mut self, wanted: &Wanted, content: &[u8]) {
+        self.inodes[wanted.inode as usize].bytes = Some(content.into());
+    }
+
+    /// The tree with the contents that decide something and without the objects of an ostree repository.
+    ///
+    /// # Errors
+    /// If a hard link names what is in no layer.
+    pub fn finish(self) -> Result<BaseTree, Error> {
+        let contents = self.decisive().into_iter().collect();
+        let objects = self.find(kept::OBJECTS.as_bytes(), None);
+        self.write(Some(&contents), objects)
+    }
+
+    pub(super) fn with_all_contents(self) -> BaseTree {
+        self.write(None, None)
+            .expect("entries that stand for themselves have no dangling hard link")
+    }
+
+    /// Writes all but what is below `without`, with the contents of these nodes, or of all that have one.
+    fn write(
+        &self,
+        contents: Option<&HashSet<NodeId>>,
+        without: Option<NodeId>,
+    ) -> Result<BaseTree, Error> {
+        let mut writer = Writer::default();
+        let mut order: Vec<(&[u8], NodeId)> = vec![(b"", ROOT)];
+        let mut at = 0;
+        while let Some((name, id)) = order.get(at).copied() {
+            at += 1;
+            let first = order.len();
+            let node = &self.nodes[id as usize];
+            if Some(id) != without {
+                let children = node.children.iter();
+                order.extend(children.map(|(name, child)| (&**name, *child)));
+            }
+            let inode = &self.inodes[self.resolved(id) as usize];
+            let bytes = inode.bytes.as_deref();
+            let State::Here(kind) = inode.state else {
+                return Err(Error::Entry {
+                    layer: self.layers[usize::from(inode.layer) - 1],
+                    entry: lossy(name),
+                    cause: EntryError::DanglingLink(lossy(bytes.unwrap_or_default())),
+                });
+            };
+            let value = match kind {
+                Kind::Directory => Value::Directory {
+                    first: first as u32,
+                    count: (order.len() - first) as u32,
+                },
+                Kind::File => Value::File {
+                    size: inode.size,
+                    content: bytes.filter(|_| contents.is_none_or(|some| some.contains(&id))),
+                },
+                Kind::Symlink => Value::Symlink {
+                    target: bytes.unwrap_or_default(),
+                },
+                Kind::Other => Value::Other,
+            };
+            writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);
+        }
+        Ok(writer.finish())
+    }
+
+    /// The nodes whose content is kept, in the order of [`kept`] and within its bounds.
+    fn decisive(&self) -> Vec<NodeId> {
+        let mut paths: Vec<Vec<u8>> = kept::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
+        for directory in kept::UNIT_DIRECTORIES {
+            for (name, child) in self.names(directory) {
+                let path = [directory.as_bytes(), b"/", name].concat();
+                if kept::is_unit(name) {
+                    paths.push(path);
+                } else {
+                    let inside = self.nodes[child as usize].children.keys();
+                    let drop_ins = inside.filter(|file| kept::is_drop_in(name, file));
+                    paths.extend(drop_ins.map(|file| [&path, &b"/"[..], file].concat()));
+                }
+            }
+        }
+        for directory in kept::PRESET_DIRECTORIES {
+            let names = self.names(directory).map(|(name, _)| name);
+            let presets = names.filter(|name| name.ends_with(b".preset"));
+            paths.extend(presets.map(|name| [directory.as_bytes(), b"/", name].concat()));
+        }
+        let mut seen = HashSet::new();
+        let mut left = kept::MOST;
+        let mut nodes: Vec<NodeId> = paths.iter().filter_map(|path| self.file_at(path)).collect();
+        nodes.retain(|node| {
+            let size = self.inodes[self.resolved(*node) as usize].size;
+            let take = size <= kept::LONGEST.min(left) && seen.insert(*node);
+            left -= if take { size } else { 0 };
+            take
+        });
+        nodes
+    }
+
+    fn names(&self, directory: &str) -> impl Iterator<Item = (&[u8], NodeId)> {
+        let node = self.find(directory.as_bytes(), None);
+        node.into_iter()
+            .flat_map(|node| &self.nodes[node as usize].children)
+            .map(|(name, child)| (&**name, *child))
+    }
+
+    /// The regular file that stands at a path or that a link there leads to.
+    fn file_at(&self, path: &[u8]) -> Option<NodeId> {
+        let mut path = path.to_vec();
+        for _ in 0..MOST_LINKS {
+            let node = self.find(&path, None)?;
+            match self.state(node) {
+                State::Here(Kind::File) => return Some(node),
+                State::Here(Kind::Symlink) => {
+                    let inode = &self.inodes[self.resolved(node) as usize];
+                    let target = inode.bytes.as_deref().unwrap_or_default();
+                    path = match target.first() {
+                        Some(b'/') => target.to_vec(),
+                        Some(_) | None => [split(&path).0, b"/", target].concat(),
+                    };
+                }
+                State::Here(Kind::Directory | Kind::Other) | State::Pending | State::Same(_) => {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,151 @@
+//! Which files decide something, so that their content is kept in a base tree.
+//!
+//! - [`FILES`]: users and groups, where owners by name are looked up, and what the base says that it is;
+//! - units and drop-ins ([`UNIT_SUFFIXES`], `*.d/*.conf`) in [`UNIT_DIRECTORIES`], whose `[Install]` sections say which links
+//!   enable them, and what links there lead to;
+//! - `*.preset` in [`PRESET_DIRECTORIES`].
+//!
+//! A file of more than [`LONGEST`] bytes isn't kept, nor what comes (in this order) after [`MOST`] bytes in all, nor a sparse one.
+
+/// Single files.
+pub const FILES: [&str; 8] = [
+    "etc/passwd",
+    "etc/group",
+    "usr/lib/passwd",
+    "usr/lib/group",
+    "usr/etc/passwd",
+    "usr/etc/group",
+    "etc/os-release",
+    "usr/lib/os-release",
+];
+
+/// Where systemd looks for system units (systemd.unit(5)).
+pub const UNIT_DIRECTORIES: [&str; 5] = [
+    "etc/systemd/system",
+    "run/systemd/system",
+    "usr/local/lib/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+];
+
+/// Where systemd looks for system presets (systemd.preset(5)).
+pub const PRESET_DIRECTORIES: [&str; 5] = [
+    "etc/systemd/system-preset",
+    "run/systemd/system-preset",
+    "usr/local/lib/systemd/system-preset",
+    "usr/lib/systemd/system-preset",
+    "lib/systemd/system-preset",
+];
+
+/// How units end that an Ignition config can name (systemd.unit(5)); a scope is never a file.
+pub const UNIT_SUFFIXES: [&str; 9] = [
+    ".service",
+    ".socket",
+    ".timer",
+    ".path",
+    ".mount",
+    ".automount",
+    ".swap",
+    ".target",
+    ".slice",
+];
+
+/// Most bytes of one file; the longest unit files of real bases have a few KiB, group files of big ones some tens.
+pub const LONGEST: u64 = 256 << 10;
+
+/// Most bytes in all; a real base has less than 1 MiB.
+pub const MOST: u64 = 8 << 20;
+
+/// What lies below it is left out of a base tree.
+pub const OBJECTS: &str = "sysroot/ostree/repo/objects";
+
+/// Whether a name is that of a unit.
+pub fn is_unit(name: &[u8]) -> bool {
+    UNIT_SUFFIXES
+        .iter()
+        .any(|suffix| name.len() > suffix.len() && name.ends_with(suffix.as_bytes()))
+}
+
+/// Whether the content of a file at this path is kept; paths as in a tar, without the leading slash.
+pub fn is_kept(path: &[u8]) -> bool {
+    let below = |directory: &&str| {
+        let rest = path.strip_prefix(directory.as_bytes())?;
+        rest.strip_prefix(b"/")
+    };
+    let preset = || {
+        let mut names = PRESET_DIRECTORIES.iter().filter_map(below);
+        names.any(|name| !name.contains(&b'/') && name.ends_with(b".preset"))
+    };
+    let unit = || {
+        let mut names = UNIT_DIRECTORIES.iter().filter_map(below);
+        names.any(|name| match name.iter().position(|b| *b == b'/') {
+            None => is_unit(name),
+            Some(at) => is_drop_in(&name[..at], &name[at + 1..]),
+        })
+    };
+    FILES.iter().any(|file| file.as_bytes() == path) || preset() || unit()
+}
+
+/// Whether `name` in the directory `directory` of a unit directory is a drop-in.
+pub fn is_drop_in(directory: &[u8], name: &[u8]) -> bool {
+    directory.ends_with(b".d") && !name.contains(&b'/') && name.ends_with(b".conf")
+}
+
+/// Whether bytes look like one of the files that decide something, wherever they are found.
+///
+/// In an ostree-native image a unit is a hard link to an object, whose content comes by under a hash for a name. What this
+/// lets pass is kept in memory until the links are known; what it wrongly doesn't costs a second reading of the layer.
+pub fn looks_kept(bytes: &[u8]) -> bool {
+    let blank = |line: &&[u8]| !line.is_empty() && !matches!(line[0], b'#' | b';');
+    let Some(line) = bytes
+        .split(|b| *b == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .find(blank)
+    else {
+        return false;
+    };
+    let section = line.starts_with(b"[") && line.ends_with(b"]");
+    let preset = line.starts_with(b"enable ") || line.starts_with(b"disable ");
+    let accounts = line.starts_with(b"root:");
+    let release = line.starts_with(b"NAME=") || line.starts_with(b"PRETTY_NAME=");
+    section || preset || accounts || release
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_decides_is_kept_and_nothing_else() {
+        for (path, want) in [
+            ("etc/passwd", true),
+            ("etc/passwd-", false),
+            ("etc/shadow", false),
+            ("usr/lib/systemd/system/a.service", true),
+            ("usr/lib/systemd/system/.service", false),
+            ("usr/lib/systemd/system/a.wants/b.service", false),
+            ("usr/lib/systemd/system/a.service.d/x.conf", true),
+            ("usr/lib/systemd/system/service.d/x.conf", true),
+            ("usr/lib/systemd/system/a.service.d/x/y.conf", false),
+            ("usr/lib/systemd/user/a.service", false),
+            ("etc/systemd/system-preset/20-a.preset", true),
+            ("etc/systemd/system-preset/a/b.preset", false),
+        ] {
+            assert_eq!(is_kept(path.as_bytes()), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_object_looks_like_what_it_holds() {
+        for (bytes, want) in [
+            ("# (c)\n\n[Unit]\nDescription=x\n", true),
+            ("enable sshd.service\n", true),
+            ("root:x:0:0:root:/root:/bin/sh\n", true),
+            ("#!/bin/sh\ntrue\n", false),
+            ("\x7fELF", false),
+            ("", false),
+        ] {
+            assert_eq!(looks_kept(bytes.as_bytes()), want, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes wrong here is an error.
+//!
+//! A file is named after the manifest's digest and the version of the form, written whole or not at all, and checked by its
+//! own SHA-256 when it is read. Several processes may use one directory at once. What was used last stays longest.
+
+use std::fs::{self, DirEntry, File, FileTimes};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tempfile::NamedTempFile;
+
+use crate::image::Digest;
+use crate::image::tree::{self, BaseTree};
+use crate::report::Finding;
+
+/// Bytes of all entries unless told: some fifty of the biggest bases.
+pub const DEFAULT_LIMIT: u64 = 256 << 20;
+/// Biggest file that is read as an entry; a tree of 100 000 paths has some 4 MB.
+const LARGEST: u64 = 512 << 20;
+const TEMPORARY: &str = ".writing-";
+/// Age at which a file that nobody finished writing is rubbish.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// A directory of base trees.
+#[derive(Debug, Clone)]
+pub struct TreeCache {
+    directory: PathBuf,
+    limit: u64,
+}
+
+/// A base tree in the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheEntry {
+    /// Digest of the base's manifest.
+    pub manifest: Digest,
+    /// Bytes on disk.
+    pub size: u64,
+    /// When it was last written or read.
+    pub used: SystemTime,
+}
+
+/// What pruning did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Files that are gone, entries and what interrupted runs left behind.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that could not be removed.
+    pub warnings: Vec<Finding>,
+}
+
+impl TreeCache {
+    /// The cache in a directory, which is made when the first entry is written; at most `limit` bytes are kept there.
+    pub fn new(directory: impl Into<PathBuf>, limit: u64) -> Self {
+        Self {
+            directory: directory.into(),
+            limit,
+        }
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, manifest: &Digest) -> PathBuf {
+        let name = format!("{}{}", manifest.hex(), suffix());
+        self.directory.join(name)
+    }
+
+    /// The tree of a base; `None` if it isn't there.
+    ///
+    /// # Errors
+    /// A warning if it can't be read, or is damaged: then it is removed too.
+    pub fn load(&self, manifest: &Digest) -> Result<Option<BaseTree>, Finding> {
+        let path = self.path(manifest);
+        let mut bytes = Vec::new();
+        let read = File::open(&path).and_then(|file| {
+            let size = file.metadata()?.len();
+            bytes.reserve_exact(usize::try_from(size.min(LARGEST)).unwrap_or(0));
+            (&file).take(LARGEST).read_to_end(&mut bytes)?;
+            Ok(file)
+        });
+        let file = match read {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(warning(&path, "can't be read", &error)),
+        };
+        match BaseTree::from_bytes(bytes) {
+            Ok(tree) => {
+                let now = FileTimes::new().set_modified(SystemTime::now());
+                // A cache on a read-only disk works; only its order of use is lost.
+                let _ = file.set_times(now);
+                Ok(Some(tree))
+            }
+            Err(error) => {
+                // Writing it again replaces it in any case.
+                let _ = fs::remove_file(&path);
+                Err(warning(&path, "is made again", &error))
+            }
+        }
+    }
+
+    /// Keeps the tree of a base, and removes what is then too much.
+    ///
+    /// # Errors
+    /// A warning if it can't be written.
+    pub fn store(&self, manifest: &Digest, tree: &BaseTree) -> Result<(), Finding> {
+        let path = self.path(manifest);
+        self.write(&path, tree.as_bytes())
+            .map_err(|error| warning(&path, "can't be written", &error))?;
+        let pruned = self.prune(self.limit);
+        pruned.warnings.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .tempfile_in(&self.directory)?;
+        file.write_all(bytes)?;
+        NamedTempFile::persist(file, path)?;
+        Ok(())
+    }
+
+    /// The trees that are there, last used first.
+    ///
+    /// # Errors
+    /// A warning if the directory can't be read; a missing one is empty.
+    pub fn list(&self) -> Result<Vec<CacheEntry>, Finding> {
+        let mut entries: Vec<CacheEntry> = self
+            .files()?
+            .iter()
+            .filter_map(|file| {
+                let name = file.name.strip_suffix(&suffix())?;
+                Some(CacheEntry {
+                    manifest: format!("sha256:{name}").parse().ok()?,
+                    size: file.size,
+                    used: file.used,
+                })
+            })
+            .collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse((entry.used, entry.manifest)));
+        Ok(entries)
+    }
+
+    /// Removes what was used longest ago until at most `keep` bytes are left (0: all), entries of other versions first, and what interrupted runs
+    /// left behind.
+    pub fn prune(&self, keep: u64) -> Pruned {
+        let mut pruned = Pruned::default();
+        let mut files = match self.files() {
+            Ok(files) => files,
+            Err(warning) => {
+                pruned.warnings.push(warning);
+                return pruned;
+            }
+        };
+        files.sort_by_key(|file| std::cmp::Reverse((file.name.ends_with(&suffix()), file.used)));
+        let mut kept = 0;
+        for file in files {
+            let temporary = file.name.starts_with(TEMPORARY);
+            let age = file.used.elapsed().unwrap_or_default();
+            if temporary && age < ABANDONED {
+                continue;
+            }
+            if !temporary && kept + file.size <= keep {
+                kept += file.size;
+                continue;
+            }
+            let path = self.directory.join(&file.name);
+            match fs::remove_file(&path) {
+                Ok(()) => {
+                    pruned.files += 1;
+                    pruned.bytes += file.size;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let warning = warning(&path, "can't be removed", &error);
+                    pruned.warnings.push(warning);
+                }
+            }
+        }
+        pruned
+    }
+
+    /// What of the directory is ours.
+    fn files(&self) -> Result<Vec<Cached>, Finding> {
+        let unreadable = |error: io::Error| warning(&self.directory, "can't be read", &error);
+        let directory = match fs::read_dir(&self.directory) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let mut files = Vec::new();
+        for entry in directory {
+            let entry = entry.map_err(unreadable)?;
+            files.extend(Cached::of(&entry));
+        }
+        Ok(files)
+    }
+}
+
+fn suffix() -> String {
+    format!(".tree-{}", tree::VERSION)
+}
+
+#[derive(Debug)]
+struct Cached {
+    name: String,
+    size: u64,
+    used: SystemTime,
+}
+
+impl Cached {
+    /// A file of the cache; `None` for what isn't ours, or is gone by now.
+    fn of(entry: &DirEntry) -> Option<Self> {
+        let name = entry.file_name().into_string().ok()?;
+        let tree = name.split_once(".tree-").is_some_and(|(hex, version)| {
+            format!("sha256:{hex}").parse::<Digest>().is_ok() && version.parse::<u32>().is_ok()
+        });
+        let metadata = entry.metadata().ok()?;
+        (metadata.is_file() && (tree || name.starts_with(TEMPORARY))).then_some(Self {
+            name,
+            size: metadata.len(),
+            used: metadata.modified().ok()?,
+        })
+    }
+}
+
+fn warning(path: &Path, what: &str, error: &dyn std::error::Error) -> Finding {
+    Finding::new(
+        "base-tree-cache",
+        format!("the cached base tree {} {what}: {error}", path.display()),
+    )
+    .on(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tree::OwnedEntry;
+
+    fn tree(content: &str) -> BaseTree {
+        BaseTree::from_entries([(b"etc/a".to_vec(), OwnedEntry::file(content.as_bytes()))])
+    }
+
+    fn manifest(n: u8) -> Digest {
+        Digest::of(&[n])
+    }
+
+    fn age(cache: &TreeCache, n: u8, seconds: u64) {
+        let file = File::options()
+            .append(true)
+            .open(cache.path(&manifest(n)))
+            .unwrap();
+        let then = SystemTime::now() - Duration::from_secs(seconds);
+        file.set_modified(then).unwrap();
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded_by_its_manifest() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = TreeCache::new(directory.path().join("a/b"), DEFAULT_LIMIT);
+        assert_eq!(cache.list(), Ok(Vec::new()));
+        assert_eq!(cache.load(&manifest(1)), Ok(None));
+        cache.store(&manifest(1), &tree("x")).unwrap();
+        cache.store(&manifest(1), &tree("y")).unwrap();
+        assert_eq!(cache.load(&manifest(1)), Ok(Some(tree("y"))));
+        assert_eq!(cache.load(&manifest(2)), Ok(None));
+        let list = cache.list().unwrap();
+        assert_eq!(list.len(), 1);
+        assert_eq!(list[0].manifest, manifest(1));
+        assert_eq!(list[0].size, tree("y").as_bytes().len() as u64);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_a_warning_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = TreeCache::new(directory.path(), DEFAULT_LIMIT);
+        for damaged in [&b""[..], b"rubbish", &tree("x").as_bytes()[..100]] {
+            fs::write(cache.path(&manifest(1)), damaged).unwrap();
+            let warning = cache.load(&manifest(1)).unwrap_err();
+            assert_eq!(warning.code, "base-tree-cache");
+            assert_eq!(cache.load(&manifest(1)), Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let size = tree("x").as_bytes().len() as u64;
+        let cache = TreeCache::new(directory.path(), 2 * size);
+        for n in [1, 2] {
+            cache.store(&manifest(n), &tree("x")).unwrap();
+            age(&cache, n, 100 - u64::from(n));
+        }
+        // Reading it makes the older one the newer.
+        cache.load(&manifest(1)).unwrap();
+        cache.store(&manifest(3), &tree("x")).unwrap();
+        let left = |cache: &TreeCache| {
+            let mut left: Vec<_> = cache.list().unwrap().iter().map(|e| e.manifest).collect();
+            left.sort();
+            left
+        };
+        let mut want = vec![manifest(1), manifest(3)];
+        want.sort();
+        assert_eq!(left(&cache), want);
+
+        fs::write(directory.path().join("other"), "of somebody else").unwrap();
+        fs::write(directory.path().join(".writing-now"), "").unwrap();
+        let abandoned = directory.path().join(".writing-long-ago");
+        fs::write(&abandoned, "").unwrap();
+        let then = SystemTime::now() - 2 * ABANDONED;
+        File::open(&abandoned).unwrap().set_modified(then).unwrap();
+        let old = format!("{}.tree-0", manifest(9).hex());
+        fs::write(directory.path().join(&old), "old version").unwrap();
+        let pruned = cache.prune(2 * size);
+        assert_eq!((pruned.files, pruned.warnings.len()), (2, 0));
+        assert_eq!(cache.prune(0).files, 2);
+        let mut names: Vec<_> = fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".writing-now", "other"]);
+    }
+}
