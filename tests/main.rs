@@ -14,3 +14,7 @@ mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+mod registry_faults;
+mod registry_layout;
+mod registry_push;
+mod registry_world;
