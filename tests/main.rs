@@ -16,6 +16,10 @@ mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+mod registry_faults;
+mod registry_layout;
+mod registry_push;
+mod registry_world;
 
 #[test]
 fn ignition_accepts_and_refuses_as_the_real_one() {

@@ -15,6 +15,7 @@ use super::challenge::{Challenge, parse};
 use super::credentials::{Login, basic};
 use super::error::Error;
 use super::keyring::{Credential, Keyring};
+use super::proxy::is_loopback;
 use super::secret::Secret;
 use super::wire::{Call, Wire};
 
@@ -59,7 +60,12 @@ impl Scopes {
 #[derive(Debug, Clone)]
 enum Scheme {
     Basic,
-    Bearer { realm: Url, service: Option<String> },
+    Bearer {
+        realm: Url,
+        service: Option<String>,
+        /// Whether a login may be sent there: over TLS, on this machine, or where the registry has no TLS either.
+        safe: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -159,7 +165,22 @@ impl Auth {
             (Scheme::Basic, Some(Login::Token(token)) | Some(Login::Identity(token)))
             | (Scheme::Bearer { .. }, Some(Login::Token(token))) => plain(bearer(token.expose())),
             (Scheme::Basic, None) => Ok(None),
-            (Scheme::Bearer { realm, service }, _) => {
+            (
+                Scheme::Bearer {
+                    realm,
+                    service,
+                    safe,
+                },
+                _,
+            ) => {
+                if credential.is_some() && !safe {
+                    return Err(Error::Credentials {
+                        origin: format!("{}/{repository}", self.host),
+                        cause: format!(
+                            "its token server {realm} is not https, so no credentials are sent there"
+                        ),
+                    });
+                }
                 let (cell, asked, extra) = self.grant(scopes);
                 let token = cell
                     .get_or_try_init(|| {
@@ -243,7 +264,13 @@ impl Auth {
                 } => {
                     if let Ok(realm) = base.join(&realm) {
                         self.note_extra(scopes, scope);
-                        wanted = Some(Scheme::Bearer { realm, service });
+                        let loopback = realm.host().is_some_and(|host| is_loopback(&host));
+                        let safe = realm.scheme() == "https" || base.scheme() == "http" || loopback;
+                        wanted = Some(Scheme::Bearer {
+                            realm,
+                            service,
+                            safe,
+                        });
                         break;
                     }
                 }
@@ -253,7 +280,8 @@ impl Auth {
         if learned {
             *lock(&self.scheme) = wanted;
         }
-        learned || used.is_some()
+        // Another request may have learned it meanwhile.
+        learned || used.is_some() || lock(&self.scheme).is_some()
     }
 
     /// A registry that names its scopes differently (one that rewrites paths) is asked for its own name too.
@@ -286,14 +314,6 @@ impl Auth {
         repository: &str,
     ) -> Result<Token, Error> {
         let image = format!("{}/{repository}", wire.host);
-        if credential.is_some() && realm.scheme() != "https" && wire.plain.get().is_none() {
-            return Err(Error::Credentials {
-                origin: image,
-                cause: format!(
-                    "its token server {realm} is not https, so the credentials are not sent there"
-                ),
-            });
-        }
         let mut asked = scopes.texts();
         asked.extend(extra);
         let (call, auth) = token_call(realm, service, &asked, credential);

@@ -183,12 +183,17 @@ impl Endpoint {
     ) -> Result<Answer, Error> {
         let home = self.at_home(&call.url).await?;
         let mut logins = 0;
+        let mut refused = None;
         loop {
             let ticket = match home {
                 true => self.auth.ticket(&self.wire, scopes, repository).await?,
                 false => None,
             };
             let header = ticket.as_ref().map(|t| &t.header);
+            if let Some(refused) = refused.filter(|_| header.is_none()) {
+                // Asked to log in, and there is nothing to log in with.
+                return Ok(refused);
+            }
             let answer = match again {
                 true => self.wire.send(call, header).await?,
                 false => self
@@ -204,6 +209,7 @@ impl Endpoint {
                     .auth
                     .challenged(&answer.headers, scopes, ticket.as_ref(), base)
                 {
+                    refused = Some(answer);
                     continue;
                 }
             }

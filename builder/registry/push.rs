@@ -19,7 +19,7 @@ use super::manifest::BlobRef;
 use super::remote::Remote;
 use super::store::Store;
 use super::upload::{Mounted, Put, Reopen};
-use super::verify::verified;
+use super::verify::{collect, verified};
 
 /// What is pushed.
 #[derive(Debug, Clone)]
@@ -82,12 +82,12 @@ pub struct Pushed {
 const SMALL: u64 = 4 << 20;
 
 /// The bytes of a blob from any place, verified when read from the beginning.
-struct From<'a> {
-    to_push: &'a BlobToPush,
+struct Supply {
+    to_push: BlobToPush,
     image: String,
 }
 
-impl From<'_> {
+impl Supply {
     async fn raw(&self, start: u64) -> Result<BlobStream<Error>, Error> {
         let blob = &self.to_push.blob;
         match &self.to_push.from {
@@ -111,7 +111,7 @@ impl From<'_> {
     }
 }
 
-impl Reopen for From<'_> {
+impl Reopen for Supply {
     async fn from(&self, start: u64) -> Result<BlobStream<Error>, Error> {
         let bytes = self.raw(start).await?;
         // The rest of a blob can't be verified here; its registry does, before it takes it.
@@ -141,15 +141,18 @@ pub(super) async fn to_remote(
         })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
-    let wanted = stream::iter(&plan.blobs)
-        .map(|to_push| async move { Ok::<_, Error>((to_push, need(remote, to_push).await?)) })
+    let wanted = stream::iter(plan.blobs.clone())
+        .map(|to_push| async move {
+            let need = need(remote, &to_push).await?;
+            Ok::<_, Error>((to_push, need))
+        })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
     let (named, wanted) = futures_util::try_join!(named, wanted)?;
     let missing: Vec<_> = named
         .iter()
         .filter(|(_, there)| !there)
-        .map(|(reference, _)| reference)
+        .map(|(reference, _)| reference.clone())
         .collect();
     if missing.is_empty() {
         return Ok(plan.tags.clone());
@@ -158,29 +161,20 @@ pub(super) async fn to_remote(
     if missing.len() == named.len() {
         send(remote, wanted, parallel).await?;
     }
-    let again = put(remote, plan, &missing, parallel).await?;
+    let again = put(remote, plan, missing, parallel).await?;
     if let Some((left, error)) = again {
         // Somebody cleaned up between our look and the manifest, or the base's own blobs are not all there.
         tracing::debug!(%error, "checking every blob once more");
-        let all: Vec<_> = stream::iter(&plan.blobs)
+        let all: Vec<_> = stream::iter(plan.blobs.clone())
             .map(|to_push| async move {
-                let there = remote
-                    .has_blob(&to_push.blob.digest, &Scopes::push(&remote.repository()))
-                    .await?;
-                Ok::<_, Error>((
-                    to_push,
-                    if there {
-                        Need::Nothing
-                    } else {
-                        Need::Bytes(None)
-                    },
-                ))
+                let need = look(remote, &to_push.blob.digest).await?;
+                Ok::<_, Error>((to_push, need))
             })
             .buffered(parallel)
             .try_collect()
             .await?;
         send(remote, all, parallel).await?;
-        if let Some((_, error)) = put(remote, plan, &left, parallel).await? {
+        if let Some((_, error)) = put(remote, plan, left, parallel).await? {
             return Err(error);
         }
     }
@@ -229,52 +223,56 @@ async fn look(remote: &Remote, digest: &Digest) -> Result<Need, Error> {
 
 async fn send(
     remote: &Remote,
-    wanted: Vec<(&BlobToPush, Need)>,
+    wanted: Vec<(BlobToPush, Need)>,
     parallel: usize,
 ) -> Result<(), Error> {
     stream::iter(wanted)
         .map(|(to_push, need)| async move {
-            let session = match need {
-                Need::Nothing => return Ok(()),
-                Need::Bytes(session) => session,
-            };
-            let blob = &to_push.blob;
-            let source = From {
-                to_push,
-                image: remote.shown.to_string(),
-            };
-            if blob.size > SMALL {
-                return remote.upload_stream(blob, &source, session).await;
+            match need {
+                Need::Nothing => Ok(()),
+                Need::Bytes(session) => send_one(remote, to_push, session).await,
             }
-            let bytes = match &to_push.from {
-                BlobFrom::Bytes(bytes) => bytes.clone(),
-                BlobFrom::File(_) | BlobFrom::Store(_) => {
-                    let bytes = source.raw(0).await?;
-                    super::verify::collect(&source.image, blob, "a blob", SMALL, bytes).await?
-                }
-            };
-            remote.upload(&blob.digest, &bytes, session).await
         })
         .buffer_unordered(parallel)
         .try_collect()
         .await
 }
 
+async fn send_one(
+    remote: &Remote,
+    to_push: BlobToPush,
+    session: Option<url::Url>,
+) -> Result<(), Error> {
+    let image = remote.shown.to_string();
+    let source = Supply { to_push, image };
+    let BlobToPush { blob, from } = &source.to_push;
+    if blob.size > SMALL {
+        return remote.upload_stream(blob, &source, session).await;
+    }
+    let bytes = match from {
+        BlobFrom::Bytes(bytes) => bytes.clone(),
+        BlobFrom::File(_) | BlobFrom::Store(_) => {
+            let bytes = source.raw(0).await?;
+            collect(&source.image, blob, "a blob", SMALL, bytes).await?
+        }
+    };
+    remote.upload(&blob.digest, &bytes, session).await
+}
+
 /// Puts the manifest under each reference; gives back those that a missing blob stopped.
 async fn put(
     remote: &Remote,
     plan: &PushPlan,
-    references: &[impl AsRef<str> + Sync],
+    references: Vec<String>,
     parallel: usize,
 ) -> Result<Option<(Vec<String>, Error)>, Error> {
     let digest = Digest::of(&plan.manifest);
     let answers: Vec<_> = stream::iter(references)
-        .map(|reference| async {
-            let reference = reference.as_ref();
+        .map(|reference| async move {
             let answer = remote
-                .put_manifest(reference, &plan.media_type, &plan.manifest, &digest)
+                .put_manifest(&reference, &plan.media_type, &plan.manifest, &digest)
                 .await?;
-            Ok::<_, Error>((reference.to_owned(), answer))
+            Ok::<_, Error>((reference, answer))
         })
         .buffered(parallel)
         .try_collect()
@@ -296,7 +294,7 @@ pub(super) async fn to_layout(
     plan: &PushPlan,
     parallel: usize,
 ) -> Result<(), Error> {
-    stream::iter(&plan.blobs)
+    stream::iter(plan.blobs.clone())
         .map(|to_push| async move {
             let blob = &to_push.blob;
             if layout.has(&blob.digest, blob.size)? {
@@ -306,8 +304,10 @@ pub(super) async fn to_layout(
                 BlobFrom::Store(store) => store.shown(),
                 BlobFrom::Bytes(_) | BlobFrom::File(_) => "the new image".to_owned(),
             };
-            let source = From { to_push, image };
-            layout.put(blob, Reopen::from(&source, 0).await?).await
+            let source = Supply { to_push, image };
+            layout
+                .put(&source.to_push.blob, source.from(0).await?)
+                .await
         })
         .buffer_unordered(parallel)
         .try_collect::<()>()

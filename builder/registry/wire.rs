@@ -499,10 +499,23 @@ pub(super) fn follow_location(from: &Url, location: &str) -> Option<Url> {
     matches!(next.scheme(), "http" | "https").then_some(next)
 }
 
+/// The cause below this one. An io error's own `source` skips the error that it wraps.
+fn below<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match error
+        .downcast_ref::<std::io::Error>()
+        .and_then(|e| e.get_ref())
+    {
+        Some(wrapped) => Some(wrapped),
+        None => error.source(),
+    }
+}
+
 /// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(next) = cause.source() {
+    while let Some(next) = below(cause) {
         cause = next;
     }
     cause.to_string()
@@ -517,7 +530,7 @@ fn broken(error: reqwest::Error) -> Broken {
         tls |= cause
             .downcast_ref::<std::io::Error>()
             .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
-        source = cause.source();
+        source = below(cause);
     }
     let outcome = if error.is_timeout() {
         Outcome::TimedOut

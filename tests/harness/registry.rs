@@ -169,6 +169,20 @@ impl Registry {
         finish(&mut command, &[]).ok();
     }
 
+    /// Reads all of `repository:tag`, by skopeo, into a place of its own kind (`dir:…`, `oci:…`).
+    #[track_caller]
+    pub fn pull(&self, image: &str, to: &str) {
+        let mut command = limited("skopeo");
+        command
+            .args(["--insecure-policy", "copy", "--quiet"])
+            .arg(format!("--src-tls-verify={}", self.verify()))
+            .arg(format!("--src-cert-dir={}", self.certificates().display()))
+            .arg(format!("--src-authfile={}", self.authfile().display()))
+            .arg(format!("docker://{}", self.repository(image)))
+            .arg(to);
+        finish(&mut command, &[]).ok();
+    }
+
     fn verify(&self) -> bool {
         self.transport == Transport::Https
     }

@@ -1,0 +1,268 @@
+//! Whatever the network and a busy registry do to any one request, the image arrives; what lasts is one clear sentence.
+
+use std::time::Duration;
+
+use mosb::image::Digest;
+use mosb::registry::{Client, Error, Options};
+
+use crate::harness::{Access, Fault, FaultProxy, Registry, Server, Transport};
+use crate::registry_world::{anybody, base, options, options_for, plan_on, source, target};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_one_fault_at_any_request_is_survived() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 6 << 20);
+    let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    registry.push(&layout, "v1", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    for fault in [
+        Fault::CutBefore,
+        Fault::CutAnswer,
+        Fault::CutBody(10),
+        Fault::CutUpload(1000),
+        Fault::Delay(Duration::from_millis(50)),
+        Fault::status(500),
+        Fault::status(503),
+        Fault::too_many(0),
+    ] {
+        let mut number = 0;
+        loop {
+            number += 1;
+            proxy.fail(number, fault.clone());
+            let client = anybody();
+            let what = format!("{fault:?} at {number}");
+            // From a layout into a repository of its own: every kind of request is made.
+            let resolved = client
+                .resolve(&source(&layout.reference("v1")), None)
+                .await
+                .unwrap();
+            let plan = plan_on(&resolved, &what, &["new"]);
+            let name = format!(
+                "{}/f{number}/{}",
+                proxy.address(),
+                Digest::of(what.as_bytes()).hex()
+            );
+            let pushed = client
+                .push(&target(&name), &plan)
+                .await
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(*pushed.digest.value(), Digest::of(&plan.manifest), "{what}");
+            let from = format!("{name}:new");
+            let back = client
+                .resolve(&source(&from), None)
+                .await
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(back.manifest, Digest::of(&plan.manifest), "{what}");
+            if proxy.seen().len() < number {
+                break;
+            }
+            assert!(
+                number < 60,
+                "the loop ends when there are fewer requests than faults"
+            );
+        }
+        assert!(number > 10, "{fault:?}: {number}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_401_in_the_middle_renews_the_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 6 << 20);
+    let registry = Registry::start(Server::Distribution, Access::Token, Transport::Http);
+    let proxy = FaultProxy::start(registry.address());
+    let authfile = directory.path().join("auth.json");
+    let logins = std::fs::read_to_string(registry.authfile()).unwrap();
+    std::fs::write(
+        &authfile,
+        logins.replace(registry.address(), &proxy.address()),
+    )
+    .unwrap();
+    // From the second on, so that the registry has said how one logs in.
+    for number in 2..20 {
+        proxy.fail(number, Fault::status(401));
+        let client = Client::new(&options_for(&registry, &authfile)).unwrap();
+        let resolved = client
+            .resolve(&source(&layout.reference("v1")), None)
+            .await
+            .unwrap();
+        let plan = plan_on(&resolved, &number.to_string(), &["new"]);
+        let place = target(&format!("{}/acme/n{number}", proxy.address()));
+        client
+            .push(&place, &plan)
+            .await
+            .unwrap_or_else(|e| panic!("401 at {number}: {e}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_download_and_a_cut_upload_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let size = 24 << 20;
+    let layout = base(directory.path(), size);
+    let from = Registry::plain();
+    let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    from.push(&layout, "v1", "acme/base:v1");
+    let (pulled, pushed) = (
+        FaultProxy::start(from.address()),
+        FaultProxy::start(to.address()),
+    );
+    let large = layout.json(&layout.digest("v1"))["layers"][1]["digest"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    pulled.rule(move |seen| {
+        let first = seen.head.path().ends_with(&large) && seen.head.header("range").is_none();
+        first.then_some(Fault::CutBody(9 << 20))
+    });
+    let cut = std::sync::atomic::AtomicBool::new(false);
+    pushed.rule(move |seen| {
+        let first =
+            seen.head.method == "PATCH" && !cut.swap(true, std::sync::atomic::Ordering::SeqCst);
+        first.then_some(Fault::CutUpload(15 << 20))
+    });
+    let client = anybody();
+    let resolved = client
+        .resolve(&source(&format!("{}/acme/base:v1", pulled.address())), None)
+        .await
+        .unwrap();
+    let plan = plan_on(&resolved, "cut", &["new"]);
+    client
+        .push(&target(&format!("{}/acme/os", pushed.address())), &plan)
+        .await
+        .unwrap();
+    let back = anybody()
+        .resolve(&source(&to.repository("acme/os:new")), None)
+        .await
+        .unwrap();
+    assert_eq!(back.manifest, Digest::of(&plan.manifest));
+    let ranges: Vec<_> = pulled
+        .seen()
+        .iter()
+        .filter_map(|seen| seen.head.header("range").map(str::to_owned))
+        .collect();
+    assert!(!ranges.is_empty(), "the download began anew");
+    assert!(pulled.received() < 2 * size as u64, "{}", pulled.received());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lasts_is_one_clear_sentence() {
+    let registry = Registry::plain();
+    let proxy = FaultProxy::start(registry.address());
+    let image = format!("{}/acme/os:v1", proxy.address());
+    let fast = || {
+        Client::new(&Options {
+            retry: mosb::registry::RetryPolicy {
+                tries: 2,
+                ..options().retry
+            },
+            ..options()
+        })
+        .unwrap()
+    };
+    for (fault, reason, exit) in [
+        (None, "not-found", "UserInput"),
+        (Some(Fault::status(401)), "denied", "Refused"),
+        (Some(Fault::status(403)), "denied", "Refused"),
+        (Some(Fault::too_many(0)), "too-many-requests", "Retry"),
+        (Some(Fault::status(500)), "registry-error", "Retry"),
+        (Some(Fault::CutBefore), "unreachable", "Retry"),
+        (Some(Fault::CutAnswer), "unreachable", "Retry"),
+    ] {
+        let rule = fault.clone();
+        proxy.rule(move |_| rule.clone());
+        let error = fast().resolve(&source(&image), None).await.unwrap_err();
+        assert_eq!(
+            (error.reason(), &*format!("{:?}", error.class())),
+            (reason, exit),
+            "{fault:?}: {error}"
+        );
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    let slow = Options {
+        timeouts: mosb::registry::Timeouts {
+            idle: Duration::from_millis(100),
+            ..options().timeouts
+        },
+        ..options()
+    };
+    proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(2))));
+    let error = Client::new(&slow)
+        .unwrap()
+        .resolve(&source(&image), None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    let error = fast()
+        .resolve(&source("127.0.0.1:1/acme/os:v1"), None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    let error = fast()
+        .resolve(&source("nothing.invalid/acme/os:v1"), None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_is_verified_unless_told_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 1 << 10);
+    let secure = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
+    let plain = Registry::plain();
+    for registry in [&secure, &plain] {
+        registry.push(&layout, "v1", "acme/base:v1");
+    }
+    let image = source(&secure.repository("acme/base:v1"));
+    // An authority that did not sign it.
+    let other = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
+    let client = Client::new(&options_for(&other, &other.authfile())).unwrap();
+    let error = client.resolve(&image, None).await.unwrap_err();
+    assert!(matches!(error, Error::Tls { .. }), "{error}");
+    // Neither certificate nor TLS is asked for.
+    let insecure = Client::new(&Options {
+        tls_verify: false,
+        ..options()
+    })
+    .unwrap();
+    insecure.resolve(&image, None).await.unwrap();
+    insecure
+        .resolve(&source(&plain.repository("acme/base:v1")), None)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_serves_or_is_passed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 1 << 20);
+    let (empty, full) = (Registry::plain(), Registry::plain());
+    full.push(&layout, "v1", "copies/base:v1");
+    let conf = directory.path().join("registries.conf");
+    let text = format!(
+        "[[registry]]\nprefix = 'quay.example/acme'\nlocation = '{}'\n\
+         [[registry.mirror]]\nlocation = '127.0.0.1:1/x'\n\
+         [[registry.mirror]]\nlocation = '{}'\n",
+        full.repository("copies"),
+        empty.repository("copies"),
+    );
+    std::fs::write(&conf, text).unwrap();
+    let client = Client::new(&Options {
+        registries_conf: Some((conf, true)),
+        ..options()
+    })
+    .unwrap();
+    let image = source("quay.example/acme/base:v1");
+    let resolved = client.resolve(&image, None).await.unwrap();
+    let pinned = resolved.pinned().unwrap().to_string();
+    assert_eq!(
+        pinned,
+        format!("quay.example/acme/base@{}", layout.digest("v1"))
+    );
+    let out = target(&format!("oci:{}", directory.path().join("out").display()));
+    client
+        .push(&out, &plan_on(&resolved, "x", &["new"]))
+        .await
+        .unwrap();
+}
