@@ -1,1 +1,3 @@
-//! (room)
+//! The ways to build.
+
+pub mod buildah;
