@@ -1,0 +1,189 @@
+//! The command lines. Pure: same plan and options, same words. No word holds a secret: credentials are files of mode 0600.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::BaseSource;
+use super::store::Store;
+use super::version::Version;
+use crate::api::KernelType;
+use crate::exec::Command;
+use crate::image::Digest;
+use crate::plan::BuildPlan;
+
+pub(super) const INSTALL: &str = "the package buildah (1.28 or newer)";
+pub(super) const CONTAINERFILE: &str = "Containerfile";
+pub(super) const CONTEXT: &str = "context";
+pub(super) const VIEW: &str = "base";
+pub(super) const VIEW_TAG: &str = "base";
+pub(super) const OUT: &str = "out";
+pub(super) const IMAGE_ID: &str = "image-id";
+pub(super) const DIGEST: &str = "digest";
+
+/// From here on `--pull=newer` is spelt so; before, it is `--pull=true`.
+const PULL_NEWER: Version = Version(1, 36, 0);
+
+/// How buildah is to be run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// mosb's cache directory; the store is in its folder `buildah`.
+    pub cache_dir: PathBuf,
+    /// `--storage-driver`; buildah's own choice if none.
+    pub storage_driver: Option<String>,
+    /// `--isolation`; `chroot` if none, which needs no container runtime.
+    pub isolation: Option<String>,
+    /// `--volume`: entitlements, repositories, keys.
+    pub volumes: Vec<Volume>,
+    /// A docker config file with pull credentials, 0600.
+    pub authfile: Option<PathBuf>,
+    /// `--cert-dir`.
+    pub cert_dir: Option<PathBuf>,
+    /// `--tls-verify`; false only if the user said so.
+    pub tls_verify: bool,
+    /// `--registries-conf`.
+    pub registries_conf: Option<PathBuf>,
+    /// How long the build itself may take.
+    pub limit: Duration,
+}
+
+/// A folder of this machine that the build sees: `SRC:DST[:ro]`. Never part of a layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    text: String,
+}
+
+impl FromStr for Volume {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<_> = text.split(':').collect();
+        let places = match parts[..] {
+            [source, target] | [source, target, "ro" | "rw"] => Some([source, target]),
+            _ => None,
+        };
+        let absolute = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
+        match places {
+            Some(places) if places.iter().all(|path| absolute(path)) => Ok(Self { text: text.to_owned() }),
+            _ => Err(format!("{text:?} is no volume: want /source:/target or /source:/target:ro, both absolute and without ..")),
+        }
+    }
+}
+
+fn buildah(store: &Store, at: &Path) -> Command {
+    let command = Command::new("buildah", INSTALL)
+        .cwd(at)
+        .option("--root", store.root())
+        .option("--runroot", store.run());
+    match &store.driver {
+        Some(driver) => command.option("--storage-driver", driver),
+        None => command,
+    }
+}
+
+/// What pulls: credentials, certificates, mirrors, platform.
+fn pulling(mut command: Command, plan: &BuildPlan, options: &Options) -> Command {
+    if let Some(authfile) = &options.authfile {
+        command = command.option("--authfile", authfile);
+    }
+    if let Some(cert_dir) = &options.cert_dir {
+        command = command.option("--cert-dir", cert_dir);
+    }
+    if !options.tls_verify {
+        command = command.option("--tls-verify", "false");
+    }
+    if let Some(conf) = &options.registries_conf {
+        command = command.env("CONTAINERS_REGISTRIES_CONF", conf);
+    }
+    let platform = &plan.request.base.config.platform;
+    command.option("--platform", format!("{}/{}", platform.os(), platform.architecture()))
+}
+
+/// Brings the base into the store.
+pub(super) fn pull(plan: &BuildPlan, base: &BaseSource, store: &Store, options: &Options, at: &Path) -> Command {
+    let from = match base {
+        BaseSource::Registry(image) => format!("docker://{image}"),
+        // Relative: a path in this place can't hold a colon.
+        BaseSource::Layout(_) => format!("oci:{VIEW}:{VIEW_TAG}"),
+    };
+    let command = buildah(store, at).arg("pull").arg("--quiet").option("--policy", "missing");
+    pulling(command, plan, options).limit(options.limit).user_words([from])
+}
+
+/// Builds.
+pub(super) fn bud(plan: &BuildPlan, version: Version, store: &Store, options: &Options, at: &Path) -> Command {
+    let request = &plan.request;
+    let pull = if version < PULL_NEWER { "true" } else { "newer" };
+    let mut command = buildah(store, at)
+        .arg("bud")
+        // One layer a stage, made anew each time: a cached one could be of another base's instruction.
+        .option("--layers", "false")
+        .option("--format", "oci")
+        .option("--identity-label", "false")
+        .option("--timestamp", "0")
+        .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
+        .option("--pull", pull)
+        .option("--iidfile", at.join(IMAGE_ID))
+        .option("--file", at.join(CONTAINERFILE));
+    // buildah mounts its own over these files for each RUN; without the network nobody needs them.
+    if request.containerfile.is_none() && request.config.extensions.is_empty() && request.config.kernel_type == KernelType::Default {
+        command = command.arg("--no-hosts").option("--dns", "none").option("--network", "none");
+    }
+    // Newer versions ask for more than a container without CAP_SYS_RESOURCE may have.
+    for (name, resource) in [("nofile", Resource::Nofile), ("nproc", Resource::Nproc)] {
+        let limit = getrlimit(resource);
+        if let (Some(soft), Some(hard)) = (limit.current, limit.maximum) {
+            command = command.option("--ulimit", format!("{name}={soft}:{hard}"));
+        }
+    }
+    for volume in &options.volumes {
+        command = command.option("--volume", &volume.text);
+    }
+    for (key, value) in &request.build_args {
+        command = command.option("--build-arg", format!("{key}={value}"));
+    }
+    pulling(command, plan, options).limit(options.limit).user_words([at.join(CONTEXT)])
+}
+
+/// Writes what was built into a layout.
+pub(super) fn push(image: &Digest, store: &Store, at: &Path) -> Command {
+    buildah(store, at)
+        .arg("push")
+        .arg("--quiet")
+        .option("--format", "oci")
+        .option("--digestfile", at.join(DIGEST))
+        .limit(Duration::from_secs(1800))
+        .user_words([image.to_string(), format!("oci:{OUT}")])
+}
+
+/// Takes a built image from the store; the base stays.
+pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
+    buildah(store, at).arg("rmi").arg("--force").user_words([image.to_string()])
+}
+
+/// Takes what interrupted builds left running or mounted.
+pub(super) fn remove_containers(store: &Store) -> Command {
+    buildah(store, &store.folder).arg("rm").arg("--all")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_two_absolute_paths() {
+        for (text, fine) in [
+            ("/etc/pki/entitlement:/etc/pki/entitlement:ro", true),
+            ("/a:/b", true),
+            ("/a:/b:rw", true),
+            ("/a", false),
+            ("a:/b", false),
+            ("/a:/b:z,exec", false),
+            ("/a:/b/../etc", false),
+            ("/a:/b:ro:x", false),
+        ] {
+            assert_eq!(text.parse::<Volume>().is_ok(), fine, "{text}");
+        }
+    }
+}

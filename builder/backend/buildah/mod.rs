@@ -1,0 +1,169 @@
+//! The Containerfile build by a real `buildah`, as a child process, run to its end.
+//!
+//! In come a plan, its Containerfile and where the base is read from; out comes [`Built`]: manifest and config with the
+//! base's own layers in them, and the layers above in a directory. Pushing them is the registry's business: what the base
+//! has is never compressed or sent again, it is not even written out. The invariant: nothing outside our own folder of the
+//! cache is written, and what a killed build left there is gone when the next one starts.
+
+mod assemble;
+mod beneath;
+mod commands;
+mod error;
+mod leftovers;
+mod space;
+mod store;
+mod version;
+
+pub use assemble::{Assembled, assemble};
+pub use commands::{Options, Volume};
+pub use error::Error;
+pub use space::{Driver, needed};
+pub use version::{Version, check_heredoc, version};
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::exec::Stream;
+use crate::image::{Digest, PinnedRef};
+use crate::payload::context;
+use crate::plan::BuildPlan;
+use store::Store;
+
+/// Where buildah reads the base from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BaseSource {
+    /// A registry; buildah pulls with the same credentials and mirrors.
+    Registry(PinnedRef),
+    /// A layout directory.
+    Layout(PathBuf),
+}
+
+/// What a build made.
+#[derive(Debug)]
+pub struct Built {
+    /// Manifest, config, and which layers must be sent.
+    pub image: Assembled,
+    /// Holds `<64 hex digits>` for each layer to send, checked against its digest and diffID.
+    pub blobs: PathBuf,
+    /// Removes the folder of this build when dropped.
+    _work: TempDir,
+}
+
+/// Builds the image of a plan.
+///
+/// Each line that buildah writes goes to `on_line`.
+///
+/// # Errors
+/// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image that isn't the plan's.
+pub async fn build(
+    plan: &BuildPlan,
+    containerfile: &str,
+    base: &BaseSource,
+    options: &Options,
+    mut on_line: impl FnMut(Stream, &str),
+) -> Result<Built, Error> {
+    let version = version().await?;
+    check_heredoc(containerfile, version)?;
+    let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
+    space::check(plan, options.storage_driver.as_deref(), store.root())?;
+    let work = store.work()?;
+    let at = work.path();
+    write_context(plan, containerfile, at)?;
+    if let BaseSource::Layout(layout) = base {
+        write_view(plan, layout, &at.join(commands::VIEW))?;
+    }
+    let pull = commands::pull(plan, base, &store, options, at);
+    pull.run(&mut on_line).await?;
+    let bud = commands::bud(plan, version, &store, options, at);
+    bud.run(&mut on_line).await?;
+    let image = read_digest(&at.join(commands::IMAGE_ID))?;
+    let out = at.join(commands::OUT);
+    write_out(plan, &out)?;
+    let pushed = commands::push(&image, &store, at).run(&mut on_line).await;
+    let removed = commands::remove(&image, &store, at).run(&mut on_line).await;
+    if let Err(error) = removed {
+        tracing::warn!(%error, "the built image stays in buildah's store");
+    }
+    pushed?;
+    let manifest = read_digest(&at.join(commands::DIGEST))?;
+    let blobs = at.join("layers");
+    let image = {
+        let (plan, out, blobs) = (plan.clone(), out.clone(), blobs.clone());
+        let read = move || assemble::read(&plan, &out, &manifest, &blobs);
+        tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?
+    };
+    Ok(Built { image, blobs, _work: work })
+}
+
+/// The command lines of a build, for `--dry-run`, in their order.
+pub fn command_lines(plan: &BuildPlan, version: Version, base: &BaseSource, options: &Options) -> Vec<String> {
+    let store = store::places(&options.cache_dir, options.storage_driver.as_deref());
+    let at = options.cache_dir.join("buildah/work/build");
+    let image = Digest::of(b"");
+    let push = commands::push(&image, &store, &at).to_string();
+    vec![
+        commands::pull(plan, base, &store, options, &at).to_string(),
+        commands::bud(plan, version, &store, options, &at).to_string(),
+        push.replace(&image.to_string(), "$IMAGE_ID"),
+    ]
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { path, source }
+}
+
+fn make_dir(path: &Path) -> Result<(), Error> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(io(path))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    use std::io::Write as _;
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
+}
+
+fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
+    let folder = at.join(commands::CONTEXT).join(context::FOLDER);
+    make_dir(&folder)?;
+    write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
+    let files = context::files(plan)?;
+    files.iter().try_for_each(|file| write(&folder.join(file.name), &file.content))
+}
+
+/// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
+fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error> {
+    make_dir(view)?;
+    let layout = layout.canonicalize().map_err(io(layout))?;
+    symlink(layout.join("blobs"), view.join("blobs")).map_err(io(view))?;
+    let base = &plan.request.base;
+    let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
+    let size = fs::metadata(&blob).map_err(io(&blob))?.len();
+    let media_type = base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(assemble::OCI_MANIFEST);
+    let index = json!({ "schemaVersion": 2, "manifests": [{
+        "mediaType": media_type, "digest": base.manifest_digest, "size": size,
+        "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },
+    }] });
+    write(&view.join("index.json"), index.to_string().as_bytes())?;
+    write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
+}
+
+/// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
+fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
+    let blobs = out.join("blobs/sha256");
+    make_dir(&blobs)?;
+    write(&out.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    let mut layers = plan.request.base.config.diff_ids.clone();
+    layers.sort();
+    layers.dedup();
+    layers.iter().try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
+}
+
+fn read_digest(path: &Path) -> Result<Digest, Error> {
+    let text = fs::read_to_string(path).map_err(io(path))?;
+    text.trim().parse().map_err(|e| Error::Output(format!("it gave no digest ({e})")))
+}

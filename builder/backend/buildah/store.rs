@@ -1,0 +1,84 @@
+//! buildah's store of our own, below the cache directory, so that a base is pulled once.
+
+use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use super::commands;
+use super::error::Error;
+use super::io;
+
+/// The folders of a store.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub folder: PathBuf,
+    pub driver: Option<String>,
+    /// Shared by running builds; who holds it alone may clean up.
+    lock: Option<File>,
+}
+
+/// The folders without touching them.
+pub(super) fn places(cache_dir: &Path, driver: Option<&str>) -> Store {
+    Store {
+        folder: cache_dir.join("buildah"),
+        driver: driver.map(str::to_owned),
+        lock: None,
+    }
+}
+
+impl Store {
+    /// Makes the store, and clears away what killed builds left if no other build runs.
+    pub(super) async fn open(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
+        let cache_dir = std::path::absolute(cache_dir).map_err(io(cache_dir))?;
+        let mut store = places(&cache_dir, driver);
+        for folder in [store.root(), store.run(), store.folder.join("work")] {
+            let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder);
+            made.map_err(io(&folder))?;
+        }
+        let path = store.folder.join("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(io(&path))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            store.clean().await?;
+        }
+        let shared = {
+            let lock = lock.try_clone().map_err(io(&path))?;
+            tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockShared))
+        };
+        let locked = shared.await.expect("it does not panic and is not cancelled");
+        locked.map_err(|error| Error::Io { path, source: error.into() })?;
+        store.lock = Some(lock);
+        Ok(store)
+    }
+
+    async fn clean(&self) -> Result<(), Error> {
+        let work = self.folder.join("work");
+        let left = fs::read_dir(&work).map_err(io(&work))?.filter_map(Result::ok).map(|entry| entry.path());
+        let left: Vec<PathBuf> = left.collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        tracing::info!("clearing away what an interrupted build left");
+        if let Err(error) = commands::remove_containers(self).run(|_, _| ()).await {
+            tracing::warn!(%error, "containers of an interrupted build stay in buildah's store");
+        }
+        left.iter().try_for_each(|path| fs::remove_dir_all(path).map_err(io(path)))
+    }
+
+    /// Where layers and images are; each driver has its own, as one can't read another's.
+    pub(super) fn root(&self) -> PathBuf {
+        self.folder.join(format!("store-{}", self.driver.as_deref().unwrap_or("default")))
+    }
+
+    pub(super) fn run(&self) -> PathBuf {
+        self.folder.join(format!("run-{}", self.driver.as_deref().unwrap_or("default")))
+    }
+
+    /// A folder for one build, 0700.
+    pub(super) fn work(&self) -> Result<TempDir, Error> {
+        let work = self.folder.join("work");
+        tempfile::Builder::new().prefix("build-").tempdir_in(&work).map_err(io(&work))
+    }
+}

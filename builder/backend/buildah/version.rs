@@ -1,0 +1,80 @@
+//! Which buildah is here, and what it can't read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::commands::INSTALL;
+use super::error::Error;
+use crate::containerfile;
+use crate::exec::Command;
+
+/// The first version that knows here-documents.
+pub const HEREDOC: Version = Version(1, 33, 0);
+
+/// A version of buildah.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl FromStr for Version {
+    type Err = Error;
+    /// Reads `buildah version 1.28.2 (image-spec 1.1.0-rc2, runtime-spec 1.0.2-dev)`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let number = |part: Option<&str>| {
+            let digits = part?.split(|c: char| !c.is_ascii_digit()).next()?;
+            digits.parse::<u32>().ok()
+        };
+        let mut parts = text.strip_prefix("buildah version ").unwrap_or_default().splitn(3, '.');
+        match (number(parts.next()), number(parts.next()), number(parts.next())) {
+            (Some(major), Some(minor), patch) => Ok(Self(major, minor, patch.unwrap_or(0))),
+            _ => Err(Error::Version(text.trim().chars().take(80).collect())),
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// The version of the `buildah` in the `PATH`.
+///
+/// # Errors
+/// There is none, or it says something else.
+pub async fn version() -> Result<Version, Error> {
+    let answer = Command::new("buildah", INSTALL).arg("--version").run(|_, _| ()).await?;
+    String::from_utf8_lossy(&answer).parse()
+}
+
+/// Refuses a Containerfile that this buildah would misread.
+///
+/// # Errors
+/// A here-document, and a buildah before 1.33.
+pub fn check_heredoc(text: &str, version: Version) -> Result<(), Error> {
+    match version < HEREDOC && containerfile::needs_heredoc(text) {
+        true => Err(Error::Heredoc { found: version }),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared() {
+        for (text, want) in [
+            ("buildah version 1.28.2 (image-spec 1.1.0-rc2, runtime-spec 1.0.2-dev)\n", Some(Version(1, 28, 2))),
+            ("buildah version 1.39.3", Some(Version(1, 39, 3))),
+            ("buildah version 1.40-dev (x)", Some(Version(1, 40, 0))),
+            ("podman version 4.3.1", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse().ok(), want, "{text:?}");
+        }
+        let text = "RUN <<EOF\ntrue\nEOF\n";
+        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(), "heredoc");
+        assert!(check_heredoc(text, Version(1, 33, 0)).is_ok());
+        assert!(check_heredoc("RUN true", Version(1, 28, 2)).is_ok());
+    }
+}
