@@ -19,5 +19,7 @@ mod part_root;
 
 #[test]
 fn ignition_accepts_and_refuses_as_the_real_one() {
-    ignition_oracle::accepts_and_refuses_as_ignition_does(&harness::parts::IGNITION_ORACLE.program());
+    ignition_oracle::accepts_and_refuses_as_ignition_does(
+        &harness::parts::IGNITION_ORACLE.program(),
+    );
 }

@@ -51,7 +51,10 @@ pub(super) fn enable(
             enabling.say(
                 "unit-no-install",
                 &unit.name,
-                format!("{} has nothing in [Install], so enabling it makes no link", unit.name),
+                format!(
+                    "{} has nothing in [Install], so enabling it makes no link",
+                    unit.name
+                ),
             );
         }
         enabling.unit(unit)?;
