@@ -28,7 +28,7 @@ check: ## format, lints, documentation, generated files, licences
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
-	cargo test --quiet --test real check_
+	cargo test --quiet --test real dependencies::
 
 .PHONY: fix
 fix: ## format, and what clippy can mend by itself

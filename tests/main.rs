@@ -8,8 +8,8 @@
 
 mod harness;
 
+mod dependencies;
 mod ignition_oracle;
-
 mod part_layout;
 mod part_ostree;
 mod part_program;

@@ -1,10 +1,12 @@
 //! The ostree-native base is what the real images are, and the importer takes good layers and refuses bad ones.
 
+use std::path::Path;
+
 use crate::harness::{Compression, Kind, Layout, Tree, ostree_base, ostree_import, run};
 
 /// The base with one more layer, as any tool would append it.
-fn with_layer(directory: &std::path::Path, layer: &Tree) -> String {
-    let layout = Layout::at(directory.join("image"));
+fn with_layer(directory: &Path, base: &str, layer: &Tree) -> String {
+    let layout = Layout::at(directory.join(base));
     run(
         "cp",
         [
@@ -13,8 +15,8 @@ fn with_layer(directory: &std::path::Path, layer: &Tree) -> String {
             layout.directory.as_os_str(),
         ],
     );
-    layout.append("base", Compression::Gzip, &layer.tar());
-    layout.reference("base")
+    layout.append(base, Compression::Gzip, &layer.tar());
+    layout.reference(base)
 }
 
 #[test]
@@ -40,7 +42,7 @@ fn a_layer_that_goes_through_the_links_arrives() {
         .directory("var/usrlocal", 0o755)
         .directory("var/usrlocal/bin", 0o755)
         .file("var/usrlocal/bin/x", 0o755, "x");
-    let image = with_layer(directory.path(), &layer);
+    let image = with_layer(directory.path(), "base", &layer);
     let tree = ostree_import(&image, &[]).unwrap().snapshot();
     let file = &tree.0["usr/etc/mosb-test"];
     assert_eq!((file.mode, file.uid, file.gid), (0o640, 0, 4));
@@ -53,14 +55,22 @@ fn a_layer_that_goes_through_the_links_arrives() {
 }
 
 #[test]
-fn a_layer_that_replaces_a_link_is_refused() {
+fn a_directory_in_a_links_place_never_arrives_as_one() {
     let directory = tempfile::tempdir().unwrap();
     let layer = Tree::new()
         .directory("usr", 0o755)
         .directory("usr/local", 0o755)
         .directory("usr/local/bin", 0o755)
         .file("usr/local/bin/x", 0o755, "x");
-    let image = with_layer(directory.path(), &layer);
+    // Where the link leads nowhere the image is refused: such a node could not update.
+    let image = with_layer(directory.path(), "empty-var", &layer);
     let why = ostree_import(&image, &[]).unwrap_err();
-    assert!(why.contains("usr/local"), "{why}");
+    assert!(why.contains("Checking out layer"), "{why}");
+
+    // Where it leads somewhere, libostree follows it, and the content is in `/var` for fresh machines only.
+    let image = with_layer(directory.path(), "base", &layer);
+    let tree = ostree_import(&image, &[]).unwrap().snapshot();
+    let target = "../var/usrlocal".to_owned();
+    assert_eq!(tree.0["usr/local"].kind, Kind::Link { target });
+    assert!(tree.0.contains_key("var/usrlocal/bin/x"));
 }

@@ -32,13 +32,20 @@ ln -s sysroot/ostree ostree
 chmod 0700 var/roothome
 cd ..
 ostree --repo=made init --mode=bare
-ostree --repo=made commit --branch=base --tree=dir=tree --timestamp=@0
-"$2" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true base oci:image:base
+made() {
+    ostree --repo=made commit --branch="$2" --tree=dir=tree --timestamp=@0
+    "$1" container encapsulate --repo=made --compression-fast --label=containers.bootc=1 --label=ostree.bootable=true \
+        "$2" "oci:image:$2"
+}
+made "$2" base
+rm -rf tree/var/*
+made "$2" empty-var
 rm -rf tree made
 ostree --repo=repo init --mode=bare
 "$2" container image pull --quiet repo "ostree-unverified-image:oci:$PWD/image:base""#;
 
-/// The ostree-native base as an OCI layout with one image, tag `base`; to be read only.
+/// The ostree-native base as an OCI layout, to be read only. The links lead to directories in the image with tag `base`, and
+/// nowhere in the one with tag `empty-var`.
 #[track_caller]
 pub fn base() -> Layout {
     Layout::at(OSTREE_BASE.directory().join("image"))
