@@ -7,6 +7,7 @@
 mod apply;
 mod base;
 mod build_plan;
+pub mod diff;
 mod explain;
 mod inputs;
 mod method;

@@ -1,0 +1,96 @@
+//! What an image is made of, as it is typed for `build` and `plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::plan::MethodChoice;
+
+/// What an image is made of.
+#[derive(Debug, Args)]
+pub struct Inputs {
+    /// The rendered MachineConfig: a YAML or JSON file, or - for stdin
+    #[arg(value_name = "CONFIG")]
+    pub config: PathBuf,
+    /// The base OS image; without, the config's spec.osImageURL
+    #[arg(long, value_name = "IMAGE")]
+    pub base: Option<String>,
+    /// Which image of an index, as linux/amd64; the host's own is never assumed
+    #[arg(long, value_name = "OS/ARCH")]
+    pub platform: Option<String>,
+    /// How to build: auto (direct if it can be), direct, containerfile
+    #[arg(long, default_value = "auto", value_parser = |s: &str| s.parse::<MethodChoice>(), value_name = "METHOD")]
+    pub method: MethodChoice,
+    /// Your own Containerfile, run last
+    #[arg(long, value_name = "FILE")]
+    pub containerfile: Option<PathBuf>,
+    /// The image with the packages of spec.extensions
+    #[arg(long, value_name = "IMAGE")]
+    pub extensions_image: Option<String>,
+    /// Certificates (PEM) to add to the trust store
+    #[arg(long, value_name = "FILE")]
+    pub trust_bundle: Option<PathBuf>,
+    /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
+    #[arg(long, value_name = "K=V")]
+    pub build_arg: Vec<String>,
+    /// A folder that RUN lines see, such as entitlements; may be repeated. Never part of a layer
+    #[arg(long, value_name = "SRC:DST[:ro]")]
+    pub volume: Vec<String>,
+    /// How buildah separates RUN lines from this machine
+    #[arg(long, value_enum)]
+    pub isolation: Option<Isolation>,
+    /// Where buildah keeps layers
+    #[arg(long, value_enum, value_name = "DRIVER")]
+    pub storage_driver: Option<StorageDriver>,
+    /// The base may itself be built from a rendered config
+    #[arg(long)]
+    pub on_top: bool,
+}
+
+/// `--isolation`, as buildah has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Isolation {
+    /// A container by an OCI runtime.
+    Oci,
+    /// The same, without root.
+    Rootless,
+    /// A chroot.
+    Chroot,
+}
+
+/// `--storage-driver`, as buildah has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StorageDriver {
+    /// Layers on each other.
+    Overlay,
+    /// A whole copy for each layer.
+    Vfs,
+}
+
+/// `mosb build`.
+#[derive(Debug, Args)]
+pub struct Build {
+    /// What it is made of.
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Where the image goes: host/repo, or oci:DIR
+    #[arg(long, value_name = "TARGET")]
+    pub output: String,
+    /// Write the image's digest into this file, once the target has it
+    #[arg(long, value_name = "FILE")]
+    pub digestfile: Option<PathBuf>,
+    /// Show the plan and build nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `mosb plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// What it is made of.
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Where the image would go; part of the build name
+    #[arg(long, value_name = "TARGET")]
+    pub output: Option<String>,
+}

@@ -1,0 +1,140 @@
+//! What was typed. What it means is decided in [`resolve`](super::resolve).
+
+mod common;
+mod image;
+mod inputs;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+pub use common::{Common, Format, LogFormat};
+pub use image::{Diff, Files, Inspect, LayerChoice};
+pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
+
+/// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
+///
+/// A change of configuration is built directly, as one layer on the base's manifest; where something must be run
+/// (packages, another kernel, your own Containerfile), buildah builds it. `mosb plan` tells which, and why.
+///
+/// The result goes to stdout, progress to stderr.
+///
+/// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 could not
+/// tell (unreachable, server error, timed out); 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.
+///
+/// Example:
+///
+///     mosb build worker.yaml --base quay.io/fedora/fedora-coreos:stable --output oci:out
+#[derive(Debug, Parser)]
+#[command(
+    name = "mosb",
+    version,
+    verbatim_doc_comment,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// What all commands take.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// One of the commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Builds the image of a rendered MachineConfig, and pushes it
+    ///
+    /// The image is tagged with the rendered name, which moves, and with the build name, which never does. Built directly,
+    /// the same inputs are the same image everywhere: same digest.
+    ///
+    /// Examples:
+    ///
+    ///     mosb build worker.yaml --output registry.example.com/os/worker
+    ///     oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
+    #[command(verbatim_doc_comment)]
+    Build(Build),
+    /// Shows what a build would do, and why, without doing it
+    ///
+    /// Example:
+    ///
+    ///     mosb plan worker.yaml --base oci:fcos
+    #[command(verbatim_doc_comment)]
+    Plan(Plan),
+    /// Shows what changes from one config or image to another
+    ///
+    /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
+    /// Of file contents only size and digest are shown.
+    ///
+    /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
+    ///
+    /// Example:
+    ///
+    ///     mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
+    #[command(verbatim_doc_comment)]
+    Diff(Diff),
+    /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
+    ///
+    /// An image that mosb did not build is shown too, and said to be none.
+    ///
+    /// Example:
+    ///
+    ///     mosb inspect oci:out:rendered-worker-…
+    #[command(verbatim_doc_comment)]
+    Inspect(Inspect),
+    /// Lists the paths that a build added or changed
+    ///
+    /// Example:
+    ///
+    ///     mosb files registry.example.com/os/worker@sha256:…
+    #[command(verbatim_doc_comment)]
+    Files(Files),
+    /// Shows or empties the cache of base trees
+    ///
+    /// Example:
+    ///
+    ///     mosb cache list
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: Cache,
+    },
+    /// Shows the version, and the format of the images that it builds
+    ///
+    /// Example:
+    ///
+    ///     mosb version -o json
+    #[command(verbatim_doc_comment)]
+    Version,
+    /// Prints a completion script for a shell
+    ///
+    /// Example:
+    ///
+    ///     mosb completion bash > /etc/bash_completion.d/mosb
+    #[command(verbatim_doc_comment)]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// One of the commands on the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub enum Cache {
+    /// Lists the base trees that are kept
+    ///
+    /// Example:
+    ///
+    ///     mosb cache list -o json
+    #[command(verbatim_doc_comment)]
+    List,
+    /// Removes all base trees; the next build on a base reads it again
+    ///
+    /// Example:
+    ///
+    ///     mosb cache prune
+    #[command(verbatim_doc_comment)]
+    Prune,
+}

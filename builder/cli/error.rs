@@ -1,0 +1,138 @@
+//! What goes wrong in the command line itself: files, operands, what was typed.
+
+use std::io;
+
+use crate::api::{RenderedConfigError, YamlError};
+use crate::image::ReferenceError;
+use crate::report::Class;
+
+/// Object, cause, remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was typed can't be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// A file that can't be read.
+    #[error("{file}: not readable; check the name and that this user may read it")]
+    Read {
+        /// The file, or `stdin`.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file larger than such a file ever is.
+    #[error("{file}: more than {limit} bytes; no {what} is that large, give another file")]
+    TooLarge {
+        /// The file, or `stdin`.
+        file: String,
+        /// What it should be.
+        what: &'static str,
+        /// The most that is read.
+        limit: usize,
+    },
+    /// A file that is no text.
+    #[error("{file}: it is no text in UTF-8; give a {what}")]
+    NotText {
+        /// The file.
+        file: String,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// Neither YAML nor JSON, or not one document.
+    #[error("{file}: {source}")]
+    Yaml {
+        /// The file, or `stdin`.
+        file: String,
+        /// What is wrong.
+        source: YamlError,
+    },
+    /// No rendered config.
+    #[error("{file}: {source}")]
+    Config {
+        /// The file, `stdin` or an image.
+        file: String,
+        /// What is wrong.
+        source: RenderedConfigError,
+    },
+    /// Neither `--base` nor `spec.osImageURL`.
+    #[error("{config}: spec.osImageURL is empty; give the base OS image with --base")]
+    NoBase {
+        /// Name of the rendered config.
+        config: String,
+    },
+    /// An image that the config names.
+    #[error("{config}: {field}: {source}")]
+    ConfigImage {
+        /// Name of the rendered config.
+        config: String,
+        /// The field.
+        field: &'static str,
+        /// What is wrong.
+        source: ReferenceError,
+    },
+    /// An image without a rendered config in it.
+    #[error("{image}: mosb did not build it, so it holds no rendered config; give an image that mosb built, or a config file")]
+    NotBuilt {
+        /// The image.
+        image: String,
+    },
+    /// No place for the cache.
+    #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir")]
+    NoCache,
+    /// A file that can't be written.
+    #[error("{file}: not writable; check that the folder exists and that this user may write there")]
+    Write {
+        /// The file, or `stdout`.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A signal ended it.
+    #[error("interrupted by {0}; nothing half-done was left, run it again")]
+    Interrupted(&'static str),
+}
+
+impl Error {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Write { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem => Class::UserInput,
+                _ => Class::Refused,
+            },
+            Self::Interrupted(_) => Class::Retry,
+            Self::Usage(_)
+            | Self::Read { .. }
+            | Self::TooLarge { .. }
+            | Self::NotText { .. }
+            | Self::Yaml { .. }
+            | Self::Config { .. }
+            | Self::NoBase { .. }
+            | Self::ConfigImage { .. }
+            | Self::NotBuilt { .. }
+            | Self::NoCache => Class::UserInput,
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "wrong-use",
+            Self::Read { .. } => "unreadable-file",
+            Self::TooLarge { .. } => "file-too-large",
+            Self::NotText { .. } | Self::Yaml { .. } => "bad-file",
+            Self::Config { .. } => "bad-config",
+            Self::NoBase { .. } => "no-base",
+            Self::ConfigImage { .. } => "bad-reference",
+            Self::NotBuilt { .. } => "not-built-by-mosb",
+            Self::NoCache => "no-cache-directory",
+            Self::Write { .. } => "unwritable-file",
+            Self::Interrupted(_) => "interrupted",
+        }
+    }
+}

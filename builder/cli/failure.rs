@@ -1,0 +1,185 @@
+//! How a command ends badly: one code, one class, one sentence, whatever room it came from.
+
+use anyhow::Error;
+
+use super::error;
+use super::objects;
+use crate::report::{Class, Finding};
+use crate::{ignition, image, plan, registry};
+
+/// A failure as it is told.
+#[derive(Debug)]
+pub struct Failure {
+    /// What the caller should do.
+    pub class: Class,
+    /// The word for scripts.
+    pub code: &'static str,
+    /// Object, cause, remedy, with the chain of causes.
+    pub message: String,
+    /// Each problem by itself, where there are several.
+    pub findings: Vec<Finding>,
+}
+
+/// Class, code and findings of the first error of the chain that is of this type.
+macro_rules! first_known {
+    ($error:expr, $($room:ty => $findings:expr),+ $(,)?) => {
+        $error.chain().find_map(|cause| {
+            $(if let Some(known) = cause.downcast_ref::<$room>() {
+                return Some((known.class(), known.reason(), $findings(known)));
+            })+
+            None
+        })
+    };
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let known = first_known!(error,
+            error::Error => |_: &error::Error| Vec::new(),
+            plan::Error => plan_findings,
+            registry::Error => |_: &registry::Error| Vec::new(),
+            image::layer::Error => |_: &image::layer::Error| Vec::new(),
+        );
+        // Whatever has no class was not foreseen, so it is ours.
+        let (class, code, findings) = known.unwrap_or((Class::Bug, "internal", Vec::new()));
+        Self {
+            class,
+            code,
+            message: sentence(&error),
+            findings,
+        }
+    }
+}
+
+fn plan_findings(error: &plan::Error) -> Vec<Finding> {
+    match error {
+        plan::Error::Ignition {
+            source: ignition::Error::Invalid { problems },
+            ..
+        } => problems.clone(),
+        other => other.findings(),
+    }
+}
+
+/// The chain as one sentence. A cause that its parent repeats already is left out.
+fn sentence(error: &Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if told.is_empty() {
+            told = text;
+        } else if !told.contains(&text) {
+            // The cause belongs before the remedy, which stands behind the last semicolon.
+            match told.rsplit_once("; ") {
+                Some((object, remedy)) => told = format!("{object}: {text}; {remedy}"),
+                None => told = format!("{told}: {text}"),
+            }
+        }
+    }
+    told
+}
+
+impl Failure {
+    /// The exit code; `diff` keeps 1 for "differs".
+    pub fn exit_code(&self, of_diff: bool) -> u8 {
+        match self.class {
+            Class::UserInput => 2,
+            Class::Refused if !of_diff => 1,
+            Class::Refused | Class::Retry | Class::Bug => 3,
+        }
+    }
+
+    /// What is printed on stderr, without `error: `.
+    pub fn text(&self) -> String {
+        let mut text = self.message.clone();
+        let told = |finding: &&Finding| !self.message.contains(&finding.message);
+        for finding in self.findings.iter().filter(told) {
+            text.push_str("\n  ");
+            for place in [&finding.object, &finding.path].into_iter().flatten() {
+                text.push_str(&format!("{place}: "));
+            }
+            text.push_str(&finding.message);
+        }
+        // What comes from a registry or a config may hold anything; a terminal obeys control characters.
+        text.chars()
+            .flat_map(|c| match c {
+                '\n' => vec!['\n'],
+                c if c.is_control() => c.escape_default().collect(),
+                c => vec![c],
+            })
+            .collect()
+    }
+
+    /// What is printed on stdout with `-o json`.
+    pub fn object(&self, exit_code: u8) -> objects::Error {
+        objects::Error {
+            code: self.code.to_owned(),
+            message: self.message.clone(),
+            findings: self.findings.clone(),
+            exit_code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Reason;
+    use anyhow::Context as _;
+    use std::io;
+
+    fn denied() -> registry::Error {
+        registry::Error::Denied {
+            image: "quay.io/os".to_owned(),
+            status: 403,
+            with: "without credentials".to_owned(),
+            said: Default::default(),
+        }
+    }
+
+    #[test]
+    fn exit_codes_come_from_the_class() {
+        let unreachable = registry::Error::Unreachable {
+            host: "quay.io".to_owned(),
+            cause: "x".to_owned(),
+        };
+        for (what, error, code, exit, diff) in [
+            ("wrong use", error::Error::Usage("x".to_owned()).into(), "wrong-use", 2, 2),
+            ("denied", denied().into(), "denied", 1, 3),
+            ("unreachable", unreachable.into(), "unreachable", 3, 3),
+            ("unforeseen", anyhow::anyhow!("x"), "internal", 3, 3),
+            ("with context", Err::<(), _>(denied()).context("base").unwrap_err(), "denied", 1, 3),
+        ] {
+            let failure = Failure::from(error);
+            assert_eq!((failure.code, failure.exit_code(false), failure.exit_code(true)), (code, exit, diff), "{what}");
+        }
+    }
+
+    #[test]
+    fn one_sentence_with_the_cause_before_the_remedy() {
+        let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let file = "worker.yaml".to_owned();
+        let failure = Failure::from(Error::from(error::Error::Read { file, source }));
+        assert_eq!(
+            failure.text(),
+            "worker.yaml: not readable: no such file; check the name and that this user may read it"
+        );
+        // A source that the message has already is not told again.
+        let source = ignition::parse(&serde_json::json!({"ignition": {"version": "2.2.0"}})).unwrap_err();
+        let cause = source.to_string();
+        let config = "rendered-x".to_owned();
+        let failure = Failure::from(Error::from(plan::Error::Ignition { config, source }));
+        assert_eq!(failure.text(), format!("rendered-x: spec.config: {cause}"));
+        assert_eq!(failure.code, "old-ignition-spec");
+    }
+
+    #[test]
+    fn several_problems_are_listed_once_and_control_characters_are_harmless() {
+        let reasons = vec![Reason::Requested, Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned())];
+        let config = "rendered-x".to_owned();
+        let failure = Failure::from(Error::from(plan::Error::NotDirect { config, reasons }));
+        assert_eq!(failure.findings.len(), 2);
+        assert_eq!(failure.text().matches("/etc/a").count(), 1);
+        assert!(!failure.text().contains('\u{1b}'));
+    }
+}

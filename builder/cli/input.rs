@@ -1,0 +1,130 @@
+//! Files that the user names, read whole and bounded.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use crate::api::{RenderedConfig, yaml};
+
+/// Where a config comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// `-`.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Input {
+    /// `-`, or a file.
+    pub fn new(typed: &Path) -> Self {
+        match typed.to_str() {
+            Some("-") => Self::Stdin,
+            _ => Self::File(typed.to_owned()),
+        }
+    }
+
+    fn bytes(&self, what: &'static str, limit: usize) -> Result<Vec<u8>, Error> {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            let most = limit as u64 + 1;
+            match self {
+                Self::Stdin => io::stdin().lock().take(most).read_to_end(&mut bytes)?,
+                Self::File(path) => File::open(path)?.take(most).read_to_end(&mut bytes)?,
+            };
+            Ok(bytes)
+        };
+        let bytes = read().map_err(|source| Error::Read {
+            file: self.to_string(),
+            source,
+        })?;
+        if bytes.len() > limit {
+            return Err(Error::TooLarge {
+                file: self.to_string(),
+                what,
+                limit,
+            });
+        }
+        Ok(bytes)
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("stdin"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The most that is read of a Containerfile or a trust bundle: a ConfigMap holds less.
+const FILE_LIMIT: usize = 4 * 1024 * 1024;
+
+/// Reads a rendered config.
+pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
+    let bytes = input.bytes("rendered MachineConfig", yaml::INPUT_LIMIT)?;
+    let file = input.to_string();
+    let value = yaml::parse_one(&bytes).map_err(|source| Error::Yaml {
+        file: file.clone(),
+        source,
+    })?;
+    RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })
+}
+
+/// Reads a Containerfile.
+pub fn containerfile(path: &Path) -> Result<String, Error> {
+    let input = Input::File(path.to_owned());
+    let bytes = input.bytes("Containerfile", FILE_LIMIT)?;
+    String::from_utf8(bytes).map_err(|_| Error::NotText {
+        file: input.to_string(),
+        what: "Containerfile",
+    })
+}
+
+/// Reads certificates: PEM, at least one.
+pub fn trust_bundle(path: &Path) -> Result<Vec<u8>, Error> {
+    let input = Input::File(path.to_owned());
+    let bytes = input.bytes("trust bundle", FILE_LIMIT)?;
+    let marker = b"-----BEGIN CERTIFICATE-----";
+    if !bytes.windows(marker.len()).any(|window| window == marker) {
+        return Err(Error::NotText {
+            file: input.to_string(),
+            what: "file of certificates in PEM (-----BEGIN CERTIFICATE-----)",
+        });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_file_is_named_with_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            Input::File(path)
+        };
+        let large = vec![b' '; yaml::INPUT_LIMIT + 1];
+        for (what, input, want) in [
+            ("missing", Input::File(folder.path().join("none")), "unreadable-file"),
+            ("a folder", Input::File(folder.path().to_owned()), "unreadable-file"),
+            ("too large", file("large", &large), "file-too-large"),
+            ("not YAML", file("broken", b"a: [b"), "bad-file"),
+            ("not text", file("binary", b"\xff\xfe"), "bad-file"),
+            ("empty", file("empty", b""), "bad-file"),
+            ("two documents", file("two", b"a: 1\n---\nb: 2\n"), "bad-file"),
+            ("other kind", file("pod", b"kind: Pod\napiVersion: v1\n"), "bad-config"),
+        ] {
+            let error = config(&input).unwrap_err();
+            assert_eq!(error.reason(), want, "{what}");
+            assert!(error.to_string().starts_with(&input.to_string()), "{what}: {error}");
+        }
+        assert!(matches!(trust_bundle(&folder.path().join("two")), Err(Error::NotText { .. })));
+    }
+}

@@ -1,0 +1,119 @@
+//! What a build came to.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::image::Digest;
+use crate::plan::{Base, Method};
+use crate::report::Finding;
+
+/// A built image, which the target has answered for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildResult {
+    /// Name of the rendered MachineConfig.
+    pub rendered_config: String,
+    /// Name of its pool.
+    pub pool: String,
+    /// `repo@digest`, or `oci:DIR@digest`.
+    pub image: String,
+    /// The tags that it has there: the rendered name, the build name.
+    pub tags: Vec<String>,
+    /// Digest of the manifest.
+    pub digest: String,
+    /// `direct` or `containerfile`.
+    pub method: String,
+    /// Why it isn't direct; empty if it is.
+    pub reasons: Vec<Finding>,
+    /// What it is built on.
+    pub base: PinnedBase,
+    /// The base's tree, where it was needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<BaseTreeUse>,
+    /// The layer of a direct build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<LayerInfo>,
+    /// SHA-256 of all that the image depends on: 64 hex digits, also in its label `mosb.dev/inputs`.
+    pub inputs: String,
+    /// Bytes of manifests and blobs that came.
+    pub bytes_pulled: u64,
+    /// Bytes of manifests and blobs that went.
+    pub bytes_pushed: u64,
+    /// From start to end.
+    pub duration_millis: u64,
+    /// What the reader should know before using the image.
+    pub warnings: Vec<Finding>,
+}
+
+/// A base, pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedBase {
+    /// Where it was read: `repo@digest`, or `oci:DIR@digest`.
+    pub image: String,
+    /// Digest of its manifest.
+    pub manifest: String,
+    /// Digest of the index that it was found in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+}
+
+/// The base tree that a build worked against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BaseTreeUse {
+    /// Of the tree itself.
+    pub digest: String,
+    /// Where it came from.
+    pub source: TreeSource,
+}
+
+/// Where a base tree came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TreeSource {
+    /// From the cache on this machine.
+    Cache,
+    /// The base's layers were read.
+    Computed,
+}
+
+/// The one layer of a direct build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LayerInfo {
+    /// Of the blob.
+    pub digest: String,
+    /// Of the unpacked layer.
+    pub diff_id: String,
+    /// Bytes of the blob.
+    pub size: u64,
+    /// How many paths it has.
+    pub paths: usize,
+}
+
+impl PinnedBase {
+    /// Of a resolved base.
+    pub fn new(base: &Base) -> Self {
+        Self {
+            image: base.image.clone(),
+            manifest: base.manifest_digest.to_string(),
+            index: base.index.map(|digest| digest.to_string()),
+        }
+    }
+}
+
+impl BaseTreeUse {
+    /// Of a tree with this digest.
+    pub fn new(digest: Digest, source: TreeSource) -> Self {
+        Self {
+            digest: digest.to_string(),
+            source,
+        }
+    }
+}
+
+/// The reasons of a method, as they are printed.
+pub(super) fn reasons(method: &Method) -> Vec<Finding> {
+    method.reasons().iter().map(crate::plan::Reason::finding).collect()
+}

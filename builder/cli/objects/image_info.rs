@@ -1,0 +1,165 @@
+//! What mosb knows of an image, from its manifest and config alone.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::labels;
+
+/// What mosb knows of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageInfo {
+    /// `repo@digest`, or `oci:DIR@digest`.
+    pub image: String,
+    /// Digest of the manifest.
+    pub digest: String,
+    /// Digest of the index that it was found in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// Whether its labels are those of a build by mosb. Anyone can write labels: it is no proof.
+    pub built_by_mosb: bool,
+    /// Name of the rendered MachineConfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered_config: Option<String>,
+    /// Name of the pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// What it was built on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseInfo>,
+    /// SHA-256 of all that it depends on: 64 hex digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<String>,
+    /// The format it was built in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// `os/architecture[/variant]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// As its config says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Bytes of all layers as they are stored.
+    pub size: u64,
+    /// From the lowest up.
+    pub layers: Vec<LayerHistory>,
+    /// All labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What an image was built on, as its labels say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BaseInfo {
+    /// `baseOSContainerImage`.
+    pub name: String,
+    /// `org.opencontainers.image.base.digest`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// A layer, and who made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LayerHistory {
+    /// Of the blob.
+    pub digest: String,
+    /// Of the unpacked layer, as the config says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff_id: Option<String>,
+    /// Bytes as they are stored.
+    pub size: u64,
+    /// Of the descriptor.
+    pub media_type: String,
+    /// The instruction in the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+}
+
+impl ImageInfo {
+    /// What manifest and config say. A field of another type than the OCI image spec has counts as absent.
+    pub fn new(image: String, digest: String, index: Option<String>, manifest: &Value, config: &Value) -> Self {
+        let labels: BTreeMap<String, String> = config
+            .pointer("/config/Labels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        let label = |key: &str| labels.get(key).cloned();
+        let field = |name: &str| Some(config.get(name)?.as_str().filter(|text| !text.is_empty())?.to_owned());
+        let platform = field("os").zip(field("architecture")).map(|(os, architecture)| {
+            match field("variant") {
+                Some(variant) => format!("{os}/{architecture}/{variant}"),
+                None => format!("{os}/{architecture}"),
+            }
+        });
+        let layers = layers(manifest, config);
+        Self {
+            image,
+            digest,
+            index,
+            built_by_mosb: labels.contains_key(labels::IMAGE_INPUTS) && labels.contains_key(labels::IMAGE_MACHINE_CONFIG),
+            rendered_config: label(labels::IMAGE_MACHINE_CONFIG),
+            pool: label(labels::IMAGE_MACHINE_CONFIG_POOL),
+            base: label(labels::IMAGE_BASE).or_else(|| label(labels::OCI_BASE_NAME)).map(|name| BaseInfo {
+                name,
+                digest: label(labels::OCI_BASE_DIGEST),
+            }),
+            inputs: label(labels::IMAGE_INPUTS),
+            format: label(labels::IMAGE_FORMAT),
+            platform,
+            created: field("created"),
+            size: layers.iter().map(|layer| layer.size).sum(),
+            layers,
+            labels,
+        }
+    }
+}
+
+fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
+    let list = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    let layers = list(manifest, "/layers");
+    let diff_ids = list(config, "/rootfs/diff_ids");
+    let history: Vec<Value> = list(config, "/history")
+        .into_iter()
+        .filter(|entry| entry.get("empty_layer") != Some(&Value::Bool(true)))
+        .collect();
+    // A history that tells of another number of layers can't be matched with them.
+    let told = history.len() == layers.len();
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let layer = |(at, layer): (usize, &Value)| LayerHistory {
+        digest: text(layer, "digest").unwrap_or_default(),
+        diff_id: diff_ids.get(at).and_then(Value::as_str).map(str::to_owned),
+        size: layer.get("size").and_then(Value::as_u64).unwrap_or_default(),
+        media_type: text(layer, "mediaType").unwrap_or_default(),
+        created_by: history.get(at).filter(|_| told).and_then(|entry| text(entry, "created_by")),
+    };
+    layers.iter().enumerate().map(layer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn history_goes_with_its_layers_or_is_not_told() {
+        let manifest = json!({ "layers": [{ "digest": "sha256:a", "size": 3, "mediaType": "m" }, { "digest": "sha256:b", "size": 4 }] });
+        let history = |entries: Value| {
+            let config = json!({ "history": entries, "rootfs": { "diff_ids": ["sha256:c"] }, "os": "linux" });
+            let info = ImageInfo::new("i".to_owned(), "d".to_owned(), None, &manifest, &config);
+            assert_eq!((info.size, info.platform, info.built_by_mosb), (7, None, false));
+            info.layers.into_iter().map(|layer| layer.created_by).collect::<Vec<_>>()
+        };
+        let one = json!({ "created_by": "one" });
+        let empty = json!({ "created_by": "ENV", "empty_layer": true });
+        let two = json!({ "created_by": "two" });
+        assert_eq!(history(json!([one, empty, two])), [Some("one".to_owned()), Some("two".to_owned())]);
+        assert_eq!(history(json!([one])), [None, None]);
+        assert_eq!(history(json!("rubbish")), [None, None]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a build would do.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::build_result::{BaseTreeUse, PinnedBase, reasons};
+use super::path_entry::PathEntry;
+use crate::image::Digest;
+use crate::plan::BuildPlan;
+use crate::registry::Target;
+use crate::report::Finding;
+
+/// What a build would do, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Name of the rendered MachineConfig.
+    pub rendered_config: String,
+    /// Name of its pool.
+    pub pool: String,
+    /// `direct` or `containerfile`.
+    pub method: String,
+    /// Why it isn't direct; empty if it is.
+    pub reasons: Vec<Finding>,
+    /// What it is built on.
+    pub base: PlannedBase,
+    /// The base's tree, where it is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<BaseTreeUse>,
+    /// The image with packages, pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extensions_image: Option<String>,
+    /// Digest of the administrator's Containerfile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containerfile: Option<String>,
+    /// Names of the build arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub build_args: Vec<String>,
+    /// Digest of the trust bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust_bundle: Option<String>,
+    /// SHA-256 of all that the image depends on: 64 hex digits.
+    pub inputs: String,
+    /// Where the image goes: `host/repo` or `oci:DIR`. Without, names are those for an OCI layout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Name of the build.
+    pub build_name: String,
+    /// The tags that the image gets: the rendered name, the build name.
+    pub tags: Vec<String>,
+    /// The labels that the image gets.
+    pub labels: BTreeMap<String, String>,
+    /// The layer of a direct build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<PlanLayer>,
+    /// The units whose `[Install]` links are made or removed.
+    pub preset_units: Vec<String>,
+    /// What of the config does not go into the image, and who does it.
+    pub left_out: Vec<Finding>,
+    /// What the reader should know before using the image.
+    pub warnings: Vec<Finding>,
+    /// What a node will make of the image.
+    pub notes: Vec<Finding>,
+}
+
+/// The base of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedBase {
+    /// Where it is read.
+    #[serde(flatten)]
+    pub pinned: PinnedBase,
+    /// What the labels call it.
+    pub name: String,
+    /// What it is for: `os/architecture[/variant]`.
+    pub platform: String,
+    /// Whether nodes can boot it.
+    pub bootable: bool,
+}
+
+/// The one layer of a direct build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanLayer {
+    /// Bytes of all files together.
+    pub bytes: u64,
+    /// Every path, in the order of the layer.
+    pub paths: Vec<PathEntry>,
+}
+
+impl Plan {
+    /// Of a plan that was made.
+    pub fn new(plan: &BuildPlan, target: Option<&Target>, base_tree: Option<BaseTreeUse>) -> Self {
+        let request = &plan.request;
+        let base = &request.base;
+        let digest = |bytes: &[u8]| Digest::of(bytes).to_string();
+        let paths: Vec<PathEntry> = plan.layer.iter().map(PathEntry::from).collect();
+        Self {
+            rendered_config: request.config.name().to_string(),
+            pool: request.config.pool().to_string(),
+            method: plan.method.as_str().to_owned(),
+            reasons: reasons(&plan.method),
+            base: PlannedBase {
+                pinned: PinnedBase::new(base),
+                name: base.name.as_str().to_owned(),
+                platform: base.config.platform.to_string(),
+                bootable: base.is_bootable(),
+            },
+            base_tree,
+            extensions_image: request.extensions_image.as_ref().map(ToString::to_string),
+            containerfile: request.containerfile.as_ref().map(|text| digest(text.as_bytes())),
+            build_args: request.build_args.keys().cloned().collect(),
+            trust_bundle: request.trust_bundle.as_ref().map(|bytes| digest(bytes)),
+            inputs: plan.inputs.hex(),
+            target: target.map(ToString::to_string),
+            build_name: plan.build_name.to_string(),
+            tags: plan.tags.to_vec(),
+            labels: plan.labels.clone(),
+            layer: (!paths.is_empty()).then(|| PlanLayer {
+                bytes: paths.iter().filter_map(|path| path.size).sum(),
+                paths,
+            }),
+            preset_units: plan.preset_units.clone(),
+            left_out: plan.left_out.clone(),
+            warnings: plan.warnings.clone(),
+            notes: plan.notes.clone(),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What changes.
+
+use std::collections::BTreeSet;
+
+use super::page::{Page, size};
+use crate::cli::objects::{Diff, Object};
+use crate::plan::diff::{Change, ContentState, PathChange, PathState, SettingChange, UnitChange, UnitState};
+
+impl Object for Diff {
+    const KIND: &'static str = "Diff";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.pairs(&[
+            ("from", Some(&format!("{} ({})", self.from.rendered_config, self.from.operand))),
+            ("to", Some(&format!("{} ({})", self.to.rendered_config, self.to.operand))),
+        ]);
+        let changes = &self.changes;
+        if self.same {
+            page.section("Nothing changes.");
+        }
+        if !changes.settings.is_empty() {
+            page.section("Settings");
+            changes.settings.iter().for_each(|setting| setting_lines(&mut page, setting));
+        }
+        if !changes.paths.is_empty() {
+            page.section("Paths");
+            changes.paths.iter().for_each(|path| path_lines(&mut page, path));
+        }
+        if !changes.units.is_empty() {
+            page.section("Units");
+            changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
+        }
+        page.into_text()
+    }
+}
+
+fn sign(change: Change) -> char {
+    match change {
+        Change::Added => '+',
+        Change::Removed => '-',
+        Change::Changed => '~',
+    }
+}
+
+fn setting_lines(page: &mut Page, setting: &SettingChange) {
+    let value = |value: &Option<String>| value.clone().unwrap_or_default();
+    match (&setting.from, &setting.to) {
+        (None, None) => page.line(&format!("  {} {}", sign(setting.change), setting.field)),
+        (Some(from), Some(to)) => {
+            page.line(&format!("  ~ {}", setting.field));
+            page.line(&format!("      from  {from}"));
+            page.line(&format!("      to    {to}"));
+        }
+        (from, to) => {
+            let value = value(if from.is_some() { from } else { to });
+            page.line(&format!("  {} {}: {value}", sign(setting.change), setting.field));
+        }
+    }
+}
+
+fn path_lines(page: &mut Page, path: &PathChange) {
+    let sign = sign(path.change);
+    let (Some(from), Some(to)) = (&path.from, &path.to) else {
+        let state = path.from.as_ref().or(path.to.as_ref());
+        let told = state.map(whole).unwrap_or_default();
+        return page.line(&format!("  {sign} {}  ({told})", path.path));
+    };
+    page.line(&format!("  {sign} {}", path.path));
+    for what in &path.what {
+        let (from, to) = (property(from, what), property(to, what));
+        page.line(&format!("      {what}: {from} -> {to}"));
+    }
+}
+
+/// All that matters of a path that comes or goes.
+fn whole(state: &PathState) -> String {
+    let mut told = vec![state.kind.to_owned()];
+    told.extend(state.mode.clone());
+    if state.user.is_some() || state.group.is_some() {
+        told.push(format!("{}:{}", property(state, "user"), property(state, "group")));
+    }
+    told.extend(state.content.as_ref().map(|content| size(content.size)));
+    told.extend(state.target.as_ref().map(|target| format!("-> {target}")));
+    if !state.append.is_empty() {
+        told.push("appends".to_owned());
+    }
+    told.join(", ")
+}
+
+fn property(state: &PathState, what: &str) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "unsaid".to_owned());
+    match what {
+        "type" => state.kind.to_owned(),
+        "content" => content(state.content.as_ref()),
+        "append" if state.append.is_empty() => "nothing".to_owned(),
+        "append" => state.append.iter().map(|part| content(Some(part))).collect::<Vec<_>>().join(" + "),
+        "mode" => text(&state.mode),
+        "user" => text(&state.user),
+        "group" => text(&state.group),
+        "target" => state.target.clone().unwrap_or_else(|| "none".to_owned()),
+        _ => flag(state.overwrite),
+    }
+}
+
+fn unit_lines(page: &mut Page, unit: &UnitChange) {
+    page.line(&format!("  {} {}", sign(unit.change), unit.name));
+    let (Some(from), Some(to)) = (&unit.from, &unit.to) else {
+        return;
+    };
+    for what in &unit.what {
+        if *what == "dropins" {
+            dropin_lines(page, from, to);
+            continue;
+        }
+        let told = |state: &UnitState| match *what {
+            "enabled" => flag(state.enabled),
+            "masked" => flag(state.masked),
+            _ => content(state.content.as_ref()),
+        };
+        page.line(&format!("      {what}: {} -> {}", told(from), told(to)));
+    }
+}
+
+fn dropin_lines(page: &mut Page, from: &UnitState, to: &UnitState) {
+    let names: BTreeSet<_> = from.dropins.keys().chain(to.dropins.keys()).collect();
+    for name in names {
+        let (from, to) = (from.dropins.get(name), to.dropins.get(name));
+        if from != to {
+            page.line(&format!("      drop-in {name}: {} -> {}", content(from), content(to)));
+        }
+    }
+}
+
+/// Size and the first digits of the digest: enough to see whether two are the same.
+fn content(state: Option<&ContentState>) -> String {
+    let Some(state) = state else {
+        return "none".to_owned();
+    };
+    let digits = state.digest.get(..19).unwrap_or(&state.digest);
+    format!("{} ({digits}…)", size(state.size))
+}
+
+fn flag(flag: Option<bool>) -> String {
+    flag.map_or_else(|| "unsaid".to_owned(), |flag| if flag { "yes" } else { "no" }.to_owned())
+}

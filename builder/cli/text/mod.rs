@@ -1,0 +1,13 @@
+//! The objects as people read them: sections with a headline, columns that line up, sizes in units, digests whole where
+//! one copies them.
+
+mod build_result;
+mod cache;
+mod diff;
+mod files;
+mod inspect;
+mod page;
+mod plan;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Text in sections and columns.
+
+use crate::report::Finding;
+
+/// A text that grows.
+#[derive(Debug, Default)]
+pub struct Page(String);
+
+/// How a column of a table is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+impl Page {
+    /// A line at the margin.
+    pub fn line(&mut self, text: &str) {
+        self.0.push_str(&harmless(text));
+        self.0.push('\n');
+    }
+
+    /// A blank line and a headline.
+    pub fn section(&mut self, headline: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.line(headline);
+    }
+
+    /// Names and values, the values beneath each other. A value that isn't there has no line.
+    pub fn pairs(&mut self, pairs: &[(&str, Option<&str>)]) {
+        let rows = pairs.iter().filter_map(|(name, value)| Some(vec![(*name).to_owned(), (*value)?.to_owned()]));
+        self.table(&[], &rows.collect::<Vec<_>>());
+    }
+
+    /// Rows whose columns line up; columns without an alignment are words.
+    pub fn table(&mut self, aligns: &[Align], rows: &[Vec<String>]) {
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let blanks = " ".repeat(widths[column] - cell.chars().count());
+                line.push_str("  ");
+                match aligns.get(column) {
+                    Some(Align::Right) => line.extend([blanks.as_str(), cell]),
+                    Some(Align::Left) | None => line.extend([cell, blanks.as_str()]),
+                }
+            }
+            self.0.push_str(line.trim_end());
+            self.0.push('\n');
+        }
+    }
+
+    /// Findings, a line each, with the word for scripts at the end.
+    pub fn findings(&mut self, findings: &[Finding]) {
+        for finding in findings {
+            let place = finding.object.as_deref().or(finding.path.as_deref());
+            // Most messages name their object themselves.
+            let place = place.filter(|place| !finding.message.contains(place));
+            let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+            self.line(&format!("  - {place}{} [{}]", finding.message, finding.code));
+        }
+    }
+
+    /// All of it.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// Names in images may hold anything, and a terminal obeys control characters.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Bytes in the unit that people use for so many.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// A number of things.
+pub fn count(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_units() {
+        for (bytes, want) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (34_900, "34.0 KiB"),
+            (1024 * 1024 - 1, "1023.9 KiB"),
+            (1024 * 1024, "1.0 MiB"),
+            (1_717_986_918, "1.5 GiB"),
+            (u64::MAX, "16383.9 PiB"),
+        ] {
+            assert_eq!(size(bytes), want);
+        }
+    }
+
+    #[test]
+    fn columns_line_up_and_control_characters_are_harmless() {
+        let mut page = Page::default();
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        page.table(&[Align::Left, Align::Right], &[row(["a", "1", "ü"]), row(["long", "100", "\u{1b}[2J"])]);
+        assert_eq!(page.into_text(), "  a       1  ü\n  long  100  \\u{1b}[2J\n");
+    }
+}

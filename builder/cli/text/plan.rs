@@ -1,0 +1,129 @@
+//! A plan, explained.
+
+use super::page::{Align, Page, count, size};
+use crate::cli::objects::{Object, PathEntry, PathType, Plan, PlanLayer, TreeSource};
+
+impl Object for Plan {
+    const KIND: &'static str = "Plan";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.line(&format!("Plan for {} (pool {})", self.rendered_config, self.pool));
+        self.method_section(&mut page);
+        self.inputs_section(&mut page);
+        if let Some(layer) = &self.layer {
+            layer_section(&mut page, layer);
+        }
+        if !self.preset_units.is_empty() {
+            page.section("Units whose [Install] links follow the config");
+            for unit in &self.preset_units {
+                page.line(&format!("  {unit}"));
+            }
+        }
+        for (headline, findings) in [
+            ("Left out of the image", &self.left_out),
+            ("Warnings", &self.warnings),
+            ("What a node makes of it", &self.notes),
+        ] {
+            if !findings.is_empty() {
+                page.section(headline);
+                page.findings(findings);
+            }
+        }
+        self.image_section(&mut page);
+        page.into_text()
+    }
+}
+
+impl Plan {
+    fn method_section(&self, page: &mut Page) {
+        if self.reasons.is_empty() {
+            page.section("Method: direct");
+            page.line("  One layer on the base's own layers. Nothing has to be run.");
+        } else {
+            page.section(&format!("Method: {}", self.method));
+            page.line("  buildah runs a Containerfile, because");
+            page.findings(&self.reasons);
+        }
+    }
+
+    fn inputs_section(&self, page: &mut Page) {
+        page.section("Inputs, pinned");
+        let base = &self.base;
+        let bootable = match base.bootable {
+            true => "yes",
+            false => "no, see the warnings",
+        };
+        let tree = self.base_tree.as_ref().map(|tree| {
+            let source = match tree.source {
+                TreeSource::Cache => "from the cache",
+                TreeSource::Computed => "read from the base's layers",
+            };
+            format!("{} ({source})", tree.digest)
+        });
+        let build_args = (!self.build_args.is_empty()).then(|| self.build_args.join(", "));
+        page.pairs(&[
+            ("base", Some(&base.pinned.image)),
+            ("base is called", Some(&base.name)),
+            ("found in index", base.pinned.index.as_deref()),
+            ("platform", Some(&base.platform)),
+            ("bootable", Some(bootable)),
+            ("base tree", tree.as_deref()),
+            ("extensions image", self.extensions_image.as_deref()),
+            ("Containerfile", self.containerfile.as_deref()),
+            ("build arguments", build_args.as_deref()),
+            ("trust bundle", self.trust_bundle.as_deref()),
+            ("all together", Some(&self.inputs)),
+        ]);
+    }
+
+    fn image_section(&self, page: &mut Page) {
+        page.section("Image");
+        let target = self.target.as_deref();
+        page.pairs(&[("goes to", Some(target.unwrap_or("an OCI layout (names a registry with --output host/repo)")))]);
+        page.pairs(&[("build name", Some(&self.build_name))]);
+        for tag in &self.tags {
+            page.pairs(&[("tag", Some(tag))]);
+        }
+        page.section("Labels");
+        let labels: Vec<_> = self.labels.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+        page.pairs(&labels);
+    }
+}
+
+fn layer_section(page: &mut Page, layer: &PlanLayer) {
+    let repeated = layer.paths.iter().filter(|path| path.unchanged).count();
+    let changed = layer.paths.len() - repeated;
+    let mut headline = format!("Layer: {}, {} of files", count(changed, "path"), size(layer.bytes));
+    if repeated > 0 {
+        headline.push_str(&format!("; {repeated} of the base's directories repeated as they are"));
+    }
+    page.section(&headline);
+    let paths: Vec<_> = layer.paths.iter().filter(|path| !path.unchanged).collect();
+    page.table(&COLUMNS, &paths.into_iter().map(path_row).collect::<Vec<_>>());
+}
+
+/// Type, mode, owner, size, path.
+pub(super) const COLUMNS: [Align; 4] = [Align::Left, Align::Left, Align::Left, Align::Right];
+
+/// A path as a row: type, mode, owner, size, path with its target.
+pub(super) fn path_row(entry: &PathEntry) -> Vec<String> {
+    let kind = match entry.kind {
+        PathType::Whiteout => "removed",
+        PathType::Opaque => "emptied",
+        kind => kind.as_str(),
+    };
+    let owner = entry.uid.zip(entry.gid).map(|(uid, gid)| format!("{uid}:{gid}"));
+    let path = match (&entry.target, entry.kind) {
+        (Some(target), PathType::Hardlink) => format!("{} = {target}", entry.path),
+        (Some(target), _) => format!("{} -> {target}", entry.path),
+        (None, _) => entry.path.clone(),
+    };
+    vec![
+        kind.to_owned(),
+        entry.mode.clone().unwrap_or_default(),
+        owner.unwrap_or_default(),
+        entry.size.map(size).unwrap_or_default(),
+        path,
+    ]
+}

@@ -1,0 +1,359 @@
+//! The texts as people see them, whole, in `testdata/cli/`.
+
+use std::path::Path;
+
+use crate::cli::objects::*;
+use crate::plan::diff;
+use crate::report::Finding;
+
+const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+const BUILD: &str = "worker-fedcba9876543210fedcba9876543210";
+
+fn hex(of: &str) -> String {
+    crate::image::Digest::of(of.as_bytes()).hex()
+}
+
+fn digest(of: &str) -> String {
+    format!("sha256:{}", hex(of))
+}
+
+/// `make golden` writes them anew.
+fn looks_like<T: Object>(file: &str, object: &T) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cli");
+    expect_test::expect_file![folder.join(format!("{file}.txt"))].assert_eq(&object.text());
+    let json = serde_json::to_string_pretty(&Typed::new(object)).unwrap() + "\n";
+    expect_test::expect_file![folder.join(format!("{file}.json"))].assert_eq(&json);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let validator = jsonschema::validator_for(&schemas()[T::KIND]).unwrap();
+    let problems: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+    assert_eq!(problems, [""; 0], "{file}");
+    let yaml = crate::api::yaml::to_text(&Typed::new(object));
+    assert_eq!(crate::api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
+}
+
+fn pinned() -> PinnedBase {
+    PinnedBase {
+        image: format!("quay.io/fedora/fedora-coreos@{}", digest("base")),
+        manifest: digest("base"),
+        index: Some(digest("index")),
+    }
+}
+
+fn entry(kind: PathType, path: &str) -> PathEntry {
+    PathEntry {
+        path: path.to_owned(),
+        kind,
+        mode: Some("0644".to_owned()),
+        uid: Some(0),
+        gid: Some(0),
+        size: None,
+        target: None,
+        unchanged: false,
+    }
+}
+
+fn paths() -> Vec<PathEntry> {
+    let directory = |path| PathEntry {
+        mode: Some("0755".to_owned()),
+        ..entry(PathType::Directory, path)
+    };
+    let file = |path, size| PathEntry {
+        size: Some(size),
+        ..entry(PathType::File, path)
+    };
+    let bare = |kind, path, target: Option<&str>| PathEntry {
+        mode: None,
+        uid: None,
+        gid: None,
+        target: target.map(str::to_owned),
+        ..entry(kind, path)
+    };
+    vec![
+        PathEntry {
+            unchanged: true,
+            ..directory("/etc")
+        },
+        directory("/etc/mosb"),
+        file("/etc/mosb/large", 1_500_000),
+        bare(PathType::Hardlink, "/etc/mosb/other", Some("/etc/mosb/large")),
+        PathEntry {
+            mode: Some("0600".to_owned()),
+            uid: Some(1000),
+            gid: Some(998),
+            ..file("/etc/mosb/small", 12)
+        },
+        PathEntry {
+            mode: Some("0777".to_owned()),
+            target: Some("/dev/null".to_owned()),
+            ..entry(PathType::Symlink, "/etc/systemd/system/cups.service")
+        },
+        bare(PathType::Whiteout, "/etc/systemd/system/multi-user.target.wants/chronyd.service", None),
+    ]
+}
+
+fn plan() -> Plan {
+    let labels = [
+        ("machineconfig", RENDERED.to_owned()),
+        ("machineconfigpool", "worker".to_owned()),
+        ("mosb.dev/inputs", hex("inputs")),
+    ];
+    Plan {
+        rendered_config: RENDERED.to_owned(),
+        pool: "worker".to_owned(),
+        method: "direct".to_owned(),
+        reasons: Vec::new(),
+        base: PlannedBase {
+            pinned: pinned(),
+            name: "quay.io/fedora/fedora-coreos:stable".to_owned(),
+            platform: "linux/arm64".to_owned(),
+            bootable: true,
+        },
+        base_tree: Some(BaseTreeUse {
+            digest: digest("tree"),
+            source: TreeSource::Cache,
+        }),
+        extensions_image: None,
+        containerfile: None,
+        build_args: Vec::new(),
+        trust_bundle: None,
+        inputs: hex("inputs"),
+        target: Some("registry.example.com/os/worker".to_owned()),
+        build_name: BUILD.to_owned(),
+        tags: vec![RENDERED.to_owned(), BUILD.to_owned()],
+        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+        layer: Some(PlanLayer {
+            bytes: 1_500_012,
+            paths: paths(),
+        }),
+        preset_units: vec!["kubelet.service".to_owned()],
+        left_out: vec![
+            Finding::new("kernel-arguments", "kernel arguments are set on each node, not in the image: a=1").on("spec.kernelArguments"),
+            Finding::new("left-to-machine", "not part of the image: users, their passwords and keys are set up on the machine").on("user core"),
+        ],
+        warnings: vec![Finding::new("looks-secret", "/etc/mosb/small looks like a private key: whoever can pull the image can read it").at("/etc/mosb/small")],
+        notes: vec![Finding::new("etc-is-merged", "5 paths in /etc: an update merges them with the machine's own /etc").at("/etc")],
+    }
+}
+
+#[test]
+fn a_direct_plan() {
+    looks_like("plan-direct", &plan());
+}
+
+#[test]
+fn a_containerfile_plan() {
+    looks_like(
+        "plan-containerfile",
+        &Plan {
+            method: "containerfile".to_owned(),
+            reasons: vec![
+                Finding::new("extensions", "extensions are to be installed: usbguard, ipsec").on("spec.extensions"),
+                Finding::new("append-to-base", "/etc/hosts: something is appended to a file of the base").at("/etc/hosts"),
+            ],
+            base_tree: None,
+            extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
+            containerfile: Some(digest("containerfile")),
+            build_args: vec!["A".to_owned(), "B".to_owned()],
+            trust_bundle: Some(digest("bundle")),
+            layer: None,
+            target: None,
+            preset_units: Vec::new(),
+            left_out: Vec::new(),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+            ..plan()
+        },
+    );
+}
+
+#[test]
+fn a_build() {
+    let built = BuildResult {
+        rendered_config: RENDERED.to_owned(),
+        pool: "worker".to_owned(),
+        image: format!("registry.example.com/os/worker@{}", digest("image")),
+        tags: vec![RENDERED.to_owned(), BUILD.to_owned()],
+        digest: digest("image"),
+        method: "direct".to_owned(),
+        reasons: Vec::new(),
+        base: pinned(),
+        base_tree: Some(BaseTreeUse {
+            digest: digest("tree"),
+            source: TreeSource::Computed,
+        }),
+        layer: Some(LayerInfo {
+            digest: digest("layer"),
+            diff_id: digest("diff"),
+            size: 20_480,
+            paths: 61,
+        }),
+        inputs: hex("inputs"),
+        bytes_pulled: 1_717_986_918,
+        bytes_pushed: 27_000,
+        duration_millis: 12_042,
+        warnings: plan().warnings,
+    };
+    looks_like("build-direct", &built);
+}
+
+#[test]
+fn changes() {
+    let content = |of: &str, size| diff::ContentState {
+        size,
+        digest: digest(of),
+    };
+    let file = |mode: &str, of| diff::PathState {
+        kind: "file",
+        mode: Some(mode.to_owned()),
+        content: Some(content(of, 2048)),
+        ..Default::default()
+    };
+    let setting = |field: &str, change, from: Option<&str>, to: Option<&str>| diff::SettingChange {
+        field: field.to_owned(),
+        change,
+        from: from.map(str::to_owned),
+        to: to.map(str::to_owned),
+    };
+    let path = |path: &str, change, what: &[&'static str], from, to| diff::PathChange {
+        path: path.to_owned(),
+        change,
+        what: what.to_vec(),
+        from,
+        to,
+    };
+    let link = diff::PathState {
+        kind: "symlink",
+        target: Some("../usr/share/zoneinfo/UTC".to_owned()),
+        ..Default::default()
+    };
+    let unit = diff::UnitState {
+        enabled: Some(true),
+        content: Some(content("unit", 300)),
+        dropins: [("10-a.conf".to_owned(), content("a", 20))].into(),
+        ..Default::default()
+    };
+    let changed = diff::UnitState {
+        enabled: None,
+        masked: Some(true),
+        content: None,
+        dropins: [("20-b.conf".to_owned(), content("b", 21))].into(),
+    };
+    let side = |operand: &str| Side {
+        operand: operand.to_owned(),
+        rendered_config: RENDERED.to_owned(),
+    };
+    let differs = Diff {
+        from: side("old.yaml"),
+        to: side("new.yaml"),
+        same: false,
+        changes: diff::Diff {
+            settings: vec![
+                setting("base", diff::Change::Changed, Some("quay.io/os/base:1"), Some("quay.io/os/base:2")),
+                setting("spec.config.passwd", diff::Change::Changed, None, None),
+                setting("spec.kernelArguments", diff::Change::Removed, Some("a=1 b"), None),
+            ],
+            paths: vec![
+                path("/etc/chrony.conf", diff::Change::Changed, &["content", "mode"], Some(file("0644", "one")), Some(file("0600", "two"))),
+                path("/etc/localtime", diff::Change::Added, &[], None, Some(link)),
+                path("/etc/old", diff::Change::Removed, &[], Some(file("0644", "one")), None),
+            ],
+            units: vec![
+                diff::UnitChange {
+                    name: "kubelet.service".to_owned(),
+                    change: diff::Change::Changed,
+                    what: vec!["enabled", "masked", "content", "dropins"],
+                    from: Some(unit.clone()),
+                    to: Some(changed),
+                },
+                diff::UnitChange {
+                    name: "new.service".to_owned(),
+                    change: diff::Change::Added,
+                    what: Vec::new(),
+                    from: None,
+                    to: Some(unit),
+                },
+            ],
+        },
+    };
+    looks_like("diff", &differs);
+    let same = Diff {
+        same: true,
+        changes: diff::Diff::default(),
+        ..differs
+    };
+    looks_like("diff-same", &same);
+}
+
+#[test]
+fn an_image() {
+    let manifest = serde_json::json!({ "layers": [
+        { "digest": digest("one"), "size": 700_000_000, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip" },
+        { "digest": digest("layer"), "size": 20_480, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip" },
+    ] });
+    let config = |labels: serde_json::Value| {
+        serde_json::json!({
+            "os": "linux", "architecture": "arm64", "variant": "v8", "created": "1970-01-01T00:00:00Z", "config": { "Labels": labels },
+            "history": [{ "created_by": "ostree" }, { "created_by": "ENV", "empty_layer": true }, { "created_by": "mosb build" }],
+            "rootfs": { "type": "layers", "diff_ids": [digest("one, unpacked"), digest("layer, unpacked")] },
+        })
+    };
+    let info = |labels| ImageInfo::new(format!("oci:out@{}", digest("image")), digest("image"), None, &manifest, &config(labels));
+    let built = serde_json::json!({
+        "machineconfig": RENDERED, "machineconfigpool": "worker", "mosb.dev/inputs": hex("inputs"), "mosb.dev/format": "1",
+        "baseOSContainerImage": "quay.io/fedora/fedora-coreos:stable", "org.opencontainers.image.base.digest": digest("base"),
+    });
+    looks_like("inspect", &info(built));
+    looks_like("inspect-other", &info(serde_json::Value::Null));
+}
+
+#[test]
+fn files_of_an_image() {
+    let list = FileList {
+        image: format!("oci:out@{}", digest("image")),
+        layers: vec![FileLayer {
+            digest: digest("layer"),
+            config: true,
+            paths: paths(),
+        }],
+    };
+    looks_like("files", &list);
+}
+
+#[test]
+fn the_cache() {
+    let tree = |of: &str, size, unused_seconds| CachedTree {
+        base: digest(of),
+        size,
+        unused_seconds,
+    };
+    let list = CacheList {
+        directory: "/home/core/.cache/mosb".to_owned(),
+        size: 12_300_000,
+        trees: vec![tree("new", 6_000_000, 5), tree("old", 6_300_000, 90_000)],
+    };
+    looks_like("cache-list", &list);
+    let pruned = CachePrune {
+        directory: "/home/core/.cache/mosb".to_owned(),
+        removed: 1,
+        size: 6_300_000,
+    };
+    looks_like("cache-prune", &pruned);
+}
+
+#[test]
+fn version_and_error() {
+    looks_like(
+        "version",
+        &Version {
+            version: "0.1.0".to_owned(),
+            format: 1,
+        },
+    );
+    let error = Error {
+        code: "invalid-ignition".to_owned(),
+        message: "rendered-x: spec.config: storage.files[0].path: relative".to_owned(),
+        findings: vec![Finding::new("bad-path", "relative").on("storage.files[0].path")],
+        exit_code: 2,
+    };
+    looks_like("error", &error);
+}
