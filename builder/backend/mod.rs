@@ -3,7 +3,6 @@
 //! In come a [`BuildPlan`](crate::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
 //! the place it was pushed to. The invariant: run again after being killed anywhere, a build ends in the same image.
 
-pub mod buildah;
 pub mod direct;
 
 use crate::image::{DiffId, Digest};
