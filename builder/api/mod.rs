@@ -9,7 +9,7 @@ mod names;
 pub mod yaml;
 
 pub use machine_config::{
-    KernelType, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT, RenderedConfig,
+    API_VERSION, KernelType, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT, RenderedConfig,
     RenderedConfigError,
 };
 pub(crate) use names::shortened;
