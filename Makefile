@@ -25,15 +25,15 @@ unit: ## what needs nothing, in seconds
 
 .PHONY: check
 check: ## format, lints, documentation, generated files, licences
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	cargo test --quiet --test real dependencies::
 
 .PHONY: fix
 fix: ## format, and what clippy can mend by itself
 	cargo clippy --fix --allow-dirty --allow-staged --all-targets
-	cargo fmt
+	cargo fmt --all
 
 .PHONY: golden
 golden: ## writes the wanted outputs of golden tests anew, to be read in review
@@ -46,6 +46,10 @@ generate: ## writes generated reference files anew: JSON Schemas, command-line h
 .PHONY: bench
 bench: parts ## measures, and writes docs/performance.md (half an hour)
 	cargo bench
+
+.PHONY: fuzz
+fuzz: ## fuzzes each target for SECONDS (600)
+	MOSB_FUZZ_SECONDS=$(or $(SECONDS),600) cargo test --test real -- --nocapture fuzz::
 
 .PHONY: packages
 packages: ## installs the Debian packages that the tests use and the machine lacks

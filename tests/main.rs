@@ -9,6 +9,7 @@
 mod harness;
 
 mod dependencies;
+mod fuzz;
 mod ignition_oracle;
 mod part_layout;
 mod part_ostree;

@@ -1,0 +1,11 @@
+//! Any file is a docker configuration or an error, and any registry may be looked up in it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mosb::registry::credentials::DockerConfig;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(config) = DockerConfig::parse(data) {
+        config.find("registry.example:5000", "a/b/c");
+    }
+});

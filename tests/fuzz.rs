@@ -1,0 +1,76 @@
+//! Each target of `fuzz/`, for seconds; `make fuzz` is the same for as long as one likes.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// libFuzzer's coverage, as cargo-fuzz asks for it, but for the sanitizer, which needs a nightly and finds nothing in a
+/// program without unsafe code.
+const COVERAGE: [&str; 7] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+];
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+#[test]
+fn no_target_finds_anything() {
+    let seconds = env::var("MOSB_FUZZ_SECONDS").unwrap_or_else(|_| "5".to_owned());
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let programs = build(&package);
+    let mut targets: Vec<_> = fs::read_dir(package.join("targets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_owned())
+        .collect();
+    targets.sort();
+    assert!(targets.len() >= 4, "{targets:?}");
+    for target in targets {
+        // What is found goes here, and is named in the message.
+        let found = tempfile::tempdir().unwrap();
+        let mut command = Command::new(programs.join(&target));
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}/", found.path().display()))
+            .args(["-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"])
+            .arg(
+                fs::create_dir(found.path().join("corpus"))
+                    .map(|()| found.path().join("corpus"))
+                    .unwrap(),
+            )
+            .arg(package.join("seeds").join(&target));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{target:?}: {}\n{said}\nkept: {}",
+            output.status,
+            found.keep().display()
+        );
+    }
+}
+
+/// Builds every target beside the other build results; the directory of the programs comes back.
+fn build(package: &Path) -> PathBuf {
+    let results = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fuzz");
+    let status = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--profile=fuzz",
+            "--target",
+            TRIPLE,
+        ])
+        .current_dir(package)
+        .env("CARGO_TARGET_DIR", &results)
+        .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "the fuzz targets don't build: {status}");
+    results.join(TRIPLE).join("fuzz")
+}
