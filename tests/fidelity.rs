@@ -31,14 +31,33 @@ impl Base {
         for layer in layout.layers("base") {
             snapshot = snapshot.with_layer(layer).unwrap();
         }
-        Self { directory, layout, layers, snapshot, mosb: Mosb::new() }
+        Self {
+            directory,
+            layout,
+            layers,
+            snapshot,
+            mosb: Mosb::new(),
+        }
     }
 
     /// What the real tools make of it, or what Ignition refused.
     fn real(&self, config: &Value) -> Result<Snapshot, String> {
         let sandbox = Sandbox::new();
         for tar in &self.layers {
-            sandbox.run("/bin/tar", &["--extract", "--file=-", "--directory=/", "--numeric-owner", "--same-permissions", "--overwrite"], tar).ok();
+            sandbox
+                .run(
+                    "/bin/tar",
+                    &[
+                        "--extract",
+                        "--file=-",
+                        "--directory=/",
+                        "--numeric-owner",
+                        "--same-permissions",
+                        "--overwrite",
+                    ],
+                    tar,
+                )
+                .ok();
         }
         let config = config.to_string();
         if let Err(why) = sandbox.ignition_apply(&config)
@@ -60,7 +79,16 @@ impl Base {
         let output = self.directory.path().join("output");
         let target = format!("oci:{}", output.display());
         let finished = self.mosb.run_with(
-            ["build", "-", "--base", &self.layout.reference("base"), "--output", &target, "-o", "json"],
+            [
+                "build",
+                "-",
+                "--base",
+                &self.layout.reference("base"),
+                "--output",
+                &target,
+                "-o",
+                "json",
+            ],
             rendered.to_string().as_bytes(),
         );
         if finished.code() != Some(0) {
@@ -78,11 +106,23 @@ impl Base {
     /// The reasons for a Containerfile.
     fn reasons(&self, config: &Value) -> Vec<String> {
         let finished = self.mosb.run_with(
-            ["plan", "-", "--base", &self.layout.reference("base"), "-o", "json"],
+            [
+                "plan",
+                "-",
+                "--base",
+                &self.layout.reference("base"),
+                "-o",
+                "json",
+            ],
             rendered(config).to_string().as_bytes(),
         );
         let plan = finished.ok().json();
-        plan["reasons"].as_array().unwrap().iter().map(|reason| reason["code"].as_str().unwrap().to_owned()).collect()
+        plan["reasons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|reason| reason["code"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
@@ -97,16 +137,33 @@ fn rendered(config: &Value) -> Value {
 
 fn preset_units(config: &str) -> Vec<String> {
     let config: Value = serde_json::from_str(config).unwrap();
-    let units = config.pointer("/systemd/units").and_then(Value::as_array).cloned().unwrap_or_default();
-    let said = units.iter().filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
-    said.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
+    let units = config
+        .pointer("/systemd/units")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let said = units
+        .iter()
+        .filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
+    said.map(|unit| unit["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A layout of its own that shares the blobs.
 fn copy(layout: &Layout, directory: &TempDir) -> Layout {
     let to = directory.path().join("base");
-    let from = layout.blob_path(&layout.digest("base")).ancestors().nth(3).unwrap().to_owned();
-    let status = Command::new("cp").arg("-rl").arg(from).arg(&to).status().unwrap();
+    let from = layout
+        .blob_path(&layout.digest("base"))
+        .ancestors()
+        .nth(3)
+        .unwrap()
+        .to_owned();
+    let status = Command::new("cp")
+        .arg("-rl")
+        .arg(from)
+        .arg(&to)
+        .status()
+        .unwrap();
     assert!(status.success());
     // The index is rewritten, so it must not be shared.
     let index = to.join("index.json");
@@ -118,10 +175,24 @@ fn copy(layout: &Layout, directory: &TempDir) -> Layout {
 
 /// Takes out what only the direct build writes, after a look at it.
 fn without_current_config(mut built: Snapshot) -> Snapshot {
-    let file = built.0.remove("etc/machine-config-daemon/currentconfig").expect("the config in the image");
+    let file = built
+        .0
+        .remove("etc/machine-config-daemon/currentconfig")
+        .expect("the config in the image");
     assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
-    let directory = built.0.remove("etc/machine-config-daemon").expect("its directory");
-    assert_eq!(directory, Entry { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0 });
+    let directory = built
+        .0
+        .remove("etc/machine-config-daemon")
+        .expect("its directory");
+    assert_eq!(
+        directory,
+        Entry {
+            kind: Kind::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0
+        }
+    );
     built
 }
 
@@ -130,8 +201,13 @@ fn compare(base: &Base, what: &str, config: &Value) {
     match (base.real(config), base.direct(config)) {
         (Ok(real), Ok(direct)) => without_current_config(direct).assert_same(&real, what),
         (Err(_), Err((Some(2), _))) => {}
-        (Err(real), Ok(_)) => panic!("{what}: the real Ignition refuses and we don't: {real}\n{config:#}"),
-        (real, Err((code, error))) => panic!("{what}: exit code {code:?}, the real one {:?}: {error:#}\n{config:#}", real.map(|_| "writes")),
+        (Err(real), Ok(_)) => {
+            panic!("{what}: the real Ignition refuses and we don't: {real}\n{config:#}")
+        }
+        (real, Err((code, error))) => panic!(
+            "{what}: exit code {code:?}, the real one {:?}: {error:#}\n{config:#}",
+            real.map(|_| "writes")
+        ),
     }
 }
 

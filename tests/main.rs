@@ -9,8 +9,10 @@
 mod harness;
 
 mod dependencies;
+mod fidelity;
 mod fuzz;
 mod ignition_oracle;
+mod importer;
 mod part_layout;
 mod part_ostree;
 mod part_program;
