@@ -27,3 +27,4 @@ fn ignition_accepts_and_refuses_as_the_real_one() {
         &harness::parts::IGNITION_ORACLE.program(),
     );
 }
+mod systemd_presets;
