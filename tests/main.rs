@@ -23,6 +23,7 @@ mod registry_faults;
 mod registry_layout;
 mod registry_push;
 mod registry_world;
+mod systemd_presets;
 
 #[test]
 fn ignition_accepts_and_refuses_as_the_real_one() {

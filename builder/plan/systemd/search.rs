@@ -48,13 +48,18 @@ enum File {
     Regular {
         path: TreePath,
         bytes: Bytes,
-        /// The link out of the unit directories that led there.
-        link: Option<TreePath>,
     },
     Masked(TreePath),
+    /// A link out of the unit directories, to the unit itself.
+    Linked {
+        link: TreePath,
+        target: String,
+    },
+    /// A link to another name.
     Alias {
         link: TreePath,
         target: UnitName,
+        leads_to: TreePath,
     },
 }
 
@@ -69,11 +74,8 @@ impl Search<'_> {
     /// The unit of this name, through aliases.
     pub(super) fn unit(&self, name: &UnitName, mode: Mode) -> Result<Unit, Stop> {
         let mut name = name.clone();
-        for followed in 0..MOST_ALIASES {
-            let file = self.file(&name).map_err(|stop| match stop {
-                Stop::Failed(Failure::NotFound) if followed > 0 => Failure::Dangling.into(),
-                stop => stop,
-            })?;
+        let mut file = self.file(&name)?;
+        for _ in 0..MOST_ALIASES {
             match file {
                 File::Masked(path) => {
                     return Ok(Unit {
@@ -83,17 +85,10 @@ impl Search<'_> {
                         install: Install::default(),
                     });
                 }
-                File::Alias { link, .. }
-                | File::Regular {
-                    link: Some(link), ..
-                } if !mode.follow_config && is_config(&link) => {
-                    return Err(Failure::Loop.into());
-                }
-                File::Regular { path, bytes, .. } => {
-                    let install = if mode.load {
-                        self.install(&name, &path, &bytes)?
-                    } else {
-                        Install::default()
+                File::Regular { path, bytes } => {
+                    let install = match mode.load {
+                        true => self.install(&name, &path, &bytes)?,
+                        false => Install::default(),
                     };
                     return Ok(Unit {
                         name,
@@ -102,13 +97,33 @@ impl Search<'_> {
                         install,
                     });
                 }
-                File::Alias { link, target } => {
-                    name = match (name.kind(), target.kind()) {
+                File::Linked { link, .. } | File::Alias { link, .. }
+                    if !mode.follow_config && is_config(&link) =>
+                {
+                    return Err(Failure::Loop.into());
+                }
+                File::Linked { link, target } => file = self.linked(link, &target)?,
+                File::Alias {
+                    link,
+                    target,
+                    leads_to,
+                } => {
+                    let next = match (name.kind(), target.kind()) {
                         (NameKind::Instance, NameKind::Template) => target
                             .with_instance(name.instance())
                             .map_err(|_| Failure::OtherKind(link))?,
-                        _ => target,
+                        _ => target.clone(),
                     };
+                    file = match leads_to.parent() {
+                        // An instance that is a link to its own template: the link has told which file it is.
+                        Some(directory) if next == name => self.candidate(&directory, &target),
+                        _ => self.file(&next),
+                    }
+                    .map_err(|stop| match stop {
+                        Stop::Failed(Failure::NotFound) => Failure::Dangling.into(),
+                        stop => stop,
+                    })?;
+                    name = next;
                 }
             }
         }
@@ -138,34 +153,25 @@ impl Search<'_> {
             .expect("a unit name is one component");
         let found = self.tree.get(&real).ok_or(Failure::NotFound)?;
         match (found.kind, found.target) {
-            (Kind::Symlink, Some(target)) => self.link(named, &target, name),
+            (Kind::Symlink, Some(target)) => self.link(named, target, name),
             (Kind::Symlink | Kind::Other, _) => Err(super::Undecided::Path(real).into()),
             (Kind::Directory, _) => Err(Failure::Unreadable(named).into()),
-            (Kind::File, _) => self.regular(named, &real, None),
+            (Kind::File, _) => self.regular(named, &real),
         }
     }
 
-    fn regular(
-        &self,
-        named: TreePath,
-        real: &TreePath,
-        link: Option<TreePath>,
-    ) -> Result<File, Stop> {
+    fn regular(&self, named: TreePath, real: &TreePath) -> Result<File, Stop> {
         match chroot::read(self.tree, real)? {
             Some(bytes) if bytes.is_empty() => Ok(File::Masked(named)),
-            Some(bytes) => Ok(File::Regular {
-                path: named,
-                bytes,
-                link,
-            }),
+            Some(bytes) => Ok(File::Regular { path: named, bytes }),
             None => Err(Failure::Unreadable(named).into()),
         }
     }
 
     /// A link into a unit directory is an alias; one out of them is the unit itself, or its mask.
-    fn link(&self, link: TreePath, target: &str, name: &UnitName) -> Result<File, Stop> {
-        let target = chroot::absolute(&link, target);
-        let leads_to = match chase(self.tree, &target, Last::Keep)? {
+    fn link(&self, link: TreePath, target: String, name: &UnitName) -> Result<File, Stop> {
+        let absolute = chroot::absolute(&link, &target);
+        let leads_to = match chase(self.tree, &absolute, Last::Keep)? {
             Chased::There(path) | Chased::Absent(path) => path,
             Chased::NoWay => return Err(Failure::NotFound.into()),
             Chased::Loop => return Err(Failure::Loop.into()),
@@ -174,23 +180,37 @@ impl Search<'_> {
             return Ok(File::Masked(link));
         }
         let directories = self.dialect.unit_directories();
-        if directories
+        if !directories
             .iter()
             .any(|directory| directory.holds(&leads_to))
         {
-            let target: UnitName = leads_to
-                .name()
-                .parse()
-                .map_err(|_| Failure::OtherKind(link.clone()))?;
-            return match target {
-                target if target == *name => Err(Failure::Loop.into()),
-                target if !name.may_lead_to(&target) => Err(Failure::OtherKind(link).into()),
-                target => Ok(File::Alias { link, target }),
-            };
+            return Ok(File::Linked {
+                link,
+                target: absolute,
+            });
         }
-        match chase(self.tree, &target, Last::Follow)? {
-            Chased::There(real) => self.regular(real.clone(), &real, Some(link)),
-            Chased::Absent(real) if real == path("/dev/null") => Ok(File::Masked(link)),
+        let target: UnitName = leads_to
+            .name()
+            .parse()
+            .map_err(|_| Failure::OtherKind(link.clone()))?;
+        match target {
+            target if target == *name => Err(Failure::Loop.into()),
+            target if !name.may_lead_to(&target) => Err(Failure::OtherKind(link).into()),
+            target => Ok(File::Alias {
+                link,
+                target,
+                leads_to,
+            }),
+        }
+    }
+
+    /// The file outside the unit directories that a link leads to.
+    fn linked(&self, link: TreePath, target: &str) -> Result<File, Stop> {
+        match chase(self.tree, target, Last::Follow)? {
+            Chased::There(real) | Chased::Absent(real) if real == path("/dev/null") => {
+                Ok(File::Masked(link))
+            }
+            Chased::There(real) => self.regular(real.clone(), &real),
             Chased::Absent(_) | Chased::NoWay => Err(Failure::NotFound.into()),
             Chased::Loop => Err(Failure::Loop.into()),
         }
