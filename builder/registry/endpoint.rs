@@ -7,7 +7,7 @@ use reqwest::Method;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::auth::{Auth, Scopes};
+use super::auth::{Auth, Scopes, Ticket};
 use super::blobs::BlobStream;
 use super::certs::CertDirs;
 use super::credentials::normal_host;
@@ -204,17 +204,33 @@ impl Endpoint {
             };
             if answer.status == 401 && home && logins < LOGINS {
                 logins += 1;
-                let base = self.base().await?;
-                if self
-                    .auth
-                    .challenged(&answer.headers, scopes, ticket.as_ref(), base)
-                {
+                if self.learns(&answer, scopes, ticket.as_ref()).await? {
                     refused = Some(answer);
                     continue;
                 }
             }
             return Ok(answer);
         }
+    }
+
+    /// Whether a 401 taught how to log in. One that doesn't say how is followed by the question that must be answered
+    /// so (OCI distribution spec, determining support).
+    async fn learns(
+        &self,
+        answer: &Answer,
+        scopes: &Scopes,
+        ticket: Option<&Ticket>,
+    ) -> Result<bool, Error> {
+        let base = self.base().await?;
+        if self.auth.challenged(&answer.headers, scopes, ticket, base) {
+            return Ok(true);
+        }
+        let ping = Call::new(
+            Method::GET,
+            base.join("v2/").expect("a relative path joins"),
+        );
+        let answer = self.wire.send(&ping, None).await?;
+        Ok(answer.status == 401 && self.auth.challenged(&answer.headers, scopes, None, base))
     }
 
     /// Sends a stream, once. A 401 is learned from and is then an answer like others.
