@@ -52,7 +52,12 @@ pub(super) struct Endpoint {
 const LOGINS: u32 = 2;
 
 impl Endpoint {
-    pub fn new(host: &str, insecure: bool, settings: &Settings) -> Result<Self, Error> {
+    pub fn new(
+        host: &str,
+        insecure: bool,
+        settings: &Settings,
+        policy: RetryPolicy,
+    ) -> Result<Self, Error> {
         let certificates = settings.certs.read(host)?;
         let loopback = Url::parse(&format!("http://{host}/"))
             .is_ok_and(|url| url.host().is_some_and(|host| is_loopback(&host)));
@@ -69,7 +74,7 @@ impl Endpoint {
                 verify: trust != Trust::Insecure,
                 proxies: Arc::clone(&settings.proxies),
                 timeouts: settings.timeouts,
-                policy: settings.policy,
+                policy,
                 plain: OnceLock::new(),
                 tls: OnceLock::new(),
             },
@@ -343,7 +348,8 @@ mod tests {
             ("10.0.0.1:5000", false, true, Trust::Verified),
             ("localhost.example", false, true, Trust::Verified),
         ] {
-            let endpoint = Endpoint::new(host, insecure, &settings(verify)).unwrap();
+            let endpoint =
+                Endpoint::new(host, insecure, &settings(verify), RetryPolicy::default()).unwrap();
             assert_eq!(endpoint.trust, want, "{host}");
         }
     }
@@ -358,7 +364,8 @@ mod tests {
             timeouts: Timeouts::default(),
             policy: RetryPolicy::default(),
         };
-        let endpoint = Endpoint::new("docker.io", false, &settings).unwrap();
+        let endpoint =
+            Endpoint::new("docker.io", false, &settings, RetryPolicy::default()).unwrap();
         assert_eq!(
             endpoint.root("https").unwrap().as_str(),
             "https://registry-1.docker.io/"
