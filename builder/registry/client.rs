@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::image::{Digest, ImageRef, Platform, RepoRef};
 
+use super::auth::Scopes;
 use super::certs::CertDirs;
 use super::endpoint::{Endpoint, Settings};
 use super::error::Error;
@@ -15,7 +16,7 @@ use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
 use super::proxy::{Proxies, ProxyVariables};
 use super::push::{self, PushPlan, Pushed};
-use super::registries_conf::{By, RegistriesConf};
+use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
 use super::resolve::{self, Resolved};
 use super::retry::RetryPolicy;
@@ -65,12 +66,18 @@ pub struct Client {
     moved: Arc<Moved>,
 }
 
+/// Host, whether it is insecure, whether it is a mirror.
+type EndpointKey = (String, bool, bool);
+
+/// There is always another place to ask than a mirror, so that one is given less time.
+const MIRROR_TRIES: u32 = 2;
+
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
     conf: RegistriesConf,
     parallel: usize,
-    endpoints: Mutex<HashMap<(String, bool), Arc<Endpoint>>>,
+    endpoints: Mutex<HashMap<EndpointKey, Arc<Endpoint>>>,
 }
 
 impl Client {
@@ -113,24 +120,33 @@ impl Client {
         &self.moved
     }
 
-    fn remote(&self, repo: RepoRef, shown: &RepoRef, insecure: bool) -> Result<Remote, Error> {
-        let key = (repo.host().to_owned(), insecure);
-        let known = |endpoints: &mut HashMap<_, Arc<Endpoint>>| endpoints.get(&key).map(Arc::clone);
-        let lock = || {
-            self.shared
-                .endpoints
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let found = known(&mut lock());
-        let endpoint = match found {
-            Some(endpoint) => endpoint,
+    fn remote(&self, place: PullPlace, shown: &RepoRef) -> Result<Remote, Error> {
+        let PullPlace {
+            repo,
+            insecure,
+            mirror,
+        } = place;
+        let key = (repo.host().to_owned(), insecure, mirror);
+        let settings = &self.shared.settings;
+        let mut policy = settings.policy;
+        if mirror {
+            policy.tries = policy.tries.min(MIRROR_TRIES);
+        }
+        let mut endpoints = self
+            .shared
+            .endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let endpoint = match endpoints.get(&key) {
+            Some(endpoint) => Arc::clone(endpoint),
             None => {
-                let endpoint =
-                    Arc::new(Endpoint::new(repo.host(), insecure, &self.shared.settings)?);
-                Arc::clone(lock().entry(key).or_insert(endpoint))
+                let endpoint = Endpoint::new(repo.host(), insecure, settings, policy)?;
+                let endpoint = Arc::new(endpoint);
+                endpoints.insert(key, Arc::clone(&endpoint));
+                endpoint
             }
         };
+        drop(endpoints);
         Ok(Remote {
             endpoint,
             repo,
@@ -144,13 +160,18 @@ impl Client {
             .conf
             .pull_places(repo, by)?
             .into_iter()
-            .map(|place| self.remote(place.repo, repo, place.insecure))
+            .map(|place| self.remote(place, repo))
             .collect()
     }
 
     fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
         let insecure = self.shared.conf.push_insecure(repo)?;
-        self.remote(repo.clone(), repo, insecure)
+        let place = PullPlace {
+            repo: repo.clone(),
+            insecure,
+            mirror: false,
+        };
+        self.remote(place, repo)
     }
 
     /// Finds the one image that is meant, with its config. Without `platform`, an index must hold one image only; an
@@ -177,9 +198,9 @@ impl Client {
 
     /// The digest that a tag or digest names in the registry itself (not a mirror) now; `None` where there is nothing.
     pub async fn digest_of(&self, image: &ImageRef) -> Result<Option<Digest>, Error> {
-        self.pushing(image.repo())?
-            .digest_of(&image.manifest_reference())
-            .await
+        let remote = self.pushing(image.repo())?;
+        let scopes = Scopes::pull(&remote.repository());
+        remote.digest_of(&image.manifest_reference(), &scopes).await
     }
 
     /// Pushes an image; when this is done, the registry has answered for the digest under every tag, or the layout holds

@@ -7,7 +7,7 @@ use reqwest::Method;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::auth::{Auth, Scopes};
+use super::auth::{Auth, Scopes, Ticket};
 use super::blobs::BlobStream;
 use super::certs::CertDirs;
 use super::credentials::normal_host;
@@ -52,7 +52,12 @@ pub(super) struct Endpoint {
 const LOGINS: u32 = 2;
 
 impl Endpoint {
-    pub fn new(host: &str, insecure: bool, settings: &Settings) -> Result<Self, Error> {
+    pub fn new(
+        host: &str,
+        insecure: bool,
+        settings: &Settings,
+        policy: RetryPolicy,
+    ) -> Result<Self, Error> {
         let certificates = settings.certs.read(host)?;
         let loopback = Url::parse(&format!("http://{host}/"))
             .is_ok_and(|url| url.host().is_some_and(|host| is_loopback(&host)));
@@ -69,7 +74,7 @@ impl Endpoint {
                 verify: trust != Trust::Insecure,
                 proxies: Arc::clone(&settings.proxies),
                 timeouts: settings.timeouts,
-                policy: settings.policy,
+                policy,
                 plain: OnceLock::new(),
                 tls: OnceLock::new(),
             },
@@ -204,17 +209,33 @@ impl Endpoint {
             };
             if answer.status == 401 && home && logins < LOGINS {
                 logins += 1;
-                let base = self.base().await?;
-                if self
-                    .auth
-                    .challenged(&answer.headers, scopes, ticket.as_ref(), base)
-                {
+                if self.learns(&answer, scopes, ticket.as_ref()).await? {
                     refused = Some(answer);
                     continue;
                 }
             }
             return Ok(answer);
         }
+    }
+
+    /// Whether a 401 taught how to log in. One that doesn't say how is followed by the question that must be answered
+    /// so (OCI distribution spec, determining support).
+    async fn learns(
+        &self,
+        answer: &Answer,
+        scopes: &Scopes,
+        ticket: Option<&Ticket>,
+    ) -> Result<bool, Error> {
+        let base = self.base().await?;
+        if self.auth.challenged(&answer.headers, scopes, ticket, base) {
+            return Ok(true);
+        }
+        let ping = Call::new(
+            Method::GET,
+            base.join("v2/").expect("a relative path joins"),
+        );
+        let answer = self.wire.send(&ping, None).await?;
+        Ok(answer.status == 401 && self.auth.challenged(&answer.headers, scopes, None, base))
     }
 
     /// Sends a stream, once. A 401 is learned from and is then an answer like others.
@@ -327,7 +348,8 @@ mod tests {
             ("10.0.0.1:5000", false, true, Trust::Verified),
             ("localhost.example", false, true, Trust::Verified),
         ] {
-            let endpoint = Endpoint::new(host, insecure, &settings(verify)).unwrap();
+            let endpoint =
+                Endpoint::new(host, insecure, &settings(verify), RetryPolicy::default()).unwrap();
             assert_eq!(endpoint.trust, want, "{host}");
         }
     }
@@ -342,7 +364,8 @@ mod tests {
             timeouts: Timeouts::default(),
             policy: RetryPolicy::default(),
         };
-        let endpoint = Endpoint::new("docker.io", false, &settings).unwrap();
+        let endpoint =
+            Endpoint::new("docker.io", false, &settings, RetryPolicy::default()).unwrap();
         assert_eq!(
             endpoint.root("https").unwrap().as_str(),
             "https://registry-1.docker.io/"

@@ -20,7 +20,8 @@ pub struct CredentialSources {
     pub authfile: Option<PathBuf>,
     /// `REGISTRY_AUTH_FILE`: only this file, and it must exist.
     pub registry_auth_file: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`.
+    /// `XDG_RUNTIME_DIR`; where it isn't set, podman and buildah keep logins in `/run/containers/<uid>`, which is asked
+    /// too if a home is known (without one, nothing of this machine is meant to be seen).
     pub runtime_dir: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`; `~/.config` where it isn't set.
     pub config_home: Option<PathBuf>,
@@ -39,10 +40,16 @@ impl CredentialSources {
         let below_home = |path: &str| self.home.as_ref().map(|home| home.join(path));
         let config_home = self.config_home.clone().or_else(|| below_home(".config"));
         let docker = self.docker_config.clone().or_else(|| below_home(".docker"));
+        let runtime = match (&self.runtime_dir, &self.home) {
+            (Some(dir), _) => Some(dir.join("containers/auth.json")),
+            (None, Some(_)) => {
+                let uid = rustix::process::getuid().as_raw();
+                Some(format!("/run/containers/{uid}/auth.json").into())
+            }
+            (None, None) => None,
+        };
         [
-            self.runtime_dir
-                .as_ref()
-                .map(|dir| dir.join("containers/auth.json")),
+            runtime,
             config_home.map(|dir| dir.join("containers/auth.json")),
             docker.map(|dir| dir.join("config.json")),
             below_home(".dockercfg"),
@@ -122,9 +129,10 @@ impl Keyring {
                     origin: path.display().to_string(),
                 }),
                 Some(Found::Helper(name)) => {
-                    ask_helper(name, host).await?.map(|login| Credential {
+                    let program = format!("docker-credential-{name}");
+                    ask_helper(&program, host).await?.map(|login| Credential {
                         login,
-                        origin: format!("docker-credential-{name} (named by {})", path.display()),
+                        origin: format!("{program} (named by {})", path.display()),
                     })
                 }
             };
@@ -159,11 +167,12 @@ struct HelperAnswer {
     secret: String,
 }
 
-/// Runs `docker-credential-<name> get` (docker-credential-helpers, development): host on stdin, JSON on stdout.
-async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>, Error> {
-    let program = format!("docker-credential-{name}");
+/// Runs `docker-credential-<name> get` (docker-credential-helpers, development): host on stdin, JSON on stdout. Not by
+/// way of `exec`: a helper needs stdin and all of the user's environment (a key ring's socket, a cloud's variables), and
+/// what it says to stdout is a secret.
+async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
     let broken = |cause: String| Error::Credentials {
-        origin: program.clone(),
+        origin: program.to_owned(),
         cause,
     };
     // Docker Hub's logins are kept under the address that it had in 2013.
@@ -171,7 +180,7 @@ async fn ask_helper(name: &str, host: &str) -> Result<Option<Login>, Error> {
         "docker.io" => "https://index.docker.io/v1/",
         other => other,
     };
-    let mut child = tokio::process::Command::new(&program)
+    let mut child = tokio::process::Command::new(program)
         .arg("get")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -258,11 +267,72 @@ mod tests {
         };
         assert_eq!(paths(&flag), ["/a!"]);
         assert_eq!(paths(&CredentialSources::default()), Vec::<String>::new());
+        let home_only = CredentialSources {
+            home: Some("/h".into()),
+            ..CredentialSources::default()
+        };
+        let uid = rustix::process::getuid().as_raw();
+        assert_eq!(
+            paths(&home_only)[0],
+            format!("/run/containers/{uid}/auth.json")
+        );
     }
 
     #[tokio::test]
-    async fn a_missing_helper_says_its_name() {
-        let error = ask_helper("mosb-test-nothing", "quay.io")
+    async fn a_helper_is_asked_by_stdin_and_answers_in_json() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let asked = dir.path().join("asked");
+        let script = |text: &str| {
+            let path = dir.path().join("helper");
+            let line = format!("#!/bin/sh\ncat > {}\n{text}\n", asked.display());
+            std::fs::write(&path, line).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let secret = |text: &str| Secret::new(text.to_owned());
+        for (what, text, host, server, want) in [
+            (
+                "a password",
+                r#"echo '{"ServerURL":"x","Username":"u","Secret":"p"}'"#,
+                "quay.io",
+                "quay.io",
+                Ok(Some(Login::Password {
+                    user: secret("u"),
+                    password: secret("p"),
+                })),
+            ),
+            (
+                "a token",
+                r#"echo '{"Username":"<token>","Secret":"t"}'"#,
+                "docker.io",
+                "https://index.docker.io/v1/",
+                Ok(Some(Login::Identity(secret("t")))),
+            ),
+            (
+                "nothing known",
+                "echo 'credentials not found in native keychain'; exit 1",
+                "quay.io",
+                "quay.io",
+                Ok(None),
+            ),
+            (
+                "a failure",
+                "echo hunter2; exit 3",
+                "quay.io",
+                "quay.io",
+                Err(()),
+            ),
+            ("rubbish", "echo hunter2", "quay.io", "quay.io", Err(())),
+        ] {
+            let answer = ask_helper(&script(text), host).await;
+            if let Err(error) = &answer {
+                assert!(!error.to_string().contains("hunter2"), "{what}: {error}");
+            }
+            assert_eq!(answer.map_err(|_| ()), want, "{what}");
+            assert_eq!(std::fs::read_to_string(&asked).unwrap(), server, "{what}");
+        }
+        let error = ask_helper("docker-credential-mosb-test-nothing", "quay.io")
             .await
             .unwrap_err();
         assert!(

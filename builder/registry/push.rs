@@ -133,10 +133,11 @@ pub(super) async fn to_remote(
         true => vec![digest.to_string()],
         false => plan.tags.clone(),
     };
+    let scopes = &Scopes::push(&remote.repository());
     // What the tags name now, and which blobs are there, at once: neither needs the other's answer.
     let named = stream::iter(references.clone())
         .map(|reference| async move {
-            let found = remote.digest_of(&reference).await?;
+            let found = remote.digest_of(&reference, scopes).await?;
             Ok::<_, Error>((reference, found == Some(digest)))
         })
         .buffered(parallel)

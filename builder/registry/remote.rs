@@ -111,16 +111,17 @@ impl Remote {
     }
 
     /// The digest that a tag (or digest) names now; `None` where there is nothing.
-    pub async fn digest_of(&self, reference: &str) -> Result<Option<Digest>, Error> {
+    pub async fn digest_of(
+        &self,
+        reference: &str,
+        scopes: &Scopes,
+    ) -> Result<Option<Digest>, Error> {
         let repository = self.repository();
         let call = self
             .call(Method::HEAD, &format!("manifests/{reference}"))
             .await?;
         let call = call.header(ACCEPT, manifest::ACCEPT);
-        let answer = self
-            .endpoint
-            .send(&call, &Scopes::pull(&repository), &repository)
-            .await?;
+        let answer = self.endpoint.send(&call, scopes, &repository).await?;
         match answer.status {
             404 => return Ok(None),
             200..=299 => {}

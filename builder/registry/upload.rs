@@ -268,7 +268,7 @@ impl Remote {
         }
         let found = match answer.text(CONTENT_DIGEST).and_then(|d| d.parse().ok()) {
             Some(found) => Some(found),
-            None => self.digest_of(reference).await?,
+            None => self.digest_of(reference, &self.pushing()).await?,
         };
         match found {
             Some(found) if found == *digest => Ok(Put::Confirmed),
