@@ -6,7 +6,6 @@
 //! cache is written, and what a killed build left there is gone when the next one starts.
 
 mod assemble;
-mod beneath;
 mod commands;
 mod error;
 mod leftovers;
@@ -69,7 +68,7 @@ pub async fn build(
     let version = version().await?;
     check_heredoc(containerfile, version)?;
     let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
-    space::check(plan, options.storage_driver.as_deref(), store.root())?;
+    space::check(plan, options.storage_driver.as_deref(), &store.root())?;
     let work = store.work()?;
     let at = work.path();
     write_context(plan, containerfile, at)?;
@@ -94,13 +93,24 @@ pub async fn build(
     let image = {
         let (plan, out, blobs) = (plan.clone(), out.clone(), blobs.clone());
         let read = move || assemble::read(&plan, &out, &manifest, &blobs);
-        tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?
+        tokio::task::spawn_blocking(read)
+            .await
+            .expect("it does not panic and is not cancelled")?
     };
-    Ok(Built { image, blobs, _work: work })
+    Ok(Built {
+        image,
+        blobs,
+        _work: work,
+    })
 }
 
 /// The command lines of a build, for `--dry-run`, in their order.
-pub fn command_lines(plan: &BuildPlan, version: Version, base: &BaseSource, options: &Options) -> Vec<String> {
+pub fn command_lines(
+    plan: &BuildPlan,
+    version: Version,
+    base: &BaseSource,
+    options: &Options,
+) -> Vec<String> {
     let store = store::places(&options.cache_dir, options.storage_driver.as_deref());
     let at = options.cache_dir.join("buildah/work/build");
     let image = Digest::of(b"");
@@ -118,13 +128,22 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 fn make_dir(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(io(path))
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(path)
+        .map_err(io(path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::io::Write as _;
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    file.and_then(|mut file| file.write_all(bytes))
+        .map_err(io(path))
 }
 
 fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
@@ -132,7 +151,9 @@ fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(),
     make_dir(&folder)?;
     write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
     let files = context::files(plan)?;
-    files.iter().try_for_each(|file| write(&folder.join(file.name), &file.content))
+    files
+        .iter()
+        .try_for_each(|file| write(&folder.join(file.name), &file.content))
 }
 
 /// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
@@ -143,27 +164,41 @@ fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error>
     let base = &plan.request.base;
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
-    let media_type = base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(assemble::OCI_MANIFEST);
+    let media_type = base
+        .manifest
+        .get("mediaType")
+        .and_then(Value::as_str)
+        .unwrap_or(assemble::OCI_MANIFEST);
     let index = json!({ "schemaVersion": 2, "manifests": [{
         "mediaType": media_type, "digest": base.manifest_digest, "size": size,
         "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },
     }] });
     write(&view.join("index.json"), index.to_string().as_bytes())?;
-    write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
+    write(
+        &view.join("oci-layout"),
+        br#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
 }
 
 /// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
 fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
     let blobs = out.join("blobs/sha256");
     make_dir(&blobs)?;
-    write(&out.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    write(
+        &out.join("oci-layout"),
+        br#"{"imageLayoutVersion":"1.0.0"}"#,
+    )?;
     let mut layers = plan.request.base.config.diff_ids.clone();
     layers.sort();
     layers.dedup();
-    layers.iter().try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
+    layers
+        .iter()
+        .try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
 }
 
 fn read_digest(path: &Path) -> Result<Digest, Error> {
     let text = fs::read_to_string(path).map_err(io(path))?;
-    text.trim().parse().map_err(|e| Error::Output(format!("it gave no digest ({e})")))
+    text.trim()
+        .parse()
+        .map_err(|e| Error::Output(format!("it gave no digest ({e})")))
 }
