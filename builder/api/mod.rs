@@ -9,8 +9,8 @@ mod names;
 pub mod yaml;
 
 pub use machine_config::{
-    API_VERSION, KernelType, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT, RenderedConfig,
-    RenderedConfigError,
+    API_VERSION, KernelType, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT,
+    RenderedConfig, RenderedConfigError,
 };
 pub(crate) use names::shortened;
 pub use names::{BuildName, NameError, PoolName, RenderedName};

@@ -27,11 +27,24 @@ pub fn assemble(plan: &BuildPlan) -> Result<Assembled, Error> {
     let config = plan.request.config.name().to_string();
     let created_by = format!("mosb build {config}");
     let layer = write_layer(&plan.layer).map_err(|source| Error::Layer { config, source })?;
-    let new = NewLayer { digest: layer.digest, size: layer.size, diff_id: layer.diff_id, created_by };
+    let new = NewLayer {
+        digest: layer.digest,
+        size: layer.size,
+        diff_id: layer.diff_id,
+        created_by,
+    };
     let base = &plan.request.base;
     let edited = append_layer(&base.manifest, &base.config.raw, &new, &plan.labels);
-    let paths = plan.layer.iter().filter(|entry| !matches!(entry, LayerEntry::Parent(..))).count();
-    Ok(Assembled { layer, edited, paths })
+    let paths = plan
+        .layer
+        .iter()
+        .filter(|entry| !matches!(entry, LayerEntry::Parent(..)))
+        .count();
+    Ok(Assembled {
+        layer,
+        edited,
+        paths,
+    })
 }
 
 /// What of an assembled image is pushed, and where the base's blobs are.
@@ -47,11 +60,19 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         from: BlobFrom::Store(base.store.clone()),
     });
     let layer = BlobToPush {
-        blob: blob("application/vnd.oci.image.layer.v1.tar+gzip", image.layer.digest, image.layer.bytes.len()),
+        blob: blob(
+            "application/vnd.oci.image.layer.v1.tar+gzip",
+            image.layer.digest,
+            image.layer.bytes.len(),
+        ),
         from: BlobFrom::Bytes(image.layer.bytes.clone()),
     };
     let config = BlobToPush {
-        blob: blob(&base.config.media_type, image.edited.config_digest(), image.edited.config.len()),
+        blob: blob(
+            &base.config.media_type,
+            image.edited.config_digest(),
+            image.edited.config.len(),
+        ),
         from: BlobFrom::Bytes(image.edited.config.clone().into()),
     };
     PushPlan {
@@ -66,10 +87,17 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
 ///
 /// # Errors
 /// As [`assemble`], and whatever the target answers.
-pub async fn build(client: &Client, plan: &BuildPlan, base: &Resolved, target: &Target) -> Result<Built, Error> {
+pub async fn build(
+    client: &Client,
+    plan: &BuildPlan,
+    base: &Resolved,
+    target: &Target,
+) -> Result<Built, Error> {
     let image = {
         let plan = plan.clone();
-        tokio::task::spawn_blocking(move || assemble(&plan)).await.expect("assembling does not panic")?
+        tokio::task::spawn_blocking(move || assemble(&plan))
+            .await
+            .expect("assembling does not panic")?
     };
     let pushed = client.push(target, &push_plan(plan, &image, base)).await?;
     let layer = BuiltLayer {
@@ -78,5 +106,8 @@ pub async fn build(client: &Client, plan: &BuildPlan, base: &Resolved, target: &
         size: image.layer.size,
         paths: Some(image.paths),
     };
-    Ok(Built { pushed, layers: vec![layer] })
+    Ok(Built {
+        pushed,
+        layers: vec![layer],
+    })
 }

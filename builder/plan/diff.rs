@@ -168,7 +168,10 @@ impl<'a> Side<'a> {
     /// # Errors
     /// A broken Ignition config.
     pub fn of_config(config: &'a RenderedConfig) -> Result<Self, Error> {
-        let base = config.os_image_url.as_ref().map(|name| BaseText::new(name, None));
+        let base = config
+            .os_image_url
+            .as_ref()
+            .map(|name| BaseText::new(name, None));
         Self::new(config, base)
     }
 
@@ -250,14 +253,23 @@ impl<'a> Side<'a> {
     }
 
     fn units(&self) -> BTreeMap<&str, UnitState> {
-        let units = self.ignition.iter().flat_map(|config| &config.systemd.units);
+        let units = self
+            .ignition
+            .iter()
+            .flat_map(|config| &config.systemd.units);
         units
             .map(|unit| {
-                let text = |text: &Option<String>| ContentState::of(text.as_deref().unwrap_or_default().as_bytes());
+                let text = |text: &Option<String>| {
+                    ContentState::of(text.as_deref().unwrap_or_default().as_bytes())
+                };
                 let state = UnitState {
                     enabled: unit.enabled,
                     masked: unit.mask,
-                    content: unit.contents.as_ref().filter(|text| !text.is_empty()).map(|text| ContentState::of(text.as_bytes())),
+                    content: unit
+                        .contents
+                        .as_ref()
+                        .filter(|text| !text.is_empty())
+                        .map(|text| ContentState::of(text.as_bytes())),
                     dropins: unit
                         .dropins
                         .iter()
@@ -282,10 +294,7 @@ impl<'a> Side<'a> {
                 "spec.baseOSExtensionsContainerImage",
                 config.extensions_image.clone(),
             ),
-            (
-                "spec.kernelArguments",
-                list(&config.kernel_arguments, " "),
-            ),
+            ("spec.kernelArguments", list(&config.kernel_arguments, " ")),
             ("spec.extensions", list(&config.extensions, ", ")),
             (
                 "spec.kernelType",
@@ -305,15 +314,28 @@ impl<'a> Side<'a> {
         let fields = |pointer: &str| object.pointer(pointer).and_then(Value::as_object);
         let mut add = |prefix: &str, fields: Option<&'a Map<String, Value>>, told: &[&str]| {
             let fields = fields.into_iter().flatten();
-            let others = fields.filter(|(field, value)| !told.contains(&field.as_str()) && !is_empty(value));
+            let others =
+                fields.filter(|(field, value)| !told.contains(&field.as_str()) && !is_empty(value));
             rest.extend(others.map(|(field, value)| (format!("{prefix}.{field}"), value)));
         };
         add("metadata", fields("/metadata"), &["name", "annotations"]);
         add("spec", fields("/spec"), &TOLD);
-        add("spec.config", fields("/spec/config"), &["storage", "systemd"]);
+        add(
+            "spec.config",
+            fields("/spec/config"),
+            &["storage", "systemd"],
+        );
         let storage = fields("/spec/config/storage");
-        add("spec.config.storage", storage, &["files", "directories", "links"]);
-        add("spec.config.systemd", fields("/spec/config/systemd"), &["units"]);
+        add(
+            "spec.config.storage",
+            storage,
+            &["files", "directories", "links"],
+        );
+        add(
+            "spec.config.systemd",
+            fields("/spec/config/systemd"),
+            &["units"],
+        );
         rest
     }
 }
@@ -417,7 +439,9 @@ impl Diff {
             PathChange {
                 path: (*path).to_owned(),
                 change,
-                what: both(&from, &to).map(|(from, to)| from.differences(to)).unwrap_or_default(),
+                what: both(&from, &to)
+                    .map(|(from, to)| from.differences(to))
+                    .unwrap_or_default(),
                 from,
                 to,
             }
@@ -428,7 +452,9 @@ impl Diff {
             UnitChange {
                 name: (*name).to_owned(),
                 change,
-                what: both(&from, &to).map(|(from, to)| from.differences(to)).unwrap_or_default(),
+                what: both(&from, &to)
+                    .map(|(from, to)| from.differences(to))
+                    .unwrap_or_default(),
                 from,
                 to,
             }
@@ -477,11 +503,12 @@ fn changes<'a, K: Ord, V: PartialEq>(
     to: &'a BTreeMap<K, V>,
 ) -> impl Iterator<Item = (&'a K, Change)> {
     let keys: BTreeSet<&K> = from.keys().chain(to.keys()).collect();
-    keys.into_iter().filter_map(|key| match (from.get(key), to.get(key)) {
-        (None, _) => Some((key, Change::Added)),
-        (_, None) => Some((key, Change::Removed)),
-        (Some(before), Some(after)) => (before != after).then_some((key, Change::Changed)),
-    })
+    keys.into_iter()
+        .filter_map(|key| match (from.get(key), to.get(key)) {
+            (None, _) => Some((key, Change::Added)),
+            (_, None) => Some((key, Change::Removed)),
+            (Some(before), Some(after)) => (before != after).then_some((key, Change::Changed)),
+        })
 }
 
 fn both<'a, T>(from: &'a Option<T>, to: &'a Option<T>) -> Option<(&'a T, &'a T)> {
@@ -494,7 +521,9 @@ fn differing<const N: usize>(properties: [(&'static str, bool); N]) -> Vec<&'sta
 }
 
 fn content(resource: &Resource) -> Result<ContentState, ContentError> {
-    resource.bytes(CONTENT_LIMIT).map(|bytes| ContentState::of(&bytes))
+    resource
+        .bytes(CONTENT_LIMIT)
+        .map(|bytes| ContentState::of(&bytes))
 }
 
 fn octal(mode: u32) -> String {
@@ -548,9 +577,18 @@ mod tests {
 
     /// One line for each change.
     fn told(diff: &Diff) -> Vec<String> {
-        let settings = diff.settings.iter().map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
-        let paths = diff.paths.iter().map(|p| format!("{:?} {} {:?}", p.change, p.path, p.what));
-        let units = diff.units.iter().map(|u| format!("{:?} {} {:?}", u.change, u.name, u.what));
+        let settings = diff
+            .settings
+            .iter()
+            .map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
+        let paths = diff
+            .paths
+            .iter()
+            .map(|p| format!("{:?} {} {:?}", p.change, p.path, p.what));
+        let units = diff
+            .units
+            .iter()
+            .map(|u| format!("{:?} {} {:?}", u.change, u.name, u.what));
         settings.chain(paths).chain(units).collect()
     }
 
@@ -565,11 +603,20 @@ mod tests {
         let before = config(|_| ());
         for (what, edit, want) in [
             ("nothing", (|_| ()) as Edit, &[][..]),
-            ("an empty list", |o| o["spec"]["extensions"] = json!([]), &[]),
+            (
+                "an empty list",
+                |o| o["spec"]["extensions"] = json!([]),
+                &[],
+            ),
             (
                 "name",
-                |o| o["metadata"]["name"] = json!("rendered-worker-ffffffffffffffffffffffffffffffff"),
-                &["Changed metadata.name Some(\"rendered-worker-0123456789abcdef0123456789abcdef\") Some(\"rendered-worker-ffffffffffffffffffffffffffffffff\")"],
+                |o| {
+                    o["metadata"]["name"] =
+                        json!("rendered-worker-ffffffffffffffffffffffffffffffff")
+                },
+                &[
+                    "Changed metadata.name Some(\"rendered-worker-0123456789abcdef0123456789abcdef\") Some(\"rendered-worker-ffffffffffffffffffffffffffffffff\")",
+                ],
             ),
             (
                 "base",
@@ -591,7 +638,10 @@ mod tests {
             ),
             (
                 "a password",
-                |o| o["spec"]["config"]["passwd"]["users"][0]["passwordHash"] = json!("$6$other-secret"),
+                |o| {
+                    o["spec"]["config"]["passwd"]["users"][0]["passwordHash"] =
+                        json!("$6$other-secret")
+                },
                 &["Changed spec.config.passwd None None"],
             ),
             (
@@ -610,7 +660,10 @@ mod tests {
             ),
             (
                 "the same bytes in other words",
-                |o| o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] = json!("data:;base64,c2VjcmV0"),
+                |o| {
+                    o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] =
+                        json!("data:;base64,c2VjcmV0")
+                },
                 &["Changed spec.config (other words, same meaning) None None"],
             ),
             (
@@ -618,7 +671,11 @@ mod tests {
                 |o| o["spec"]["config"]["systemd"]["units"][0] = json!({ "name": "x.service", "mask": true, "dropins": [{ "name": "d.conf", "contents": "[Unit]\n" }] }),
                 &["Changed x.service [\"enabled\", \"masked\", \"content\", \"dropins\"]"],
             ),
-            ("unit gone", |o| o["spec"]["config"]["systemd"] = json!({}), &["Removed x.service []"]),
+            (
+                "unit gone",
+                |o| o["spec"]["config"]["systemd"] = json!({}),
+                &["Removed x.service []"],
+            ),
         ] {
             let diff = diff(&before, &config(edit));
             assert_eq!(told(&diff), want, "{what}");
@@ -631,17 +688,32 @@ mod tests {
     #[test]
     fn a_base_is_the_same_by_digest_whatever_it_is_called() {
         let digest = Digest::of(b"base");
-        let config = config(|o| o["spec"]["osImageURL"] = json!(format!("quay.io/os/base@{digest}")));
+        let config =
+            config(|o| o["spec"]["osImageURL"] = json!(format!("quay.io/os/base@{digest}")));
         let from_config = Side::of_config(&config).unwrap();
         for (what, name, base, same) in [
             ("same name", format!("quay.io/os/base@{digest}"), None, true),
             ("a layout's", digest.to_string(), None, true),
-            ("by tag, label has the digest", "quay.io/os/base:1".to_owned(), Some(digest), true),
-            ("other", "quay.io/os/base:1".to_owned(), Some(Digest::of(b"other")), false),
+            (
+                "by tag, label has the digest",
+                "quay.io/os/base:1".to_owned(),
+                Some(digest),
+                true,
+            ),
+            (
+                "other",
+                "quay.io/os/base:1".to_owned(),
+                Some(Digest::of(b"other")),
+                false,
+            ),
             ("not known", "quay.io/os/base:1".to_owned(), None, false),
         ] {
             let image = Side::of_image(&config, Some(&name), base).unwrap();
-            assert_eq!(Diff::between(&image, &from_config).unwrap().is_same(), same, "{what}");
+            assert_eq!(
+                Diff::between(&image, &from_config).unwrap().is_same(),
+                same,
+                "{what}"
+            );
         }
     }
 }

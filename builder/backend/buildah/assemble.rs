@@ -18,8 +18,8 @@ use crate::plan::{Base, BuildPlan};
 use crate::registry::folder::Folder;
 
 pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(super) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// A manifest or config larger than this is none: registries refuse more than 4 MiB.
 const JSON_LIMIT: u64 = 4 * 1024 * 1024;
 /// An unpacked layer larger than this is no OS.

@@ -120,6 +120,7 @@ pub(super) fn pull(
         BaseSource::Registry(image) => format!("docker://{image}"),
         // Relative: a path in this place can't hold a colon.
         BaseSource::Layout(_) => format!("oci:{VIEW}:{VIEW_TAG}"),
+        BaseSource::Dir(_) => format!("dir:{VIEW}"),
     };
     let command = buildah(store, at)
         .arg("pull")

@@ -1,6 +1,6 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! In come a plan, its Containerfile and where the base is read from; out comes [`Built`]: manifest and config with the
+//! In come a plan, its Containerfile and where the base is read from; out comes [`Made`]: manifest and config with the
 //! base's own layers in them, and the layers above in a directory. Pushing them is the registry's business: what the base
 //! has is never compressed or sent again, it is not even written out. The invariant: nothing outside our own folder of the
 //! cache is written, and what a killed build left there is gone when the next one starts.
@@ -13,7 +13,7 @@ mod space;
 mod store;
 mod version;
 
-pub use assemble::{Assembled, assemble};
+pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::{Options, Volume};
 pub use error::Error;
 pub use space::{Driver, needed};
@@ -26,10 +26,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::BuiltLayer;
 use crate::exec::Stream;
 use crate::image::{Digest, PinnedRef};
 use crate::payload::context;
 use crate::plan::BuildPlan;
+use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use store::Store;
 
 /// Where buildah reads the base from.
@@ -37,13 +39,90 @@ use store::Store;
 pub enum BaseSource {
     /// A registry; buildah pulls with the same credentials and mirrors.
     Registry(PinnedRef),
-    /// A layout directory.
+    /// An OCI layout directory.
     Layout(PathBuf),
+    /// A `dir:` directory.
+    Dir(PathBuf),
+}
+
+impl BaseSource {
+    /// Of a base that was resolved.
+    pub fn of(base: &Resolved) -> Self {
+        match &base.source {
+            Source::Registry(image) => Self::Registry(image.repo().pinned(base.manifest)),
+            Source::Layout { dir, .. } => Self::Layout(dir.clone()),
+            Source::Dir(dir) => Self::Dir(dir.clone()),
+        }
+    }
+}
+
+/// Builds the image of a plan and pushes it: the base's layers from where the base is, the others from here.
+///
+/// # Errors
+/// As [`make`], and whatever the target answers.
+pub async fn build(
+    client: &Client,
+    plan: &BuildPlan,
+    containerfile: &str,
+    base: &Resolved,
+    target: &Target,
+    options: &Options,
+    on_line: impl FnMut(Stream, &str),
+) -> Result<super::Built, super::Error> {
+    let made = make(plan, containerfile, &BaseSource::of(base), options, on_line).await?;
+    let pushed = client.push(target, &push_plan(plan, &made, base)).await?;
+    let layer = |layer: &NewLayer| BuiltLayer {
+        digest: layer.digest,
+        diff_id: layer.diff_id,
+        size: layer.size,
+        paths: None,
+    };
+    Ok(super::Built {
+        pushed,
+        layers: made.image.layers.iter().map(layer).collect(),
+    })
+}
+
+/// What of a made image is pushed, and where its blobs are.
+pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
+    let image = &made.image;
+    let blob = |media_type: &str, digest, size| BlobRef {
+        media_type: media_type.to_owned(),
+        digest,
+        size,
+        annotations: Default::default(),
+    };
+    let base_layers = base
+        .layers
+        .iter()
+        .take(image.base_layers)
+        .map(|layer| BlobToPush {
+            blob: layer.clone(),
+            from: BlobFrom::Store(base.store.clone()),
+        });
+    let layers = image.layers.iter().map(|layer| BlobToPush {
+        blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
+        from: BlobFrom::File(made.blobs.join(layer.digest.hex())),
+    });
+    let config = BlobToPush {
+        blob: blob(
+            assemble::OCI_CONFIG,
+            image.config_digest(),
+            image.config.len() as u64,
+        ),
+        from: BlobFrom::Bytes(image.config.clone().into()),
+    };
+    PushPlan {
+        manifest: image.manifest.clone().into(),
+        media_type: image.media_type.to_owned(),
+        blobs: base_layers.chain(layers).chain([config]).collect(),
+        tags: plan.tags.to_vec(),
+    }
 }
 
 /// What a build made.
 #[derive(Debug)]
-pub struct Built {
+pub struct Made {
     /// Manifest, config, and which layers must be sent.
     pub image: Assembled,
     /// Holds `<64 hex digits>` for each layer to send, checked against its digest and diffID.
@@ -58,13 +137,13 @@ pub struct Built {
 ///
 /// # Errors
 /// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image that isn't the plan's.
-pub async fn build(
+pub async fn make(
     plan: &BuildPlan,
     containerfile: &str,
     base: &BaseSource,
     options: &Options,
     mut on_line: impl FnMut(Stream, &str),
-) -> Result<Built, Error> {
+) -> Result<Made, Error> {
     let version = version().await?;
     check_heredoc(containerfile, version)?;
     let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
@@ -72,8 +151,16 @@ pub async fn build(
     let work = store.work()?;
     let at = work.path();
     write_context(plan, containerfile, at)?;
-    if let BaseSource::Layout(layout) = base {
-        write_view(plan, layout, &at.join(commands::VIEW))?;
+    match base {
+        BaseSource::Registry(_) => {}
+        BaseSource::Layout(layout) => write_view(plan, layout, &at.join(commands::VIEW))?,
+        BaseSource::Dir(dir) => {
+            let (dir, view) = (
+                dir.canonicalize().map_err(io(dir))?,
+                at.join(commands::VIEW),
+            );
+            symlink(dir, &view).map_err(io(&view))?;
+        }
     }
     let pull = commands::pull(plan, base, &store, options, at);
     pull.run(&mut on_line).await?;
@@ -97,7 +184,7 @@ pub async fn build(
             .await
             .expect("it does not panic and is not cancelled")?
     };
-    Ok(Built {
+    Ok(Made {
         image,
         blobs,
         _work: work,
