@@ -3,6 +3,7 @@
 //! In come a [`BuildPlan`](crate::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
 //! the place it was pushed to. The invariant: run again after being killed anywhere, a build ends in the same image.
 
+pub mod buildah;
 pub mod direct;
 
 use crate::image::{DiffId, Digest};
@@ -46,6 +47,9 @@ pub enum Error {
     /// The base can't be read, or the image not be pushed.
     #[error(transparent)]
     Registry(#[from] crate::registry::Error),
+    /// buildah, or what it made.
+    #[error(transparent)]
+    Buildah(#[from] buildah::Error),
 }
 
 impl Error {
@@ -54,6 +58,7 @@ impl Error {
         match self {
             Self::Layer { .. } => Class::Bug,
             Self::Registry(error) => error.class(),
+            Self::Buildah(error) => error.class(),
         }
     }
 
@@ -62,6 +67,7 @@ impl Error {
         match self {
             Self::Layer { source, .. } => source.reason(),
             Self::Registry(error) => error.reason(),
+            Self::Buildah(error) => error.reason(),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::administrator;
 use super::error::Error;
 use super::template::Template;
 use crate::api::KernelType;
+use crate::image::PinnedRef;
 use crate::plan::{BuildPlan, Reason, packages};
 
 macro_rules! sections {
@@ -86,8 +87,8 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
 /// the digest of its config.
 fn from(plan: &BuildPlan) -> String {
     let base = &plan.request.base;
-    if !base.image.starts_with("oci:") {
-        return base.image.clone();
+    if let Ok(image) = base.image.parse::<PinnedRef>() {
+        return image.to_string();
     }
     let config = base.manifest.pointer("/config/digest");
     let digest = config

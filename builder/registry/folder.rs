@@ -20,7 +20,7 @@ use super::error::Error;
 
 /// An open folder.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     fd: OwnedFd,
 }

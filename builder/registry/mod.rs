@@ -30,7 +30,7 @@ mod client;
 pub mod credentials;
 mod endpoint;
 mod error;
-mod folder;
+pub(crate) mod folder;
 mod keyring;
 mod layout;
 mod layout_write;

@@ -63,10 +63,15 @@ impl FromStr for Volume {
             [source, target] | [source, target, "ro" | "rw"] => Some([source, target]),
             _ => None,
         };
-        let absolute = |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
+        let absolute =
+            |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
         match places {
-            Some(places) if places.iter().all(|path| absolute(path)) => Ok(Self { text: text.to_owned() }),
-            _ => Err(format!("{text:?} is no volume: want /source:/target or /source:/target:ro, both absolute and without ..")),
+            Some(places) if places.iter().all(|path| absolute(path)) => Ok(Self {
+                text: text.to_owned(),
+            }),
+            _ => Err(format!(
+                "{text:?} is no volume: want /source:/target or /source:/target:ro, both absolute and without .."
+            )),
         }
     }
 }
@@ -97,24 +102,49 @@ fn pulling(mut command: Command, plan: &BuildPlan, options: &Options) -> Command
         command = command.env("CONTAINERS_REGISTRIES_CONF", conf);
     }
     let platform = &plan.request.base.config.platform;
-    command.option("--platform", format!("{}/{}", platform.os(), platform.architecture()))
+    command.option(
+        "--platform",
+        format!("{}/{}", platform.os(), platform.architecture()),
+    )
 }
 
 /// Brings the base into the store.
-pub(super) fn pull(plan: &BuildPlan, base: &BaseSource, store: &Store, options: &Options, at: &Path) -> Command {
+pub(super) fn pull(
+    plan: &BuildPlan,
+    base: &BaseSource,
+    store: &Store,
+    options: &Options,
+    at: &Path,
+) -> Command {
     let from = match base {
         BaseSource::Registry(image) => format!("docker://{image}"),
         // Relative: a path in this place can't hold a colon.
         BaseSource::Layout(_) => format!("oci:{VIEW}:{VIEW_TAG}"),
+        BaseSource::Dir(_) => format!("dir:{VIEW}"),
     };
-    let command = buildah(store, at).arg("pull").arg("--quiet").option("--policy", "missing");
-    pulling(command, plan, options).limit(options.limit).user_words([from])
+    let command = buildah(store, at)
+        .arg("pull")
+        .arg("--quiet")
+        .option("--policy", "missing");
+    pulling(command, plan, options)
+        .limit(options.limit)
+        .user_words([from])
 }
 
 /// Builds.
-pub(super) fn bud(plan: &BuildPlan, version: Version, store: &Store, options: &Options, at: &Path) -> Command {
+pub(super) fn bud(
+    plan: &BuildPlan,
+    version: Version,
+    store: &Store,
+    options: &Options,
+    at: &Path,
+) -> Command {
     let request = &plan.request;
-    let pull = if version < PULL_NEWER { "true" } else { "newer" };
+    let pull = if version < PULL_NEWER {
+        "true"
+    } else {
+        "newer"
+    };
     let mut command = buildah(store, at)
         .arg("bud")
         // One layer a stage, made anew each time: a cached one could be of another base's instruction.
@@ -122,13 +152,22 @@ pub(super) fn bud(plan: &BuildPlan, version: Version, store: &Store, options: &O
         .option("--format", "oci")
         .option("--identity-label", "false")
         .option("--timestamp", "0")
-        .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
+        .option(
+            "--isolation",
+            options.isolation.as_deref().unwrap_or("chroot"),
+        )
         .option("--pull", pull)
         .option("--iidfile", at.join(IMAGE_ID))
         .option("--file", at.join(CONTAINERFILE));
     // buildah mounts its own over these files for each RUN; without the network nobody needs them.
-    if request.containerfile.is_none() && request.config.extensions.is_empty() && request.config.kernel_type == KernelType::Default {
-        command = command.arg("--no-hosts").option("--dns", "none").option("--network", "none");
+    if request.containerfile.is_none()
+        && request.config.extensions.is_empty()
+        && request.config.kernel_type == KernelType::Default
+    {
+        command = command
+            .arg("--no-hosts")
+            .option("--dns", "none")
+            .option("--network", "none");
     }
     // Newer versions ask for more than a container without CAP_SYS_RESOURCE may have.
     for (name, resource) in [("nofile", Resource::Nofile), ("nproc", Resource::Nproc)] {
@@ -143,7 +182,9 @@ pub(super) fn bud(plan: &BuildPlan, version: Version, store: &Store, options: &O
     for (key, value) in &request.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));
     }
-    pulling(command, plan, options).limit(options.limit).user_words([at.join(CONTEXT)])
+    pulling(command, plan, options)
+        .limit(options.limit)
+        .user_words([at.join(CONTEXT)])
 }
 
 /// Writes what was built into a layout.
@@ -159,7 +200,10 @@ pub(super) fn push(image: &Digest, store: &Store, at: &Path) -> Command {
 
 /// Takes a built image from the store; the base stays.
 pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
-    buildah(store, at).arg("rmi").arg("--force").user_words([image.to_string()])
+    buildah(store, at)
+        .arg("rmi")
+        .arg("--force")
+        .user_words([image.to_string()])
 }
 
 /// Takes what interrupted builds left running or mounted.

@@ -29,7 +29,10 @@ pub enum Error {
     #[error("buildah --version says {0:?}, which names no version; install buildah 1.28 or newer")]
     Version(String),
     /// Too old for what the Containerfile holds.
-    #[error("the Containerfile has a here-document, which buildah {found} doesn't know; install buildah {} or newer, or write RUN lines", super::version::HEREDOC)]
+    #[error(
+        "the Containerfile has a here-document, which buildah {found} doesn't know; install buildah {} or newer, or write RUN lines",
+        super::version::HEREDOC
+    )]
     Heredoc {
         /// The version here.
         found: Version,
@@ -50,7 +53,9 @@ pub enum Error {
     #[error("buildah's result can't be used: {0}")]
     Output(String),
     /// The last stage is not our image.
-    #[error("the Containerfile's last stage does not continue ours: the image lacks label {label}; let its last stage begin with FROM configs")]
+    #[error(
+        "the Containerfile's last stage does not continue ours: the image lacks label {label}; let its last stage begin with FROM configs"
+    )]
     NotConfigs {
         /// The label.
         label: String,
@@ -63,7 +68,9 @@ impl Error {
         match self {
             Self::Exec(error) => error.class(),
             Self::Payload(error) => error.class(),
-            Self::Io { .. } | Self::Version(_) | Self::Heredoc { .. } | Self::NoSpace { .. } => Class::UserInput,
+            Self::Io { .. } | Self::Version(_) | Self::Heredoc { .. } | Self::NoSpace { .. } => {
+                Class::UserInput
+            }
             Self::Output(_) | Self::NotConfigs { .. } => Class::Refused,
         }
     }

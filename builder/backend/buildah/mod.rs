@@ -1,12 +1,11 @@
 //! The Containerfile build by a real `buildah`, as a child process, run to its end.
 //!
-//! In come a plan, its Containerfile and where the base is read from; out comes [`Built`]: manifest and config with the
+//! In come a plan, its Containerfile and where the base is read from; out comes [`Made`]: manifest and config with the
 //! base's own layers in them, and the layers above in a directory. Pushing them is the registry's business: what the base
 //! has is never compressed or sent again, it is not even written out. The invariant: nothing outside our own folder of the
 //! cache is written, and what a killed build left there is gone when the next one starts.
 
 mod assemble;
-mod beneath;
 mod commands;
 mod error;
 mod leftovers;
@@ -14,7 +13,7 @@ mod space;
 mod store;
 mod version;
 
-pub use assemble::{Assembled, assemble};
+pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::{Options, Volume};
 pub use error::Error;
 pub use space::{Driver, needed};
@@ -27,10 +26,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::BuiltLayer;
 use crate::exec::Stream;
 use crate::image::{Digest, PinnedRef};
 use crate::payload::context;
 use crate::plan::BuildPlan;
+use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use store::Store;
 
 /// Where buildah reads the base from.
@@ -38,13 +39,90 @@ use store::Store;
 pub enum BaseSource {
     /// A registry; buildah pulls with the same credentials and mirrors.
     Registry(PinnedRef),
-    /// A layout directory.
+    /// An OCI layout directory.
     Layout(PathBuf),
+    /// A `dir:` directory.
+    Dir(PathBuf),
+}
+
+impl BaseSource {
+    /// Of a base that was resolved.
+    pub fn of(base: &Resolved) -> Self {
+        match &base.source {
+            Source::Registry(image) => Self::Registry(image.repo().pinned(base.manifest)),
+            Source::Layout { dir, .. } => Self::Layout(dir.clone()),
+            Source::Dir(dir) => Self::Dir(dir.clone()),
+        }
+    }
+}
+
+/// Builds the image of a plan and pushes it: the base's layers from where the base is, the others from here.
+///
+/// # Errors
+/// As [`make`], and whatever the target answers.
+pub async fn build(
+    client: &Client,
+    plan: &BuildPlan,
+    containerfile: &str,
+    base: &Resolved,
+    target: &Target,
+    options: &Options,
+    on_line: impl FnMut(Stream, &str),
+) -> Result<super::Built, super::Error> {
+    let made = make(plan, containerfile, &BaseSource::of(base), options, on_line).await?;
+    let pushed = client.push(target, &push_plan(plan, &made, base)).await?;
+    let layer = |layer: &NewLayer| BuiltLayer {
+        digest: layer.digest,
+        diff_id: layer.diff_id,
+        size: layer.size,
+        paths: None,
+    };
+    Ok(super::Built {
+        pushed,
+        layers: made.image.layers.iter().map(layer).collect(),
+    })
+}
+
+/// What of a made image is pushed, and where its blobs are.
+pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
+    let image = &made.image;
+    let blob = |media_type: &str, digest, size| BlobRef {
+        media_type: media_type.to_owned(),
+        digest,
+        size,
+        annotations: Default::default(),
+    };
+    let base_layers = base
+        .layers
+        .iter()
+        .take(image.base_layers)
+        .map(|layer| BlobToPush {
+            blob: layer.clone(),
+            from: BlobFrom::Store(base.store.clone()),
+        });
+    let layers = image.layers.iter().map(|layer| BlobToPush {
+        blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
+        from: BlobFrom::File(made.blobs.join(layer.digest.hex())),
+    });
+    let config = BlobToPush {
+        blob: blob(
+            assemble::OCI_CONFIG,
+            image.config_digest(),
+            image.config.len() as u64,
+        ),
+        from: BlobFrom::Bytes(image.config.clone().into()),
+    };
+    PushPlan {
+        manifest: image.manifest.clone().into(),
+        media_type: image.media_type.to_owned(),
+        blobs: base_layers.chain(layers).chain([config]).collect(),
+        tags: plan.tags.to_vec(),
+    }
 }
 
 /// What a build made.
 #[derive(Debug)]
-pub struct Built {
+pub struct Made {
     /// Manifest, config, and which layers must be sent.
     pub image: Assembled,
     /// Holds `<64 hex digits>` for each layer to send, checked against its digest and diffID.
@@ -59,22 +137,30 @@ pub struct Built {
 ///
 /// # Errors
 /// No buildah, one that can't read the Containerfile, too little space, a step that fails, an image that isn't the plan's.
-pub async fn build(
+pub async fn make(
     plan: &BuildPlan,
     containerfile: &str,
     base: &BaseSource,
     options: &Options,
     mut on_line: impl FnMut(Stream, &str),
-) -> Result<Built, Error> {
+) -> Result<Made, Error> {
     let version = version().await?;
     check_heredoc(containerfile, version)?;
     let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
-    space::check(plan, options.storage_driver.as_deref(), store.root())?;
+    space::check(plan, options.storage_driver.as_deref(), &store.root())?;
     let work = store.work()?;
     let at = work.path();
     write_context(plan, containerfile, at)?;
-    if let BaseSource::Layout(layout) = base {
-        write_view(plan, layout, &at.join(commands::VIEW))?;
+    match base {
+        BaseSource::Registry(_) => {}
+        BaseSource::Layout(layout) => write_view(plan, layout, &at.join(commands::VIEW))?,
+        BaseSource::Dir(dir) => {
+            let (dir, view) = (
+                dir.canonicalize().map_err(io(dir))?,
+                at.join(commands::VIEW),
+            );
+            symlink(dir, &view).map_err(io(&view))?;
+        }
     }
     let pull = commands::pull(plan, base, &store, options, at);
     pull.run(&mut on_line).await?;
@@ -94,13 +180,24 @@ pub async fn build(
     let image = {
         let (plan, out, blobs) = (plan.clone(), out.clone(), blobs.clone());
         let read = move || assemble::read(&plan, &out, &manifest, &blobs);
-        tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?
+        tokio::task::spawn_blocking(read)
+            .await
+            .expect("it does not panic and is not cancelled")?
     };
-    Ok(Built { image, blobs, _work: work })
+    Ok(Made {
+        image,
+        blobs,
+        _work: work,
+    })
 }
 
 /// The command lines of a build, for `--dry-run`, in their order.
-pub fn command_lines(plan: &BuildPlan, version: Version, base: &BaseSource, options: &Options) -> Vec<String> {
+pub fn command_lines(
+    plan: &BuildPlan,
+    version: Version,
+    base: &BaseSource,
+    options: &Options,
+) -> Vec<String> {
     let store = store::places(&options.cache_dir, options.storage_driver.as_deref());
     let at = options.cache_dir.join("buildah/work/build");
     let image = Digest::of(b"");
@@ -118,13 +215,22 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 fn make_dir(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(io(path))
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .recursive(true)
+        .create(path)
+        .map_err(io(path))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::io::Write as _;
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    file.and_then(|mut file| file.write_all(bytes))
+        .map_err(io(path))
 }
 
 fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
@@ -132,7 +238,9 @@ fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(),
     make_dir(&folder)?;
     write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
     let files = context::files(plan)?;
-    files.iter().try_for_each(|file| write(&folder.join(file.name), &file.content))
+    files
+        .iter()
+        .try_for_each(|file| write(&folder.join(file.name), &file.content))
 }
 
 /// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
@@ -143,27 +251,41 @@ fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error>
     let base = &plan.request.base;
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
-    let media_type = base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(assemble::OCI_MANIFEST);
+    let media_type = base
+        .manifest
+        .get("mediaType")
+        .and_then(Value::as_str)
+        .unwrap_or(assemble::OCI_MANIFEST);
     let index = json!({ "schemaVersion": 2, "manifests": [{
         "mediaType": media_type, "digest": base.manifest_digest, "size": size,
         "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },
     }] });
     write(&view.join("index.json"), index.to_string().as_bytes())?;
-    write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
+    write(
+        &view.join("oci-layout"),
+        br#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
 }
 
 /// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
 fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
     let blobs = out.join("blobs/sha256");
     make_dir(&blobs)?;
-    write(&out.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    write(
+        &out.join("oci-layout"),
+        br#"{"imageLayoutVersion":"1.0.0"}"#,
+    )?;
     let mut layers = plan.request.base.config.diff_ids.clone();
     layers.sort();
     layers.dedup();
-    layers.iter().try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
+    layers
+        .iter()
+        .try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
 }
 
 fn read_digest(path: &Path) -> Result<Digest, Error> {
     let text = fs::read_to_string(path).map_err(io(path))?;
-    text.trim().parse().map_err(|e| Error::Output(format!("it gave no digest ({e})")))
+    text.trim()
+        .parse()
+        .map_err(|e| Error::Output(format!("it gave no digest ({e})")))
 }

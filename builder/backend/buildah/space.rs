@@ -34,7 +34,12 @@ impl Driver {
 
 /// About how many bytes a store needs for a build on a base with these layers, given by their compressed sizes from the lowest up.
 pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
-    let unpacked = |sizes: &[u64]| sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)).saturating_mul(UNPACKED);
+    let unpacked = |sizes: &[u64]| {
+        sizes
+            .iter()
+            .fold(0, |sum: u64, size| sum.saturating_add(*size))
+            .saturating_mul(UNPACKED)
+    };
     let all = unpacked(layers);
     let stored = match driver {
         Driver::Overlay => all,
@@ -49,10 +54,22 @@ pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
 
 /// Refuses to begin what can't end.
 pub(super) fn check(plan: &BuildPlan, driver: Option<&str>, root: &Path) -> Result<(), Error> {
-    let layers = plan.request.base.manifest.get("layers").and_then(Value::as_array);
-    let sizes: Vec<u64> = layers.into_iter().flatten().filter_map(|layer| layer.get("size")?.as_u64()).collect();
+    let layers = plan
+        .request
+        .base
+        .manifest
+        .get("layers")
+        .and_then(Value::as_array);
+    let sizes: Vec<u64> = layers
+        .into_iter()
+        .flatten()
+        .filter_map(|layer| layer.get("size")?.as_u64())
+        .collect();
     let needed = needed(Driver::new(driver), &sizes);
-    let stat = rustix::fs::statvfs(root).map_err(|error| Error::Io { path: root.to_owned(), source: error.into() })?;
+    let stat = rustix::fs::statvfs(root).map_err(|error| Error::Io {
+        path: root.to_owned(),
+        source: error.into(),
+    })?;
     let available = stat.f_bavail.saturating_mul(stat.f_frsize);
     if available < needed {
         return Err(Error::NoSpace {
@@ -78,7 +95,11 @@ mod tests {
             (Driver::Vfs, &[], 0),
         ] {
             let sizes: Vec<_> = layers.iter().map(|mib| mib * MIB).collect();
-            assert_eq!(needed(driver, &sizes) / MIB, want + build, "{driver:?} {layers:?}");
+            assert_eq!(
+                needed(driver, &sizes) / MIB,
+                want + build,
+                "{driver:?} {layers:?}"
+            );
         }
         assert_eq!(needed(Driver::Vfs, &[u64::MAX, 1]), u64::MAX);
     }

@@ -35,11 +35,19 @@ impl Store {
         let cache_dir = std::path::absolute(cache_dir).map_err(io(cache_dir))?;
         let mut store = places(&cache_dir, driver);
         for folder in [store.root(), store.run(), store.folder.join("work")] {
-            let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder);
+            let made = fs::DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(&folder);
             made.map_err(io(&folder))?;
         }
         let path = store.folder.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(io(&path))?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(io(&path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             store.clean().await?;
         }
@@ -47,15 +55,23 @@ impl Store {
             let lock = lock.try_clone().map_err(io(&path))?;
             tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockShared))
         };
-        let locked = shared.await.expect("it does not panic and is not cancelled");
-        locked.map_err(|error| Error::Io { path, source: error.into() })?;
+        let locked = shared
+            .await
+            .expect("it does not panic and is not cancelled");
+        locked.map_err(|error| Error::Io {
+            path,
+            source: error.into(),
+        })?;
         store.lock = Some(lock);
         Ok(store)
     }
 
     async fn clean(&self) -> Result<(), Error> {
         let work = self.folder.join("work");
-        let left = fs::read_dir(&work).map_err(io(&work))?.filter_map(Result::ok).map(|entry| entry.path());
+        let left = fs::read_dir(&work)
+            .map_err(io(&work))?
+            .filter_map(Result::ok)
+            .map(|entry| entry.path());
         let left: Vec<PathBuf> = left.collect();
         if left.is_empty() {
             return Ok(());
@@ -64,21 +80,31 @@ impl Store {
         if let Err(error) = commands::remove_containers(self).run(|_, _| ()).await {
             tracing::warn!(%error, "containers of an interrupted build stay in buildah's store");
         }
-        left.iter().try_for_each(|path| fs::remove_dir_all(path).map_err(io(path)))
+        left.iter()
+            .try_for_each(|path| fs::remove_dir_all(path).map_err(io(path)))
     }
 
     /// Where layers and images are; each driver has its own, as one can't read another's.
     pub(super) fn root(&self) -> PathBuf {
-        self.folder.join(format!("store-{}", self.driver.as_deref().unwrap_or("default")))
+        self.folder.join(format!(
+            "store-{}",
+            self.driver.as_deref().unwrap_or("default")
+        ))
     }
 
     pub(super) fn run(&self) -> PathBuf {
-        self.folder.join(format!("run-{}", self.driver.as_deref().unwrap_or("default")))
+        self.folder.join(format!(
+            "run-{}",
+            self.driver.as_deref().unwrap_or("default")
+        ))
     }
 
     /// A folder for one build, 0700.
     pub(super) fn work(&self) -> Result<TempDir, Error> {
         let work = self.folder.join("work");
-        tempfile::Builder::new().prefix("build-").tempdir_in(&work).map_err(io(&work))
+        tempfile::Builder::new()
+            .prefix("build-")
+            .tempdir_in(&work)
+            .map_err(io(&work))
     }
 }

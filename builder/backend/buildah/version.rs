@@ -23,8 +23,15 @@ impl FromStr for Version {
             let digits = part?.split(|c: char| !c.is_ascii_digit()).next()?;
             digits.parse::<u32>().ok()
         };
-        let mut parts = text.strip_prefix("buildah version ").unwrap_or_default().splitn(3, '.');
-        match (number(parts.next()), number(parts.next()), number(parts.next())) {
+        let mut parts = text
+            .strip_prefix("buildah version ")
+            .unwrap_or_default()
+            .splitn(3, '.');
+        match (
+            number(parts.next()),
+            number(parts.next()),
+            number(parts.next()),
+        ) {
             (Some(major), Some(minor), patch) => Ok(Self(major, minor, patch.unwrap_or(0))),
             _ => Err(Error::Version(text.trim().chars().take(80).collect())),
         }
@@ -42,7 +49,10 @@ impl fmt::Display for Version {
 /// # Errors
 /// There is none, or it says something else.
 pub async fn version() -> Result<Version, Error> {
-    let answer = Command::new("buildah", INSTALL).arg("--version").run(|_, _| ()).await?;
+    let answer = Command::new("buildah", INSTALL)
+        .arg("--version")
+        .run(|_, _| ())
+        .await?;
     String::from_utf8_lossy(&answer).parse()
 }
 
@@ -64,7 +74,10 @@ mod tests {
     #[test]
     fn versions_are_read_and_compared() {
         for (text, want) in [
-            ("buildah version 1.28.2 (image-spec 1.1.0-rc2, runtime-spec 1.0.2-dev)\n", Some(Version(1, 28, 2))),
+            (
+                "buildah version 1.28.2 (image-spec 1.1.0-rc2, runtime-spec 1.0.2-dev)\n",
+                Some(Version(1, 28, 2)),
+            ),
             ("buildah version 1.39.3", Some(Version(1, 39, 3))),
             ("buildah version 1.40-dev (x)", Some(Version(1, 40, 0))),
             ("podman version 4.3.1", None),
@@ -73,7 +86,10 @@ mod tests {
             assert_eq!(text.parse().ok(), want, "{text:?}");
         }
         let text = "RUN <<EOF\ntrue\nEOF\n";
-        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(), "heredoc");
+        assert_eq!(
+            check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(),
+            "heredoc"
+        );
         assert!(check_heredoc(text, Version(1, 33, 0)).is_ok());
         assert!(check_heredoc("RUN true", Version(1, 28, 2)).is_ok());
     }

@@ -1,0 +1,467 @@
+//! buildah's result and the base become one image: the base's layers as its registry has them, the others anew.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::error::Error;
+use super::{io as io_error, leftovers, make_dir};
+use crate::canonical::canonical;
+use crate::image::gzip::compress;
+use crate::image::{DiffId, Digest};
+use crate::plan::{Base, BuildPlan};
+use crate::registry::folder::Folder;
+
+pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(super) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+/// A manifest or config larger than this is none: registries refuse more than 4 MiB.
+const JSON_LIMIT: u64 = 4 * 1024 * 1024;
+/// An unpacked layer larger than this is no OS.
+const LAYER_LIMIT: u64 = 64 * 1024 * 1024 * 1024;
+
+/// Docker's types of layers, and OCI's for the same bytes.
+const DOCKER_LAYERS: [(&str, &str); 3] = [
+    (
+        "application/vnd.docker.image.rootfs.diff.tar.gzip",
+        OCI_LAYER,
+    ),
+    (
+        "application/vnd.docker.image.rootfs.diff.tar.zstd",
+        "application/vnd.oci.image.layer.v1.tar+zstd",
+    ),
+    (
+        "application/vnd.docker.image.rootfs.diff.tar",
+        "application/vnd.oci.image.layer.v1.tar",
+    ),
+];
+
+/// Fields of a config that the OCI image spec and Docker's own config know, so that buildah decides about them.
+const KNOWN: [&str; 10] = [
+    "created",
+    "author",
+    "architecture",
+    "os",
+    "os.version",
+    "os.features",
+    "variant",
+    "config",
+    "rootfs",
+    "history",
+];
+const KNOWN_CONFIG: [&str; 12] = [
+    "User",
+    "ExposedPorts",
+    "Env",
+    "Entrypoint",
+    "Cmd",
+    "Volumes",
+    "WorkingDir",
+    "Labels",
+    "StopSignal",
+    "ArgsEscaped",
+    "OnBuild",
+    "Image",
+];
+
+/// An image ready to be pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembled {
+    /// Bytes of the manifest.
+    pub manifest: Vec<u8>,
+    /// Media type of the manifest.
+    pub media_type: &'static str,
+    /// Bytes of the config.
+    pub config: Vec<u8>,
+    /// How many of the base's layers are the lowest ones of this image; they are where the base is.
+    pub base_layers: usize,
+    /// The layers above those.
+    pub layers: Vec<NewLayer>,
+}
+
+/// A gzip layer that the base doesn't have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewLayer {
+    /// Of the compressed bytes.
+    pub digest: Digest,
+    /// Count of the compressed bytes.
+    pub size: u64,
+    /// Of the tar inside.
+    pub diff_id: DiffId,
+}
+
+impl Assembled {
+    /// Digest of the manifest, which is the image's.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.manifest)
+    }
+
+    /// Digest of the config blob.
+    pub fn config_digest(&self) -> Digest {
+        Digest::of(&self.config)
+    }
+}
+
+/// How many leading layers of a built config are the base's.
+fn shared(base: &Base, diff_ids: &[DiffId]) -> usize {
+    let pairs = base.config.diff_ids.iter().zip(diff_ids);
+    pairs.take_while(|(ours, theirs)| ours == theirs).count()
+}
+
+/// Replaces the base's layers in a built image by the base's own descriptors, and the layers above by `layers`.
+///
+/// # Errors
+/// A config without `rootfs.diff_ids`, or with another number of layers.
+pub fn assemble(base: &Base, config: &Value, layers: Vec<NewLayer>) -> Result<Assembled, Error> {
+    let diff_ids = diff_ids(config)?;
+    let kept = shared(base, &diff_ids);
+    if diff_ids.len() != kept + layers.len() {
+        return Err(output(format!(
+            "{} layers, and {} of them are there",
+            diff_ids.len(),
+            kept + layers.len()
+        )));
+    }
+    let on_base = kept == base.config.diff_ids.len();
+    let mut config = config.clone();
+    let all: Vec<_> = diff_ids[..kept]
+        .iter()
+        .copied()
+        .chain(layers.iter().map(|layer| layer.diff_id))
+        .collect();
+    config["rootfs"]["diff_ids"] = json!(all);
+    if on_base {
+        carry_over(&base.config.raw, &mut config, &KNOWN);
+        if let Some(inner) = config.get_mut("config") {
+            carry_over(&base.config.raw["config"], inner, &KNOWN_CONFIG);
+        }
+    }
+    let config = canonical(&config);
+    let mut manifest = match on_base {
+        true => base.manifest.clone(),
+        false => Value::Object(Map::new()),
+    };
+    let below = base
+        .manifest
+        .get("layers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .take(kept);
+    let above = layers
+        .iter()
+        .map(|layer| json!({ "mediaType": OCI_LAYER, "digest": layer.digest, "size": layer.size }));
+    manifest["layers"] = below.map(as_oci).chain(above).collect();
+    manifest["schemaVersion"] = json!(2);
+    manifest["mediaType"] = json!(OCI_MANIFEST);
+    manifest["config"] =
+        json!({ "mediaType": OCI_CONFIG, "digest": Digest::of(&config), "size": config.len() });
+    Ok(Assembled {
+        manifest: canonical(&manifest),
+        media_type: OCI_MANIFEST,
+        config,
+        base_layers: kept,
+        layers,
+    })
+}
+
+/// What the base has and buildah doesn't know goes on.
+fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
+    let (Some(base), Some(built)) = (base.as_object(), built.as_object_mut()) else {
+        return;
+    };
+    for (key, value) in base
+        .iter()
+        .filter(|(key, _)| !known.contains(&key.as_str()))
+    {
+        built.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+fn as_oci(descriptor: &Value) -> Value {
+    let mut descriptor = descriptor.clone();
+    let media_type = descriptor.get("mediaType").and_then(Value::as_str);
+    let oci = DOCKER_LAYERS
+        .iter()
+        .find(|(docker, _)| Some(*docker) == media_type);
+    if let Some((_, oci)) = oci {
+        descriptor["mediaType"] = json!(oci);
+    }
+    descriptor
+}
+
+fn output(problem: String) -> Error {
+    Error::Output(problem)
+}
+
+fn diff_ids(config: &Value) -> Result<Vec<DiffId>, Error> {
+    let ids = config
+        .pointer("/rootfs/diff_ids")
+        .cloned()
+        .unwrap_or_default();
+    serde_json::from_value(ids)
+        .map_err(|e| output(format!("its rootfs.diff_ids are no digests ({e})")))
+}
+
+/// Reads the layout that buildah left, which is not trusted, and writes the layers above the base's into `blobs`.
+pub(super) fn read(
+    plan: &BuildPlan,
+    out: &Path,
+    manifest: &Digest,
+    blobs: &Path,
+) -> Result<Assembled, Error> {
+    let odd = |error: crate::registry::Error| output(error.to_string());
+    let missing = |what: String| output(format!("{what} is missing"));
+    let folder = Folder::open(out).map_err(odd)?;
+    let below = folder
+        .below("blobs")
+        .map_err(odd)?
+        .ok_or_else(|| missing("blobs".to_owned()))?;
+    let below = below
+        .below("sha256")
+        .map_err(odd)?
+        .ok_or_else(|| missing("blobs/sha256".to_owned()))?;
+    let document = |digest: &Digest| -> Result<Value, Error> {
+        let bytes = below
+            .read(&digest.hex(), "its manifest or config", JSON_LIMIT)
+            .map_err(odd)?;
+        let bytes = bytes.ok_or_else(|| missing(digest.to_string()))?;
+        if Digest::of(&bytes) != *digest {
+            return Err(output(format!("{digest} is something else")));
+        }
+        serde_json::from_slice(&bytes).map_err(|e| output(format!("{digest} is no JSON ({e})")))
+    };
+    let digest_of = |descriptor: &Value| -> Result<Digest, Error> {
+        let digest = descriptor.get("digest").cloned().unwrap_or_default();
+        serde_json::from_value(digest)
+            .map_err(|e| output(format!("a descriptor has no digest ({e})")))
+    };
+    let manifest = document(manifest)?;
+    let config = document(&digest_of(&manifest["config"])?)?;
+    for (label, value) in &plan.labels {
+        if config["config"]["Labels"]
+            .get(label)
+            .and_then(Value::as_str)
+            != Some(value)
+        {
+            return Err(Error::NotConfigs {
+                label: label.clone(),
+            });
+        }
+    }
+    let base = &plan.request.base;
+    let diff_ids = diff_ids(&config)?;
+    let kept = shared(base, &diff_ids);
+    let descriptors = manifest
+        .get("layers")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    if descriptors.len() != diff_ids.len() {
+        return Err(output(format!(
+            "{} layers in its manifest, {} in its config",
+            descriptors.len(),
+            diff_ids.len()
+        )));
+    }
+    make_dir(blobs)?;
+    let mut layers = Vec::new();
+    for (descriptor, diff_id) in descriptors.iter().zip(&diff_ids).skip(kept) {
+        let digest = digest_of(descriptor)?;
+        let (file, _) = below
+            .file(&digest.hex())
+            .map_err(odd)?
+            .ok_or_else(|| missing(digest.to_string()))?;
+        layers.push(layer(file, diff_id, blobs)?);
+    }
+    assemble(base, &config, layers)
+}
+
+/// Unpacks a layer, checks it against its diffID, takes out what nobody asked for, and compresses it as we always do.
+///
+/// The bytes as buildah compressed them are not kept, so their digest needn't be checked.
+fn layer(mut file: File, diff_id: &DiffId, blobs: &Path) -> Result<NewLayer, Error> {
+    let failed = |source: io::Error| Error::Io {
+        path: blobs.to_owned(),
+        source,
+    };
+    let damaged = |source: io::Error| output(format!("layer {diff_id} can't be read ({source})"));
+    let mut magic = [0; 2];
+    let got = file.read(&mut magic).map_err(damaged)?;
+    file.seek(SeekFrom::Start(0)).map_err(damaged)?;
+    let packed = BufReader::new(file);
+    let mut unpacked: Box<dyn Read> = match got == 2 && magic == [0x1f, 0x8b] {
+        true => Box::new(MultiGzDecoder::new(packed)),
+        false => Box::new(packed),
+    };
+    let mut plain = tempfile::tempfile_in(blobs).map_err(failed)?;
+    let mut hash = Sha256::new();
+    let (mut left, mut piece) = (LAYER_LIMIT, vec![0; 128 * 1024]);
+    loop {
+        let got = unpacked.read(&mut piece).map_err(damaged)?;
+        if got == 0 {
+            break;
+        }
+        left = left
+            .checked_sub(got as u64)
+            .ok_or_else(|| output(format!("layer {diff_id} is larger than any OS")))?;
+        hash.update(&piece[..got]);
+        io::Write::write_all(&mut plain, &piece[..got]).map_err(failed)?;
+    }
+    if DiffId::from_sha256(hash) != *diff_id {
+        return Err(output(format!("layer {diff_id} is something else")));
+    }
+    let rewind = |file: &mut File| file.seek(SeekFrom::Start(0)).map(drop).map_err(failed);
+    rewind(&mut plain)?;
+    if leftovers::any(BufReader::new(&plain)).map_err(damaged)? {
+        rewind(&mut plain)?;
+        let mut clean = tempfile::tempfile_in(blobs).map_err(failed)?;
+        leftovers::without(BufReader::new(&plain), &mut clean).map_err(damaged)?;
+        plain = clean;
+    }
+    rewind(&mut plain)?;
+    let path = blobs.join("new");
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path);
+    let made = written
+        .and_then(|file| compress(BufReader::new(plain), file))
+        .map_err(failed)?;
+    let place = blobs.join(made.digest.hex());
+    fs::rename(&path, &place).map_err(io_error(&place))?;
+    Ok(NewLayer {
+        digest: made.digest,
+        size: made.size,
+        diff_id: made.diff_id,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::BaseName;
+
+    fn base(media_type: &str) -> Base {
+        let config = json!({
+            "os": "linux", "architecture": "amd64", "vendor": 1,
+            "config": { "Healthcheck": { "Test": ["NONE"] }, "Cmd": ["gone"] },
+            "rootfs": { "type": "layers", "diff_ids": [DiffId::of(b"1"), DiffId::of(b"2")] },
+        });
+        let layer = |n: u8| json!({ "mediaType": media_type, "digest": Digest::of(&[n]), "size": 7, "annotations": { "a": "b" } });
+        let manifest = json!({ "schemaVersion": 2, "mediaType": "x", "annotations": { "kept": "yes" }, "layers": [layer(1), layer(2)] });
+        let (manifest, config) = (manifest.to_string(), config.to_string());
+        let name = BaseName::from_layout(Digest::of(b""));
+        Base::new(
+            name,
+            "oci:x".to_owned(),
+            None,
+            manifest.as_bytes(),
+            config.as_bytes(),
+        )
+        .unwrap()
+    }
+
+    fn built(diff_ids: &[&[u8]]) -> Value {
+        let diff_ids: Vec<_> = diff_ids.iter().map(|bytes| DiffId::of(bytes)).collect();
+        json!({ "config": { "Env": ["A=b"] }, "rootfs": { "type": "layers", "diff_ids": diff_ids } })
+    }
+
+    fn new(n: u8) -> NewLayer {
+        NewLayer {
+            digest: Digest::of(&[n, n]),
+            size: 9,
+            diff_id: DiffId::of(&[n, n]),
+        }
+    }
+
+    #[test]
+    fn leading_layers_of_the_base_are_its_own_descriptors() {
+        for (what, diff_ids, layers, kept, want) in [
+            (
+                "on the base",
+                &[b"1" as &[u8], b"2", b"3"][..],
+                vec![new(3)],
+                2,
+                3,
+            ),
+            ("nothing added", &[b"1", b"2"], vec![], 2, 2),
+            (
+                "two added, one like a base's",
+                &[b"1", b"2", b"3", b"2"],
+                vec![new(3), new(2)],
+                2,
+                4,
+            ),
+            ("another base", &[b"9", b"2"], vec![new(9), new(2)], 0, 2),
+            ("forked", &[b"1", b"3"], vec![new(3)], 1, 2),
+        ] {
+            let made = assemble(
+                &base("application/vnd.docker.image.rootfs.diff.tar.gzip"),
+                &built(diff_ids),
+                layers,
+            )
+            .unwrap();
+            let manifest: Value = serde_json::from_slice(&made.manifest).unwrap();
+            let config: Value = serde_json::from_slice(&made.config).unwrap();
+            assert_eq!(made.base_layers, kept, "{what}");
+            let descriptors = manifest["layers"].as_array().unwrap();
+            assert_eq!(descriptors.len(), want, "{what}");
+            assert_eq!(
+                config["rootfs"]["diff_ids"].as_array().unwrap().len(),
+                want,
+                "{what}"
+            );
+            assert!(
+                descriptors.iter().all(|d| d["mediaType"] == OCI_LAYER),
+                "{what}"
+            );
+            assert_eq!(
+                descriptors[..kept]
+                    .iter()
+                    .filter(|d| d["annotations"]["a"] == "b")
+                    .count(),
+                kept,
+                "{what}"
+            );
+            assert_eq!(
+                manifest["config"]["digest"],
+                json!(made.config_digest()),
+                "{what}"
+            );
+            assert_eq!(manifest.get("annotations").is_some(), kept == 2, "{what}");
+            assert_eq!(config.get("vendor").is_some(), kept == 2, "{what}");
+            assert_eq!(
+                config["config"].get("Healthcheck").is_some(),
+                kept == 2,
+                "{what}"
+            );
+            assert!(config["config"].get("Cmd").is_none(), "{what}");
+        }
+    }
+
+    #[test]
+    fn layers_that_do_not_add_up_are_refused() {
+        let base = base(OCI_LAYER);
+        for (what, config, layers) in [
+            ("one short", built(&[b"1", b"2", b"3"]), vec![]),
+            ("one over", built(&[b"1", b"2"]), vec![new(3)]),
+            (
+                "no digests",
+                json!({ "rootfs": { "diff_ids": ["x"] } }),
+                vec![],
+            ),
+            ("none", json!({}), vec![new(3)]),
+        ] {
+            let error = assemble(&base, &config, layers).unwrap_err();
+            assert_eq!(error.reason(), "bad-build-output", "{what}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What running a step leaves in a layer without anybody having asked for it: the mount points of files that buildah
+//! shows to each `RUN`, where the base has no such file.
+
+use std::io::{self, Read, Write};
+
+use tar::{Archive, EntryType};
+
+/// Files over which buildah mounts its own.
+const MOUNTED: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
+/// Mode of a file that buildah makes to mount upon.
+const MADE_MODE: u32 = 0o755;
+/// The largest file of which a header alone tells the size: eleven octal digits.
+const HEADER_SIZE: u64 = 0o77_777_777_777;
+
+/// Whether an entry is such a mount point: empty, of the mode that buildah gives it, at one of the places. `/run` too,
+/// where `/etc/resolv.conf` often links to.
+fn is_leftover(header: &tar::Header, path: &[u8]) -> bool {
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    let place =
+        MOUNTED.iter().any(|mounted| mounted.as_bytes() == path) || path.starts_with(b"run/");
+    place
+        && header.entry_type() == EntryType::Regular
+        && header.entry_size().is_ok_and(|size| size == 0)
+        && header.mode().is_ok_and(|mode| mode & 0o7777 == MADE_MODE)
+}
+
+/// Whether a layer has any.
+pub(super) fn any(layer: impl Read) -> io::Result<bool> {
+    let mut archive = Archive::new(layer);
+    for entry in archive.entries()? {
+        let entry = entry?;
+        if is_leftover(entry.header(), &entry.path_bytes()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Copies a layer without them. Every other entry stays as it is, byte by byte.
+pub(super) fn without(layer: impl Read, mut out: impl Write) -> io::Result<()> {
+    let mut archive = Archive::new(layer);
+    // What stands before an entry and belongs to it: its long name, its PAX records.
+    let mut before: Vec<u8> = Vec::new();
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        let header = entry.header().clone();
+        let size = header.entry_size()?;
+        let kind = header.entry_type();
+        if kind.is_pax_local_extensions() || kind.is_gnu_longname() || kind.is_gnu_longlink() {
+            if size > 1024 * 1024 {
+                return Err(io::Error::other("a header of more than 1 MiB"));
+            }
+            before.extend_from_slice(header.as_bytes());
+            copy_padded(&mut entry, size, &mut before)?;
+            continue;
+        }
+        // The records before it could say another size. buildah writes none for a path as short as ours.
+        if size == HEADER_SIZE || says_size(&before) {
+            return Err(io::Error::other("a file of more than 8 GiB"));
+        }
+        if is_leftover(&header, &header.path_bytes()) {
+            before.clear();
+            continue;
+        }
+        out.write_all(&before)?;
+        before.clear();
+        out.write_all(header.as_bytes())?;
+        copy_padded(&mut entry, size, &mut out)?;
+    }
+    out.write_all(&[0; 1024])
+}
+
+fn says_size(records: &[u8]) -> bool {
+    records.windows(6).any(|window| window == b" size=")
+}
+
+fn copy_padded(entry: &mut impl Read, size: u64, out: &mut impl Write) -> io::Result<()> {
+    let copied = io::copy(&mut entry.take(size), out)?;
+    let padding = copied.next_multiple_of(512) - copied;
+    out.write_all(&[0; 512][..usize::try_from(padding).expect("less than 512")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tar::{Builder, Header};
+
+    fn layer(files: &[(&str, u32, &[u8])]) -> Vec<u8> {
+        let mut builder = Builder::new(Vec::new());
+        for (path, mode, content) in files {
+            let mut header = Header::new_ustar();
+            header.set_entry_type(EntryType::Regular);
+            header.set_mode(*mode);
+            header.set_size(content.len() as u64);
+            builder.append_data(&mut header, path, *content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn mount_points_go_and_everything_else_stays_as_it_is() {
+        let long = "usr/".to_owned() + &"x".repeat(180);
+        let stays: &[(&str, u32, &[u8])] = &[
+            ("etc/hosts", 0o644, b""),
+            (long.as_str(), 0o755, b"content"),
+            ("etc/hostname", 0o755, b"web\n"),
+            ("usr/etc/hostname", 0o755, b""),
+        ];
+        let mut all = stays.to_vec();
+        all.insert(2, ("run/systemd/resolve/stub-resolv.conf", 0o755, b""));
+        all.push(("etc/resolv.conf", 0o755, b""));
+        let (want, all) = (layer(stays), layer(&all));
+        assert!(!any(&want[..]).unwrap());
+        assert!(any(&all[..]).unwrap());
+        let mut made = Vec::new();
+        without(&all[..], &mut made).unwrap();
+        assert!(made == want);
+    }
+}
