@@ -1,3 +1,24 @@
 //! Starts the program; everything is called from `cli`.
 
-fn main() {}
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long threads may go on after a signal; then they end with the process.
+const GRACE: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let ready = match mosb::cli::understand(std::env::args_os()) {
+        Ok(ready) => ready,
+        Err(code) => return code.into(),
+    };
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: no threads: {error}; raise the limit of processes");
+            return 3.into();
+        }
+    };
+    let code = runtime.block_on(mosb::cli::run(ready));
+    runtime.shutdown_timeout(GRACE);
+    code.into()
+}

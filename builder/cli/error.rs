@@ -77,6 +77,25 @@ pub enum Error {
         /// The image.
         image: String,
     },
+    /// A manifest or config that is no JSON.
+    #[error("{image}: its {what} is no JSON; the image is damaged, push it again")]
+    ImageJson {
+        /// The image.
+        image: String,
+        /// `manifest` or `config`.
+        what: &'static str,
+        /// Where it ends to be.
+        source: serde_json::Error,
+    },
+    /// An image whose labels and layers don't go together.
+    #[error("{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built")]
+    NoConfigLayer {
+        /// The image.
+        image: String,
+    },
+    /// The cache.
+    #[error("{0}")]
+    Cache(String),
     /// No place for the cache.
     #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir")]
     NoCache,
@@ -115,6 +134,9 @@ impl Error {
             | Self::NoBase { .. }
             | Self::ConfigImage { .. }
             | Self::NotBuilt { .. }
+            | Self::ImageJson { .. }
+            | Self::NoConfigLayer { .. }
+            | Self::Cache(_)
             | Self::NoCache => Class::UserInput,
         }
     }
@@ -130,6 +152,9 @@ impl Error {
             Self::NoBase { .. } => "no-base",
             Self::ConfigImage { .. } => "bad-reference",
             Self::NotBuilt { .. } => "not-built-by-mosb",
+            Self::ImageJson { .. } => "bad-image",
+            Self::NoConfigLayer { .. } => "no-config-layer",
+            Self::Cache(_) => "base-tree-cache",
             Self::NoCache => "no-cache-directory",
             Self::Write { .. } => "unwritable-file",
             Self::Interrupted(_) => "interrupted",

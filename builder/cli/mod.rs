@@ -1,1 +1,170 @@
-//! (room)
+//! The command line: arguments, output, exit codes.
+//!
+//! In come what was typed and what the environment says; out go a result on stdout, progress on stderr, and an exit code.
+//! The invariant: nothing is decided here about images. What was typed ([`args`]) is understood ([`resolve`]), the rooms
+//! below are called ([`commands`]), and what they say is printed ([`objects`], and their texts).
+
+pub mod args;
+mod commands;
+pub mod environment;
+pub mod error;
+mod failure;
+mod input;
+mod interrupt;
+mod layers;
+pub mod objects;
+mod output;
+mod progress;
+pub mod resolve;
+mod text;
+mod world;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use args::{Cli, Format};
+use environment::Environment;
+use error::Error;
+pub use failure::Failure;
+use interrupt::until_signal;
+use objects::{Object, Version};
+use progress::Progress;
+use resolve::{Invocation, Job, Operand, Settings};
+use world::World;
+
+/// How a run ended: the exit code of the program.
+pub type ExitCode = u8;
+
+/// A command that is ready to run.
+#[derive(Debug)]
+pub struct Ready {
+    invocation: Invocation,
+    progress: Progress,
+}
+
+/// Understands what was typed, and starts tracing as it says.
+///
+/// # Errors
+/// The exit code, where everything is said already: help and version were asked for, or the use was wrong.
+pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, ExitCode> {
+    let typed: Vec<OsString> = typed.into_iter().collect();
+    let cli = Cli::try_parse_from(&typed).map_err(|error| not_parsed(&error, &typed))?;
+    let format = cli.common.format;
+    let invocation = resolve::resolve(cli, Environment::read()).map_err(|error| failed(error, format, false))?;
+    let progress = Progress::new(&invocation.settings);
+    progress.start_tracing(&invocation.settings);
+    Ok(Ready { invocation, progress })
+}
+
+/// Help and version on stdout, wrong use on stderr; as an object too, if `-o json` can be made out.
+fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
+    let printed = error.print();
+    if printed.is_err() {
+        // A reader that went away; the exit code still tells.
+        tracing::debug!("nobody reads");
+    }
+    if !error.use_stderr() {
+        return 0;
+    }
+    if let Some(format) = wanted_format(typed) {
+        let rendered = error.to_string();
+        let message = rendered.lines().next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        print_failure(&Failure::from(anyhow::Error::from(Error::Usage(message.to_owned()))), format, 2);
+    }
+    2
+}
+
+/// `-o json` or `-o yaml` in a line that was not understood.
+fn wanted_format(typed: &[OsString]) -> Option<Format> {
+    let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
+    let is = |name: &str| {
+        let joined = [format!("-o{name}"), format!("-o={name}"), format!("--format={name}")];
+        words.windows(2).any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
+            || words.iter().any(|word| joined.iter().any(|form| form == word))
+    };
+    match (is("json"), is("yaml")) {
+        (true, _) => Some(Format::Json),
+        (false, true) => Some(Format::Yaml),
+        (false, false) => None,
+    }
+}
+
+/// Runs a command to its end or to a signal, prints its result or its one error, and says how it ended.
+pub async fn run(ready: Ready) -> ExitCode {
+    let Ready { invocation, progress } = ready;
+    let Invocation { job, settings } = invocation;
+    let of_diff = matches!(job, Job::Diff { .. });
+    let ended = until_signal(carry_out(&job, &settings, &progress)).await;
+    progress.end();
+    match ended {
+        Ok(Ok(Ok(code))) => code,
+        Ok(Ok(Err(error))) => failed(error, settings.format, of_diff),
+        Ok(Err(interrupt)) => {
+            let failure = Failure::from(anyhow::Error::from(Error::Interrupted(interrupt.name())));
+            print_failure(&failure, settings.format, interrupt.exit_code());
+            interrupt.exit_code()
+        }
+        Err(error) => failed(anyhow::Error::from(error), settings.format, of_diff),
+    }
+}
+
+async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> anyhow::Result<ExitCode> {
+    let world = || World::new(settings, progress.clone());
+    match job {
+        Job::Build(build) => report(settings, progress, &commands::build(&world()?, build, settings).await?),
+        Job::Plan(wanted, target) => {
+            commands::plan(&world()?, wanted, target.as_ref(), settings.format).await?;
+            Ok(0)
+        }
+        Job::Diff { from, to, platform } => {
+            // Two files are compared without a look at any registry's settings.
+            let images = [from, to].iter().any(|side| matches!(side, Operand::Image(_)));
+            let world = images.then(world).transpose()?;
+            let diff = commands::diff(world.as_ref(), from, to, platform.as_ref()).await?;
+            report(settings, progress, &diff)?;
+            Ok(if diff.same { 0 } else { 1 })
+        }
+        Job::Inspect(image, platform) => {
+            let info = commands::inspect(&world()?, image, platform.as_ref()).await?;
+            report(settings, progress, &info)
+        }
+        Job::Files(image, layer, platform) => {
+            let files = commands::files(&world()?, image, *layer, platform.as_ref()).await?;
+            report(settings, progress, &files)
+        }
+        Job::CacheList => report(settings, progress, &commands::list(&world::cache(settings)?)?),
+        Job::CachePrune => report(settings, progress, &commands::prune(&world::cache(settings)?)?),
+        Job::Version => report(settings, progress, &Version::this()),
+        Job::Completion(shell) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "mosb", &mut script);
+            output::print_text(&String::from_utf8_lossy(&script))?;
+            Ok(0)
+        }
+    }
+}
+
+fn report<T: Object>(settings: &Settings, progress: &Progress, object: &T) -> anyhow::Result<ExitCode> {
+    progress.end();
+    output::print(settings.format, object)?;
+    Ok(0)
+}
+
+/// Tells of a failure and gives its exit code.
+fn failed(error: anyhow::Error, format: Format, of_diff: bool) -> ExitCode {
+    let failure = Failure::from(error);
+    let code = failure.exit_code(of_diff);
+    print_failure(&failure, format, code);
+    code
+}
+
+fn print_failure(failure: &Failure, format: Format, code: ExitCode) {
+    // If stderr or stdout is closed, the exit code is all that can be told.
+    let _ = writeln!(std::io::stderr(), "error: {}", failure.text());
+    if matches!(format, Format::Json | Format::Yaml) {
+        let _ = output::print(format, &failure.object(code));
+    }
+}

@@ -30,7 +30,7 @@ pub struct BuildResult {
     /// The base's tree, where it was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
-    /// The layer of a direct build.
+    /// The layer that was put on the base, where it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<LayerInfo>,
     /// SHA-256 of all that the image depends on: 64 hex digits, also in its label `mosb.dev/inputs`.
@@ -78,7 +78,7 @@ pub enum TreeSource {
     Computed,
 }
 
-/// The one layer of a direct build.
+/// The one layer that was put on the base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerInfo {
@@ -88,8 +88,9 @@ pub struct LayerInfo {
     pub diff_id: String,
     /// Bytes of the blob.
     pub size: u64,
-    /// How many paths it has.
-    pub paths: usize,
+    /// How many paths it puts or takes away; only a direct build counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<usize>,
 }
 
 impl PinnedBase {

@@ -33,8 +33,8 @@ pub struct CachedTree {
 pub struct CachePrune {
     /// Where the cache is.
     pub directory: String,
-    /// How many trees were removed.
-    pub removed: usize,
+    /// How many files were removed: trees, and what interrupted runs left.
+    pub removed: u64,
     /// Bytes that are free again.
     pub size: u64,
 }

@@ -25,7 +25,7 @@ impl Object for CachePrune {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        let trees = count(self.removed, "base tree");
+        let trees = count(usize::try_from(self.removed).unwrap_or(usize::MAX), "file");
         page.line(&format!("{}: {trees} removed, {} free again", self.directory, size(self.size)));
         page.into_text()
     }

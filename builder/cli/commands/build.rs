@@ -1,0 +1,104 @@
+//! `mosb build`.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::prepare::{Prepared, prepare};
+use crate::backend;
+use crate::cli::error::Error;
+use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
+use crate::cli::resolve::Build;
+use crate::cli::world::World;
+use crate::plan::{Method, Reason};
+use crate::registry::Place;
+
+/// Builds, pushes, and writes the digest file.
+///
+/// # Errors
+/// Whatever keeps the image from being where it should be.
+pub async fn build(world: &World, build: &Build) -> Result<BuildResult> {
+    let began = Instant::now();
+    if let Some(file) = &build.digestfile {
+        // Better to know now than when the image is built.
+        digest_folder(file)?;
+    }
+    let Prepared { plan, base, tree } = prepare(world, &build.wanted, Some(&build.target)).await?;
+    let built = match &plan.method {
+        Method::Direct => {
+            world.progress.step(&format!("writing the layer, pushing to {}", build.target));
+            backend::direct::build(&world.push, &plan, &base, &build.target).await?
+        }
+        Method::Containerfile(_) => super::super::containerfile_build(world, &plan, &base, build).await?,
+    };
+    let digest = *built.pushed.digest.value();
+    if let Some(file) = &build.digestfile {
+        write_digest(file, &digest.to_string())?;
+    }
+    let image = match (&built.pushed.image, &built.pushed.place) {
+        (Some(image), _) => image.value().to_string(),
+        (None, Place::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
+        (None, Place::Registry(repo)) => repo.pinned(digest).to_string(),
+    };
+    let (bytes_pulled, bytes_pushed) = world.moved();
+    // More than one layer is only there after a Containerfile, and then none of them is *the* layer.
+    let layer = match &built.layers[..] {
+        [layer] => Some(LayerInfo {
+            digest: layer.digest.to_string(),
+            diff_id: layer.diff_id.to_string(),
+            size: layer.size,
+            paths: layer.paths,
+        }),
+        _ => None,
+    };
+    Ok(BuildResult {
+        rendered_config: plan.request.config.name().to_string(),
+        pool: plan.request.config.pool().to_string(),
+        image,
+        tags: built.pushed.tags.clone(),
+        digest: digest.to_string(),
+        method: plan.method.as_str().to_owned(),
+        reasons: plan.method.reasons().iter().map(Reason::finding).collect(),
+        base: PinnedBase::new(&plan.request.base),
+        base_tree: tree,
+        layer,
+        inputs: plan.inputs.hex(),
+        bytes_pulled,
+        bytes_pushed,
+        duration_millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        warnings: plan.warnings.clone(),
+    })
+}
+
+/// The folder that a digest file goes to.
+fn digest_folder(file: &Path) -> Result<&Path, Error> {
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let unusable = |kind: std::io::ErrorKind| Error::Write {
+        file: file.display().to_string(),
+        source: kind.into(),
+    };
+    if file.is_dir() {
+        return Err(unusable(std::io::ErrorKind::IsADirectory));
+    }
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => Err(unusable(std::io::ErrorKind::NotFound)),
+    }
+}
+
+/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none.
+fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
+    let wrong = |source| Error::Write {
+        file: file.display().to_string(),
+        source,
+    };
+    let mut temporary = tempfile::NamedTempFile::new_in(digest_folder(file)?).map_err(wrong)?;
+    temporary.write_all(digest.as_bytes()).map_err(wrong)?;
+    temporary.persist(file).map_err(|error| wrong(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `mosb inspect` and `mosb files`.
+
+use anyhow::Result;
+
+use crate::cli::args::LayerChoice;
+use crate::cli::error::Error;
+use crate::cli::layers;
+use crate::cli::objects::{FileLayer, FileList, ImageInfo};
+use crate::cli::world::{World, json, pinned_text};
+use crate::image::Platform;
+use crate::registry::{Resolved, Source};
+
+/// What mosb knows of an image.
+///
+/// # Errors
+/// An image that can't be found or read.
+pub async fn inspect(world: &World, image: &Source, platform: Option<&Platform>) -> Result<ImageInfo> {
+    let resolved = world.resolve("image", image, platform).await?;
+    Ok(info(&resolved)?)
+}
+
+/// What manifest and config of a resolved image say.
+pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
+    let manifest = json(image, "manifest", &image.manifest_bytes)?;
+    let config = json(image, "config", &image.config_bytes)?;
+    let index = image.index.map(|digest| digest.to_string());
+    Ok(ImageInfo::new(
+        pinned_text(image),
+        image.manifest.to_string(),
+        index,
+        &manifest,
+        &config,
+    ))
+}
+
+/// The paths that a build added.
+///
+/// # Errors
+/// An image that mosb did not build.
+pub async fn files(
+    world: &World,
+    image: &Source,
+    only: Option<LayerChoice>,
+    platform: Option<&Platform>,
+) -> Result<FileList> {
+    let resolved = world.resolve("image", image, platform).await?;
+    let info = info(&resolved)?;
+    if !info.built_by_mosb {
+        return Err(Error::NotBuilt { image: info.image }.into());
+    }
+    world.progress.step("reading the layers of the build");
+    let layers = layers::of_build(&resolved).await?;
+    // The lowest is the one with the config.
+    let shown = match only {
+        Some(LayerChoice::Config) => 1,
+        None => layers.len(),
+    };
+    let layers = layers.into_iter().take(shown).enumerate();
+    Ok(FileList {
+        image: info.image,
+        layers: layers
+            .map(|(at, (layer, paths))| FileLayer {
+                digest: layer.digest.to_string(),
+                config: at == 0,
+                paths,
+            })
+            .collect(),
+    })
+}

@@ -1,0 +1,14 @@
+//! What each command does: calls of the rooms below, and an object to print.
+
+mod build;
+mod cache;
+mod diff;
+mod image;
+mod plan;
+mod prepare;
+
+pub use build::build;
+pub use cache::{list, prune};
+pub use diff::diff;
+pub use image::{files, inspect};
+pub use plan::plan;

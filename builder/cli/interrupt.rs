@@ -1,0 +1,47 @@
+//! Work that a signal ends: the future is dropped, and what it held (temporary files, children) goes with it.
+
+use std::future::Future;
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A signal that ended the work. SIGHUP is left alone, so that `nohup` works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    /// SIGINT: ctrl-C.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+}
+
+impl Interrupt {
+    /// 128 and the signal's number, as a shell has it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interrupted => "SIGINT",
+            Self::Terminated => "SIGTERM",
+        }
+    }
+}
+
+/// Runs work to its end, or to the first signal.
+///
+/// # Errors
+/// The system gives no signals.
+pub async fn until_signal<T>(work: impl Future<Output = T>) -> io::Result<Result<T, Interrupt>> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    Ok(tokio::select! {
+        done = work => Ok(done),
+        _ = interrupted.recv() => Err(Interrupt::Interrupted),
+        _ = terminated.recv() => Err(Interrupt::Terminated),
+    })
+}

@@ -1,0 +1,137 @@
+//! The layers of an image, and what is in one: read through an unnamed temporary file, so that memory stays flat and a
+//! blob is believed only when all of it was checked.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use tokio::task::spawn_blocking;
+
+use super::error::Error;
+use super::objects::{PathEntry, PathType};
+use super::world::pinned_text;
+use crate::image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
+use crate::plan::{Base, BaseName, CURRENT_CONFIG};
+use crate::registry::{Blobs as _, Resolved};
+
+/// The layers as manifest and config describe them, the lowest first.
+///
+/// # Errors
+/// Manifest and config don't go together.
+pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
+    let name = BaseName::from_layout(image.manifest);
+    let checked = Base::new(
+        name,
+        pinned_text(image),
+        image.index,
+        &image.manifest_bytes,
+        &image.config_bytes,
+    );
+    let diff_ids = checked.map_err(crate::plan::Error::from)?.config.diff_ids;
+    let layers = image.layers.iter().zip(diff_ids);
+    Ok(layers
+        .map(|(blob, diff_id)| Layer {
+            media_type: blob.media_type.clone(),
+            digest: blob.digest,
+            size: blob.size,
+            diff_id,
+            annotations: blob.annotations.clone(),
+        })
+        .collect())
+}
+
+/// The bytes of a layer as they are stored, on disk without a name.
+async fn fetch(image: &Resolved, layer: &Layer) -> anyhow::Result<File> {
+    let temporary = |source| Error::Write {
+        file: "a temporary file".to_owned(),
+        source,
+    };
+    let mut file = tempfile::tempfile().map_err(temporary)?;
+    let mut pieces = image.store.open(&layer.digest, 0..layer.size).await?;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece?;
+        file = spawn_blocking(move || file.write_all(&piece).map(|()| file))
+            .await
+            .context("writing stopped")?
+            .map_err(temporary)?;
+    }
+    file.seek(SeekFrom::Start(0)).map_err(temporary)?;
+    Ok(file)
+}
+
+/// The layers that a build put onto its base: from the topmost down to the one that holds the rendered config, which is
+/// the lowest that a build adds; here the lowest first, with their paths.
+///
+/// # Errors
+/// No layer holds a rendered config; a layer that can't be read.
+pub async fn of_build(image: &Resolved) -> anyhow::Result<Vec<(Layer, Vec<PathEntry>)>> {
+    let mut found = Vec::new();
+    for layer in of_image(image)?.into_iter().rev() {
+        let file = fetch(image, &layer).await?;
+        let read = layer.clone();
+        let listed = spawn_blocking(move || list_layer(&read, file)).await.context("reading stopped")??;
+        let holds_config = listed.iter().any(|entry| is_current_config(&entry.path));
+        let mut paths: Vec<PathEntry> = listed.iter().map(path_entry).collect();
+        paths.sort_by(|one, other| one.path.cmp(&other.path));
+        found.push((layer, paths));
+        if holds_config {
+            found.reverse();
+            return Ok(found);
+        }
+    }
+    let image = pinned_text(image);
+    Err(Error::NoConfigLayer { image }.into())
+}
+
+/// The bytes of the rendered config in the topmost layer that has one.
+///
+/// # Errors
+/// As [`of_build`].
+pub async fn current_config(image: &Resolved) -> anyhow::Result<Vec<u8>> {
+    for layer in of_image(image)?.into_iter().rev() {
+        let file = fetch(image, &layer).await?;
+        let path = CURRENT_CONFIG.trim_start_matches('/');
+        let read = spawn_blocking(move || read_file(&layer, file, path.as_bytes(), CONFIG_LIMIT));
+        if let Some(content) = read.await.context("reading stopped")?? {
+            return Ok(content);
+        }
+    }
+    let image = pinned_text(image);
+    Err(Error::NoConfigLayer { image }.into())
+}
+
+/// The most that is read as a rendered config.
+const CONFIG_LIMIT: u64 = crate::api::yaml::INPUT_LIMIT as u64;
+
+fn is_current_config(path: &[u8]) -> bool {
+    path == CURRENT_CONFIG.trim_start_matches('/').as_bytes()
+}
+
+fn path_entry(listed: &Listed) -> PathEntry {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let kind = match listed.kind {
+        ListedKind::Directory => PathType::Directory,
+        ListedKind::File => PathType::File,
+        ListedKind::Symlink => PathType::Symlink,
+        ListedKind::Hardlink => PathType::Hardlink,
+        ListedKind::Other => PathType::Other,
+        ListedKind::Whiteout => PathType::Whiteout,
+        ListedKind::Opaque => PathType::Opaque,
+    };
+    // A whiteout's header says nothing of what is gone, a hard link's nothing that its file doesn't.
+    let has_meta = !matches!(kind, PathType::Whiteout | PathType::Opaque | PathType::Hardlink);
+    PathEntry {
+        path: format!("/{}", text(&listed.path)),
+        kind,
+        mode: has_meta.then(|| format!("{:04o}", listed.mode)),
+        uid: has_meta.then_some(listed.uid),
+        gid: has_meta.then_some(listed.gid),
+        size: (kind == PathType::File).then_some(listed.size),
+        target: listed.target.as_deref().map(|target| match kind {
+            PathType::Hardlink => format!("/{}", text(target)),
+            _ => text(target),
+        }),
+        unchanged: false,
+    }
+}

@@ -1,0 +1,45 @@
+//! The result, on stdout.
+
+use std::io::{self, Write as _};
+
+use super::args::Format;
+use super::error::Error;
+use super::objects::{Object, Typed};
+use crate::api::yaml;
+
+/// Prints an object in the format that was asked for.
+///
+/// # Errors
+/// Stdout can't be written. A reader that went away is none: it has seen enough.
+pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
+    print_text(&shown(format, object))
+}
+
+/// Prints a text as it is.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_text(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Write {
+            file: "stdout".to_owned(),
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn shown<T: Object>(format: Format, object: &T) -> String {
+    let typed = Typed::new(object);
+    match format {
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&typed);
+            json.expect("our objects have text keys only") + "\n"
+        }
+        Format::Yaml => yaml::to_text(&typed),
+        // What else there is was printed by `plan` itself.
+        Format::Text | Format::Containerfile | Format::Configmap => object.text(),
+    }
+}

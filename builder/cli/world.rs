@@ -1,0 +1,121 @@
+//! What commands reach outside the process with: registries, layouts, the cache; made once from the settings.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::error::Error;
+use super::progress::Progress;
+use super::resolve::Settings;
+use crate::image::Platform;
+use crate::registry::cache::{DEFAULT_LIMIT, TreeCache};
+use crate::registry::{CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source};
+
+/// The doors to the outside.
+#[derive(Debug)]
+pub struct World {
+    /// To read images.
+    pub pull: Client,
+    /// To write images; the same connections where the logins are the same.
+    pub push: Client,
+    /// Base trees; none without a home.
+    pub cache: Option<TreeCache>,
+    /// What the user sees of it.
+    pub progress: Progress,
+}
+
+impl World {
+    /// Reads the files that the settings name; connects to nothing yet.
+    ///
+    /// # Errors
+    /// A file of logins, registries.conf or proxy variable that can't be used.
+    pub fn new(settings: &Settings, progress: Progress) -> anyhow::Result<Self> {
+        let pull = Client::new(&options(settings, settings.authfile.clone()))?;
+        let push = match settings.push_authfile == settings.authfile {
+            true => pull.clone(),
+            false => Client::new(&options(settings, settings.push_authfile.clone()))?,
+        };
+        progress.watch(&pull);
+        Ok(Self {
+            pull,
+            push,
+            cache: cache(settings).ok(),
+            progress,
+        })
+    }
+
+    /// Finds the one image that is meant.
+    ///
+    /// # Errors
+    /// As [`Client::resolve`].
+    pub async fn resolve(&self, what: &str, source: &Source, platform: Option<&Platform>) -> anyhow::Result<Resolved> {
+        self.progress.step(&format!("resolving {what} {source}"));
+        Ok(self.pull.resolve(source, platform).await?)
+    }
+
+    /// Bytes that came and that went.
+    pub fn moved(&self) -> (u64, u64) {
+        let (pull, push) = (self.pull.moved(), self.push.moved());
+        match std::ptr::eq(pull, push) {
+            true => (pull.pulled(), pull.pushed()),
+            false => (pull.pulled() + push.pulled(), pull.pushed() + push.pushed()),
+        }
+    }
+}
+
+/// The cache of base trees.
+///
+/// # Errors
+/// There is no place for it.
+pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
+    let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
+    Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
+}
+
+fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
+    let environment = &settings.environment;
+    let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
+    Options {
+        credentials: CredentialSources {
+            authfile,
+            registry_auth_file: environment.registry_auth_file.clone(),
+            runtime_dir: environment.runtime_dir.clone(),
+            config_home: environment.config_home.clone(),
+            docker_config: environment.docker_config.clone(),
+            home: environment.home.clone(),
+        },
+        certs: CertDirs {
+            cert_dir: settings.cert_dir.clone(),
+            ..CertDirs::default()
+        },
+        tls_verify: settings.tls_verify,
+        proxy: ProxyVariables {
+            http: environment.http_proxy.clone(),
+            https: environment.https_proxy.clone(),
+            no_proxy: environment.no_proxy.clone(),
+        },
+        registries_conf: settings.registries_confs.iter().find(there).cloned(),
+        ..Options::default()
+    }
+}
+
+/// `repo@digest`, or `oci:DIR@digest`.
+pub fn pinned_text(image: &Resolved) -> String {
+    match (&image.source, image.pinned()) {
+        (_, Some(pinned)) => pinned.to_string(),
+        (Source::Layout { dir, .. }, None) => format!("oci:{}@{}", dir.display(), image.manifest),
+        (other, None) => format!("{other}@{}", image.manifest),
+    }
+}
+
+/// A manifest or config of an image that was resolved.
+///
+/// # Errors
+/// It is no JSON.
+pub fn json(image: &Resolved, what: &'static str, bytes: &[u8]) -> Result<Value, Error> {
+    serde_json::from_slice(bytes).map_err(|source| Error::ImageJson {
+        image: pinned_text(image),
+        what,
+        source,
+    })
+}
