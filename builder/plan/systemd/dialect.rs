@@ -124,6 +124,11 @@ impl Dialect {
         self.since_new()
     }
 
+    /// Whether the alias of a linked unit leads to the link, not to the file outside the unit directories.
+    pub(super) fn alias_leads_to_link(&self) -> Does {
+        self.since_new()
+    }
+
     /// Whether a quote that isn't closed takes the whole line with it, not only the rest.
     pub(super) fn open_quote_drops_line(&self) -> Does {
         self.since_new()

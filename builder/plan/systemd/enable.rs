@@ -163,7 +163,10 @@ impl Enabling<'_, '_> {
             None => alias_place(unit, &alias),
         };
         match place {
-            Place::At(place) => self.link(unit, &place, GivesWay::Dangling),
+            Place::At(place) => {
+                let file = self.alias_target(unit, &place)?;
+                self.link(unit, &place, &file, GivesWay::Dangling)
+            }
             Place::Itself => Ok(()),
             Place::Refused => {
                 self.say(
@@ -218,7 +221,7 @@ impl Enabling<'_, '_> {
                 .join(&format!("{wanting}.{directory}"))
                 .and_then(|place| place.join(name.as_str()))
             {
-                self.link(unit, &place, GivesWay::Any)?;
+                self.link(unit, &place, &unit.path, GivesWay::Any)?;
             }
         }
         Ok(())
@@ -226,22 +229,38 @@ impl Enabling<'_, '_> {
 
     /// A unit file outside the unit directories gets a link of its name.
     fn linked(&mut self, unit: &Unit) -> Result<(), Undecided> {
-        let parent = unit.path.parent();
-        if self
-            .dialect
+        if self.is_in_unit_directory(&unit.path) {
+            return Ok(());
+        }
+        let place = config_place(unit.name.as_str());
+        self.link(unit, &place, &unit.path, GivesWay::None)
+    }
+
+    /// Where an alias leads: newer versions let it lead to the link of a unit file outside the unit directories.
+    fn alias_target(&self, unit: &Unit, place: &TreePath) -> Result<TreePath, Undecided> {
+        if self.is_in_unit_directory(&unit.path) {
+            return Ok(unit.path.clone());
+        }
+        match self.dialect.alias_leads_to_link() {
+            Does::No => Ok(unit.path.clone()),
+            Does::Yes => Ok(config_place(unit.name.as_str())),
+            Does::Unknown => Err(Undecided::Link(place.clone())),
+        }
+    }
+
+    fn is_in_unit_directory(&self, file: &TreePath) -> bool {
+        let parent = file.parent();
+        self.dialect
             .unit_directories()
             .iter()
             .any(|directory| parent.as_ref() == Some(directory))
-        {
-            return Ok(());
-        }
-        self.link(unit, &config_place(unit.name.as_str()), GivesWay::None)
     }
 
     fn link(
         &mut self,
         unit: &Unit,
         place: &TreePath,
+        file: &TreePath,
         gives_way: GivesWay,
     ) -> Result<(), Undecided> {
         let Some(real) = chroot::make_parents(self.tree, place)? else {
@@ -253,7 +272,7 @@ impl Enabling<'_, '_> {
             return Ok(());
         };
         if let Some(found) = self.tree.get(&real) {
-            if self.leads_to_unit(&real, &found, &unit.path)? {
+            if self.leads_to_unit(&real, &found, file)? {
                 return Ok(());
             }
             if !self.gives_way(&real, &found, gives_way)? {
@@ -262,7 +281,7 @@ impl Enabling<'_, '_> {
                     &unit.name,
                     format!(
                         "{place} is not made into a link to {}: something else stands there",
-                        unit.path
+                        file
                     ),
                 );
                 return Ok(());
@@ -274,7 +293,7 @@ impl Enabling<'_, '_> {
             real,
             Node::Symlink {
                 meta,
-                target: unit.path.to_string(),
+                target: file.to_string(),
             },
         );
         Ok(())
@@ -302,7 +321,7 @@ impl Enabling<'_, '_> {
                 match (there, self.dialect.replaces_dangling()) {
                     (true, _) | (false, Does::No) => Ok(false),
                     (false, Does::Yes) => Ok(true),
-                    (false, Does::Unknown) => Err(Undecided::Replaced(real.clone())),
+                    (false, Does::Unknown) => Err(Undecided::Link(real.clone())),
                 }
             }
         }
@@ -319,19 +338,12 @@ impl Enabling<'_, '_> {
             return Ok(false);
         };
         let target = chroot::absolute(real, target);
-        let is_unit_directory = |path: &TreePath| {
-            let parent = path.parent();
-            self.dialect
-                .unit_directories()
-                .iter()
-                .any(|directory| parent.as_ref() == Some(directory))
-        };
         let direct = chase(self.tree, &target, Last::Keep)?.path();
         if direct.is_some_and(|direct| {
             direct == *file
                 || direct.name() == file.name()
-                    && is_unit_directory(&direct)
-                    && is_unit_directory(file)
+                    && self.is_in_unit_directory(&direct)
+                    && self.is_in_unit_directory(file)
         }) {
             return Ok(true);
         }

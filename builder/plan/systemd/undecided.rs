@@ -32,8 +32,8 @@ pub enum Undecided {
         line: String,
     },
     /// Versions of systemd differ on what stands there.
-    #[error("{0}: versions of systemd differ on whether this link is replaced")]
-    Replaced(TreePath),
+    #[error("{0}: versions of systemd differ on where this link leads afterwards")]
+    Link(TreePath),
     /// There is a `systemctl`, but not one whose behaviour is known here.
     #[error("the base has a systemctl, but its version is {0}; known are 252 and later")]
     Version(String),
@@ -51,7 +51,7 @@ impl Undecided {
             Self::Content(_) => "unit-content-not-kept",
             Self::Path(_) => "unit-path-odd",
             Self::Specifier { .. } => "unit-specifier",
-            Self::Line { .. } | Self::Replaced(_) => "systemd-versions-differ",
+            Self::Line { .. } | Self::Link(_) => "systemd-versions-differ",
             Self::Version(_) => "systemd-version",
         }
     }
@@ -62,7 +62,7 @@ impl Undecided {
         match self {
             Self::Content(path)
             | Self::Path(path)
-            | Self::Replaced(path)
+            | Self::Link(path)
             | Self::Line { file: path, .. } => finding.at(path.to_string()),
             Self::Specifier { unit, .. } => finding.on(unit.clone()),
             Self::Version(_) => finding,
