@@ -44,13 +44,17 @@ where
         Verbosity::Normal => (LevelFilter::INFO, LevelFilter::WARN),
         Verbosity::Verbose => (LevelFilter::DEBUG, LevelFilter::WARN),
     };
-    let filter = Targets::new().with_default(others).with_target("mosb", ours);
+    let filter = Targets::new()
+        .with_default(others)
+        .with_target("mosb", ours);
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let layer = match style {
         Style::Text => layer.with_ansi(false).event_format(Lines).boxed(),
         Style::Json => layer.json().flatten_event(true).boxed(),
     };
-    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let started = tracing_subscriber::registry()
+        .with(layer.with_filter(filter))
+        .try_init();
     if started.is_err() {
         tracing::debug!("tracing was started before");
     }
@@ -65,7 +69,12 @@ where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let level = *event.metadata().level();
         if level == Level::ERROR {
             writer.write_str("error: ")?;
@@ -74,7 +83,9 @@ where
         } else if level != Level::INFO {
             writer.write_str("debug: ")?;
         }
-        context.field_format().format_fields(writer.by_ref(), event)?;
+        context
+            .field_format()
+            .format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
 }
@@ -111,6 +122,9 @@ mod tests {
             tracing::warn!(place = "quay.io", "trying the next");
         });
         let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text, "reading the base\nwarning: trying the next place=\"quay.io\"\n");
+        assert_eq!(
+            text,
+            "reading the base\nwarning: trying the next place=\"quay.io\"\n"
+        );
     }
 }

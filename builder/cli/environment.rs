@@ -42,7 +42,8 @@ impl Environment {
         let path = |name: &str| set(name).map(PathBuf::from);
         // XDG base directory specification: a relative path is invalid and ignored.
         let xdg = |name: &str| path(name).filter(|path| path.is_absolute());
-        let either = |lower: &str, upper: &str| set(lower).or_else(|| set(upper))?.into_string().ok();
+        let either =
+            |lower: &str, upper: &str| set(lower).or_else(|| set(upper))?.into_string().ok();
         Self {
             home: path("HOME"),
             cache_home: xdg("XDG_CACHE_HOME"),
@@ -60,7 +61,10 @@ impl Environment {
     /// `$XDG_CACHE_HOME/mosb`, else `~/.cache/mosb`; none without a home.
     pub fn cache_dir(&self) -> Option<PathBuf> {
         let below_home = || self.home.as_ref().map(|home| home.join(".cache"));
-        self.cache_home.clone().or_else(below_home).map(|dir| dir.join("mosb"))
+        self.cache_home
+            .clone()
+            .or_else(below_home)
+            .map(|dir| dir.join("mosb"))
     }
 
     /// Where registries.conf is looked for, in order, when no option names it; one named by a variable must exist.
@@ -95,9 +99,21 @@ mod tests {
             ("nothing", &[][..], None),
             ("an empty home", &[("HOME", "")], None),
             ("home", &[("HOME", "/h")], Some("/h/.cache/mosb")),
-            ("xdg", &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")], Some("/c/mosb")),
-            ("relative xdg", &[("HOME", "/h"), ("XDG_CACHE_HOME", "c")], Some("/h/.cache/mosb")),
-            ("xdg without a home", &[("XDG_CACHE_HOME", "/c")], Some("/c/mosb")),
+            (
+                "xdg",
+                &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")],
+                Some("/c/mosb"),
+            ),
+            (
+                "relative xdg",
+                &[("HOME", "/h"), ("XDG_CACHE_HOME", "c")],
+                Some("/h/.cache/mosb"),
+            ),
+            (
+                "xdg without a home",
+                &[("XDG_CACHE_HOME", "/c")],
+                Some("/c/mosb"),
+            ),
         ] {
             assert_eq!(of(variables).cache_dir(), want.map(PathBuf::from), "{what}");
         }
@@ -105,8 +121,15 @@ mod tests {
 
     #[test]
     fn proxies_are_secret_and_lower_case_goes_first() {
-        let environment = of(&[("https_proxy", "http://u:hunter2@p:1"), ("HTTPS_PROXY", "http://q:1"), ("NO_PROXY", "x")]);
-        assert_eq!(environment.https_proxy, Some(Secret::new("http://u:hunter2@p:1".to_owned())));
+        let environment = of(&[
+            ("https_proxy", "http://u:hunter2@p:1"),
+            ("HTTPS_PROXY", "http://q:1"),
+            ("NO_PROXY", "x"),
+        ]);
+        assert_eq!(
+            environment.https_proxy,
+            Some(Secret::new("http://u:hunter2@p:1".to_owned()))
+        );
         assert_eq!(environment.no_proxy.as_deref(), Some("x"));
         assert!(!format!("{environment:?}").contains("hunter2"));
     }

@@ -72,7 +72,9 @@ pub enum Error {
         source: ReferenceError,
     },
     /// An image without a rendered config in it.
-    #[error("{image}: mosb did not build it, so it holds no rendered config; give an image that mosb built, or a config file")]
+    #[error(
+        "{image}: mosb did not build it, so it holds no rendered config; give an image that mosb built, or a config file"
+    )]
     NotBuilt {
         /// The image.
         image: String,
@@ -88,7 +90,9 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// An image whose labels and layers don't go together.
-    #[error("{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built")]
+    #[error(
+        "{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built"
+    )]
     NoConfigLayer {
         /// The image.
         image: String,
@@ -97,10 +101,14 @@ pub enum Error {
     #[error("{0}")]
     Cache(String),
     /// No place for the cache.
-    #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir")]
+    #[error(
+        "no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir"
+    )]
     NoCache,
     /// A file that can't be written.
-    #[error("{file}: not writable; check that the folder exists and that this user may write there")]
+    #[error(
+        "{file}: not writable; check that the folder exists and that this user may write there"
+    )]
     Write {
         /// The file, or `stdout`.
         file: String,

@@ -144,14 +144,34 @@ mod tests {
             cause: "x".to_owned(),
         };
         for (what, error, code, exit, diff) in [
-            ("wrong use", error::Error::Usage("x".to_owned()).into(), "wrong-use", 2, 2),
+            (
+                "wrong use",
+                error::Error::Usage("x".to_owned()).into(),
+                "wrong-use",
+                2,
+                2,
+            ),
             ("denied", denied().into(), "denied", 1, 3),
             ("unreachable", unreachable.into(), "unreachable", 3, 3),
             ("unforeseen", anyhow::anyhow!("x"), "internal", 3, 3),
-            ("with context", Err::<(), _>(denied()).context("base").unwrap_err(), "denied", 1, 3),
+            (
+                "with context",
+                Err::<(), _>(denied()).context("base").unwrap_err(),
+                "denied",
+                1,
+                3,
+            ),
         ] {
             let failure = Failure::from(error);
-            assert_eq!((failure.code, failure.exit_code(false), failure.exit_code(true)), (code, exit, diff), "{what}");
+            assert_eq!(
+                (
+                    failure.code,
+                    failure.exit_code(false),
+                    failure.exit_code(true)
+                ),
+                (code, exit, diff),
+                "{what}"
+            );
         }
     }
 
@@ -165,7 +185,8 @@ mod tests {
             "worker.yaml: not readable: no such file; check the name and that this user may read it"
         );
         // A source that the message has already is not told again.
-        let source = ignition::parse(&serde_json::json!({"ignition": {"version": "2.2.0"}})).unwrap_err();
+        let source =
+            ignition::parse(&serde_json::json!({"ignition": {"version": "2.2.0"}})).unwrap_err();
         let cause = source.to_string();
         let config = "rendered-x".to_owned();
         let failure = Failure::from(Error::from(plan::Error::Ignition { config, source }));
@@ -175,7 +196,10 @@ mod tests {
 
     #[test]
     fn several_problems_are_listed_once_and_control_characters_are_harmless() {
-        let reasons = vec![Reason::Requested, Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned())];
+        let reasons = vec![
+            Reason::Requested,
+            Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned()),
+        ];
         let config = "rendered-x".to_owned();
         let failure = Failure::from(Error::from(plan::Error::NotDirect { config, reasons }));
         assert_eq!(failure.findings.len(), 2);

@@ -112,19 +112,41 @@ mod tests {
         };
         let large = vec![b' '; yaml::INPUT_LIMIT + 1];
         for (what, input, want) in [
-            ("missing", Input::File(folder.path().join("none")), "unreadable-file"),
-            ("a folder", Input::File(folder.path().to_owned()), "unreadable-file"),
+            (
+                "missing",
+                Input::File(folder.path().join("none")),
+                "unreadable-file",
+            ),
+            (
+                "a folder",
+                Input::File(folder.path().to_owned()),
+                "unreadable-file",
+            ),
             ("too large", file("large", &large), "file-too-large"),
             ("not YAML", file("broken", b"a: [b"), "bad-file"),
             ("not text", file("binary", b"\xff\xfe"), "bad-file"),
             ("empty", file("empty", b""), "bad-file"),
-            ("two documents", file("two", b"a: 1\n---\nb: 2\n"), "bad-file"),
-            ("other kind", file("pod", b"kind: Pod\napiVersion: v1\n"), "bad-config"),
+            (
+                "two documents",
+                file("two", b"a: 1\n---\nb: 2\n"),
+                "bad-file",
+            ),
+            (
+                "other kind",
+                file("pod", b"kind: Pod\napiVersion: v1\n"),
+                "bad-config",
+            ),
         ] {
             let error = config(&input).unwrap_err();
             assert_eq!(error.reason(), want, "{what}");
-            assert!(error.to_string().starts_with(&input.to_string()), "{what}: {error}");
+            assert!(
+                error.to_string().starts_with(&input.to_string()),
+                "{what}: {error}"
+            );
         }
-        assert!(matches!(trust_bundle(&folder.path().join("two")), Err(Error::NotText { .. })));
+        assert!(matches!(
+            trust_bundle(&folder.path().join("two")),
+            Err(Error::NotText { .. })
+        ));
     }
 }

@@ -52,10 +52,14 @@ pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, Ex
     let typed: Vec<OsString> = typed.into_iter().collect();
     let cli = Cli::try_parse_from(&typed).map_err(|error| not_parsed(&error, &typed))?;
     let format = cli.common.format;
-    let invocation = resolve::resolve(cli, Environment::read()).map_err(|error| failed(error, format, false))?;
+    let invocation =
+        resolve::resolve(cli, Environment::read()).map_err(|error| failed(error, format, false))?;
     let progress = Progress::new(&invocation.settings);
     progress.start_tracing(&invocation.settings);
-    Ok(Ready { invocation, progress })
+    Ok(Ready {
+        invocation,
+        progress,
+    })
 }
 
 /// Help and version on stdout, wrong use on stderr; as an object too, if `-o json` can be made out.
@@ -72,7 +76,11 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         let rendered = error.to_string();
         let message = rendered.lines().next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
-        print_failure(&Failure::from(anyhow::Error::from(Error::Usage(message.to_owned()))), format, 2);
+        print_failure(
+            &Failure::from(anyhow::Error::from(Error::Usage(message.to_owned()))),
+            format,
+            2,
+        );
     }
     2
 }
@@ -81,9 +89,17 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
 fn wanted_format(typed: &[OsString]) -> Option<Format> {
     let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
     let is = |name: &str| {
-        let joined = [format!("-o{name}"), format!("-o={name}"), format!("--format={name}")];
-        words.windows(2).any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
-            || words.iter().any(|word| joined.iter().any(|form| form == word))
+        let joined = [
+            format!("-o{name}"),
+            format!("-o={name}"),
+            format!("--format={name}"),
+        ];
+        words
+            .windows(2)
+            .any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
+            || words
+                .iter()
+                .any(|word| joined.iter().any(|form| form == word))
     };
     match (is("json"), is("yaml")) {
         (true, _) => Some(Format::Json),
@@ -94,7 +110,10 @@ fn wanted_format(typed: &[OsString]) -> Option<Format> {
 
 /// Runs a command to its end or to a signal, prints its result or its one error, and says how it ended.
 pub async fn run(ready: Ready) -> ExitCode {
-    let Ready { invocation, progress } = ready;
+    let Ready {
+        invocation,
+        progress,
+    } = ready;
     let Invocation { job, settings } = invocation;
     let of_diff = matches!(job, Job::Diff { .. });
     let ended = until_signal(carry_out(&job, &settings, &progress)).await;
@@ -111,17 +130,27 @@ pub async fn run(ready: Ready) -> ExitCode {
     }
 }
 
-async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> anyhow::Result<ExitCode> {
+async fn carry_out(
+    job: &Job,
+    settings: &Settings,
+    progress: &Progress,
+) -> anyhow::Result<ExitCode> {
     let world = || World::new(settings, progress.clone());
     match job {
-        Job::Build(build) => report(settings, progress, &commands::build(&world()?, build, settings).await?),
+        Job::Build(build) => report(
+            settings,
+            progress,
+            &commands::build(&world()?, build, settings).await?,
+        ),
         Job::Plan(wanted, target) => {
             commands::plan(&world()?, wanted, target.as_ref(), settings.format).await?;
             Ok(0)
         }
         Job::Diff { from, to, platform } => {
             // Two files are compared without a look at any registry's settings.
-            let images = [from, to].iter().any(|side| matches!(side, Operand::Image(_)));
+            let images = [from, to]
+                .iter()
+                .any(|side| matches!(side, Operand::Image(_)));
             let world = images.then(world).transpose()?;
             let diff = commands::diff(world.as_ref(), from, to, platform.as_ref()).await?;
             report(settings, progress, &diff)?;
@@ -135,8 +164,16 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> anyho
             let files = commands::files(&world()?, image, *layer, platform.as_ref()).await?;
             report(settings, progress, &files)
         }
-        Job::CacheList => report(settings, progress, &commands::list(&world::cache(settings)?)?),
-        Job::CachePrune => report(settings, progress, &commands::prune(&world::cache(settings)?)?),
+        Job::CacheList => report(
+            settings,
+            progress,
+            &commands::list(&world::cache(settings)?)?,
+        ),
+        Job::CachePrune => report(
+            settings,
+            progress,
+            &commands::prune(&world::cache(settings)?)?,
+        ),
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();
@@ -147,7 +184,11 @@ async fn carry_out(job: &Job, settings: &Settings, progress: &Progress) -> anyho
     }
 }
 
-fn report<T: Object>(settings: &Settings, progress: &Progress, object: &T) -> anyhow::Result<ExitCode> {
+fn report<T: Object>(
+    settings: &Settings,
+    progress: &Progress,
+    object: &T,
+) -> anyhow::Result<ExitCode> {
     progress.end();
     output::print(settings.format, object)?;
     Ok(0)

@@ -54,7 +54,11 @@ impl Progress {
             let client = client.clone();
             bar.set_style(style(move |_| {
                 let (pulled, pushed) = (client.moved().pulled(), client.moved().pushed());
-                format!("({} pulled, {} pushed)", indicatif::BinaryBytes(pulled), indicatif::BinaryBytes(pushed))
+                format!(
+                    "({} pulled, {} pushed)",
+                    indicatif::BinaryBytes(pulled),
+                    indicatif::BinaryBytes(pushed)
+                )
             }));
         }
     }
@@ -79,7 +83,9 @@ impl Progress {
     }
 }
 
-fn style(moved: impl Fn(&ProgressState) -> String + Clone + Send + Sync + 'static) -> ProgressStyle {
+fn style(
+    moved: impl Fn(&ProgressState) -> String + Clone + Send + Sync + 'static,
+) -> ProgressStyle {
     let write = move |state: &ProgressState, out: &mut dyn fmt::Write| {
         // A bar without this text is still a bar.
         let _ = out.write_str(&moved(state));

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
-use super::args::{self, Cache, Cli, Command, Common, Format, Isolation, LayerChoice, LogFormat, StorageDriver};
+use super::args::{
+    self, Cache, Cli, Command, Common, Format, Isolation, LayerChoice, LogFormat, StorageDriver,
+};
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
@@ -159,7 +161,9 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         _ => false,
     };
     if plan_only && !plans {
-        return usage("-o containerfile and -o configmap belong to `mosb plan`; want -o text, json or yaml here");
+        return usage(
+            "-o containerfile and -o configmap belong to `mosb plan`; want -o text, json or yaml here",
+        );
     }
     let job = match command {
         Command::Build(build) => {
@@ -187,10 +191,20 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             let platform = platform(diff.platform)?;
             Job::Diff { from, to, platform }
         }
-        Command::Inspect(inspect) => Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?),
-        Command::Files(files) => Job::Files(source(&files.image)?, files.layer, platform(files.platform)?),
-        Command::Cache { command: Cache::List } => Job::CacheList,
-        Command::Cache { command: Cache::Prune } => Job::CachePrune,
+        Command::Inspect(inspect) => {
+            Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)
+        }
+        Command::Files(files) => Job::Files(
+            source(&files.image)?,
+            files.layer,
+            platform(files.platform)?,
+        ),
+        Command::Cache {
+            command: Cache::List,
+        } => Job::CacheList,
+        Command::Cache {
+            command: Cache::Prune,
+        } => Job::CachePrune,
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),
     };
@@ -223,19 +237,28 @@ fn settings(common: Common, environment: Environment) -> Settings {
 }
 
 fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
-    let extensions_image = inputs.extensions_image.as_deref().map(str::parse::<ImageRef>);
+    let extensions_image = inputs
+        .extensions_image
+        .as_deref()
+        .map(str::parse::<ImageRef>);
     Ok(Wanted {
         config: Input::new(&inputs.config),
         base: inputs.base.as_deref().map(source).transpose()?,
         platform: platform(inputs.platform)?,
         method: inputs.method,
         containerfile: inputs.containerfile,
-        extensions_image: extensions_image.transpose().map_err(|e| Error::Usage(format!("--extensions-image {e}")))?,
+        extensions_image: extensions_image
+            .transpose()
+            .map_err(|e| Error::Usage(format!("--extensions-image {e}")))?,
         trust_bundle: inputs.trust_bundle,
         build_args: build_args(&inputs.build_arg)?,
         on_top: inputs.on_top,
         buildah: Buildah {
-            volumes: inputs.volume.iter().map(|text| volume(text)).collect::<Result<_, _>>()?,
+            volumes: inputs
+                .volume
+                .iter()
+                .map(|text| volume(text))
+                .collect::<Result<_, _>>()?,
             isolation: inputs.isolation,
             storage_driver: inputs.storage_driver,
         },
@@ -250,14 +273,20 @@ fn platform(text: Option<String>) -> anyhow::Result<Option<Platform>> {
 /// An image in a registry or a layout: what people name.
 fn source(text: &str) -> anyhow::Result<Source> {
     match text.parse()? {
-        Source::Dir(_) => usage(format!("{text:?}: a dir: folder is not read here; write oci:DIR or host/repository")),
+        Source::Dir(_) => usage(format!(
+            "{text:?}: a dir: folder is not read here; write oci:DIR or host/repository"
+        )),
         source => Ok(source),
     }
 }
 
 fn operand(text: &str) -> anyhow::Result<Operand> {
-    let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
-    let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
+    let path = ["./", "../", "/"]
+        .iter()
+        .any(|start| text.starts_with(start));
+    let name = [".yaml", ".yml", ".json"]
+        .iter()
+        .any(|end| text.ends_with(end));
     Ok(match text == "-" || path || name {
         true => Operand::Config(Input::new(text.as_ref())),
         false => Operand::Image(source(text)?),
@@ -271,21 +300,30 @@ fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
         let (name, value) = text
             .split_once('=')
             .ok_or_else(|| Error::Usage("--build-arg: want K=V, a name and a value".to_owned()))?;
-        let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let first = name
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !first || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(Error::Usage(format!(
                 "--build-arg {name:?}: a name has letters, digits and _, and does not begin with a digit"
             )));
         }
         if args.insert(name.to_owned(), value.to_owned()).is_some() {
-            return Err(Error::Usage(format!("--build-arg {name}: given twice; keep one")));
+            return Err(Error::Usage(format!(
+                "--build-arg {name}: given twice; keep one"
+            )));
         }
     }
     Ok(args)
 }
 
 fn volume(text: &str) -> Result<Volume, Error> {
-    let wrong = |cause| Error::Usage(format!("--volume {text:?}: {cause}; want SRC:DST or SRC:DST:ro"));
+    let wrong = |cause| {
+        Error::Usage(format!(
+            "--volume {text:?}: {cause}; want SRC:DST or SRC:DST:ro"
+        ))
+    };
     let (source, destination, read_only) = match text.split(':').collect::<Vec<_>>()[..] {
         [source, destination] => (source, destination, false),
         [source, destination, "ro"] => (source, destination, true),
@@ -341,7 +379,11 @@ mod tests {
         assert_eq!(wanted.base.as_ref().unwrap().to_string(), "oci:b:t");
         assert_eq!(wanted.platform.as_ref().unwrap().to_string(), "linux/arm64");
         assert_eq!(wanted.method, MethodChoice::Direct);
-        let args: Vec<_> = wanted.build_args.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+        let args: Vec<_> = wanted
+            .build_args
+            .iter()
+            .map(|(k, v)| format!("{k}:{v}"))
+            .collect();
         assert_eq!(args, ["A:b=c", "_B:"]);
         assert_eq!(build.target.to_string(), "quay.io/a/b");
         assert!(build.target.notice().is_some());
@@ -357,8 +399,14 @@ mod tests {
             storage_driver: Some(StorageDriver::Vfs),
         };
         assert_eq!(wanted.buildah, buildah);
-        assert!(matches!(resolved("build a --output oci:o --dry-run").unwrap().job, Job::Plan(_, Some(_))));
-        assert!(matches!(resolved("plan a").unwrap().job, Job::Plan(_, None)));
+        assert!(matches!(
+            resolved("build a --output oci:o --dry-run").unwrap().job,
+            Job::Plan(_, Some(_))
+        ));
+        assert!(matches!(
+            resolved("plan a").unwrap().job,
+            Job::Plan(_, None)
+        ));
     }
 
     #[test]
@@ -369,16 +417,28 @@ mod tests {
             ("build a", "required"),
             ("build a --output dir:x", "\"dir:x\""),
             ("build a --output oci:o --base dir:x", "oci:DIR"),
-            ("build a --output oci:o --base fedora", "registry host is missing"),
-            ("build a --output oci:o --platform amd64", "--platform \"amd64\""),
+            (
+                "build a --output oci:o --base fedora",
+                "registry host is missing",
+            ),
+            (
+                "build a --output oci:o --platform amd64",
+                "--platform \"amd64\"",
+            ),
             ("build a --output oci:o --method fast", "invalid value"),
             ("build a --output oci:o --build-arg A", "want K=V"),
             ("build a --output oci:o --build-arg 1A=b", "\"1A\""),
-            ("build a --output oci:o --build-arg A=b --build-arg A=c", "given twice"),
+            (
+                "build a --output oci:o --build-arg A=b --build-arg A=c",
+                "given twice",
+            ),
             ("build a --output oci:o --volume /a", "two parts"),
             ("build a --output oci:o --volume /a:b", "absolute"),
             ("build a --output oci:o --volume /a:/b/../c", "absolute"),
-            ("build a --output oci:o --volume /a:/b:rw", "only option is ro"),
+            (
+                "build a --output oci:o --volume /a:/b:rw",
+                "only option is ro",
+            ),
             ("build a --output oci:o -o containerfile", "mosb plan"),
             ("diff - -", "stdin can be read once"),
             ("diff a.yaml", "required"),
@@ -422,6 +482,9 @@ mod tests {
         assert_eq!(auth.push_authfile, Some("a".into()));
         assert_eq!(auth.cache_dir, Some("c".into()));
         assert_eq!(auth.registries_confs, [("r".into(), true)]);
-        assert_eq!(settings("--push-authfile b version --authfile a").push_authfile, Some("b".into()));
+        assert_eq!(
+            settings("--push-authfile b version --authfile a").push_authfile,
+            Some("b".into())
+        );
     }
 }

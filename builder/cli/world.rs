@@ -9,7 +9,9 @@ use super::progress::Progress;
 use super::resolve::Settings;
 use crate::image::Platform;
 use crate::registry::cache::{DEFAULT_LIMIT, TreeCache};
-use crate::registry::{CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source};
+use crate::registry::{
+    CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
+};
 
 /// The doors to the outside.
 #[derive(Debug)]
@@ -48,7 +50,12 @@ impl World {
     ///
     /// # Errors
     /// As [`Client::resolve`].
-    pub async fn resolve(&self, what: &str, source: &Source, platform: Option<&Platform>) -> anyhow::Result<Resolved> {
+    pub async fn resolve(
+        &self,
+        what: &str,
+        source: &Source,
+        platform: Option<&Platform>,
+    ) -> anyhow::Result<Resolved> {
         self.progress.step(&format!("resolving {what} {source}"));
         Ok(self.pull.resolve(source, platform).await?)
     }

@@ -28,10 +28,14 @@ pub async fn build(world: &World, build: &Build) -> Result<BuildResult> {
     let Prepared { plan, base, tree } = prepare(world, &build.wanted, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
-            world.progress.step(&format!("writing the layer, pushing to {}", build.target));
+            world
+                .progress
+                .step(&format!("writing the layer, pushing to {}", build.target));
             backend::direct::build(&world.push, &plan, &base, &build.target).await?
         }
-        Method::Containerfile(_) => super::super::containerfile_build(world, &plan, &base, build).await?,
+        Method::Containerfile(_) => {
+            super::super::containerfile_build(world, &plan, &base, build).await?
+        }
     };
     let digest = *built.pushed.digest.value();
     if let Some(file) = &build.digestfile {
@@ -99,6 +103,8 @@ fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     };
     let mut temporary = tempfile::NamedTempFile::new_in(digest_folder(file)?).map_err(wrong)?;
     temporary.write_all(digest.as_bytes()).map_err(wrong)?;
-    temporary.persist(file).map_err(|error| wrong(error.error))?;
+    temporary
+        .persist(file)
+        .map_err(|error| wrong(error.error))?;
     Ok(())
 }

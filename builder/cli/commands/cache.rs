@@ -11,7 +11,9 @@ use crate::registry::cache::TreeCache;
 /// # Errors
 /// The folder can't be read.
 pub fn list(cache: &TreeCache) -> Result<CacheList, Error> {
-    let entries = cache.list().map_err(|finding| Error::Cache(finding.message))?;
+    let entries = cache
+        .list()
+        .map_err(|finding| Error::Cache(finding.message))?;
     let now = SystemTime::now();
     Ok(CacheList {
         directory: cache.directory().display().to_string(),

@@ -17,7 +17,12 @@ use crate::plan::diff;
 ///
 /// # Errors
 /// A side that can't be read.
-pub async fn diff(world: Option<&World>, from: &Operand, to: &Operand, platform: Option<&Platform>) -> Result<Diff> {
+pub async fn diff(
+    world: Option<&World>,
+    from: &Operand,
+    to: &Operand,
+    platform: Option<&Platform>,
+) -> Result<Diff> {
     let from = read(world, from, platform).await?;
     let to = read(world, to, platform).await?;
     let changes = diff::Diff::between(&from.side()?, &to.side()?)?;
@@ -52,11 +57,17 @@ impl Read {
     }
 }
 
-async fn read(world: Option<&World>, operand: &Operand, platform: Option<&Platform>) -> Result<Read> {
+async fn read(
+    world: Option<&World>,
+    operand: &Operand,
+    platform: Option<&Platform>,
+) -> Result<Read> {
     match (operand, world) {
         (Operand::Config(input), _) => {
             let (input, operand) = (input.clone(), input.to_string());
-            let config = spawn_blocking(move || input::config(&input)).await.context("reading stopped")??;
+            let config = spawn_blocking(move || input::config(&input))
+                .await
+                .context("reading stopped")??;
             Ok(Read {
                 operand,
                 config,

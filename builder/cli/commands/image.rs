@@ -14,7 +14,11 @@ use crate::registry::{Resolved, Source};
 ///
 /// # Errors
 /// An image that can't be found or read.
-pub async fn inspect(world: &World, image: &Source, platform: Option<&Platform>) -> Result<ImageInfo> {
+pub async fn inspect(
+    world: &World,
+    image: &Source,
+    platform: Option<&Platform>,
+) -> Result<ImageInfo> {
     let resolved = world.resolve("image", image, platform).await?;
     Ok(info(&resolved)?)
 }

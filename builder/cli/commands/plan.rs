@@ -17,13 +17,20 @@ use crate::{containerfile, payload};
 ///
 /// # Errors
 /// As for a build, up to the point where something would be written.
-pub async fn plan(world: &World, wanted: &Wanted, target: Option<&Target>, format: Format) -> Result<()> {
+pub async fn plan(
+    world: &World,
+    wanted: &Wanted,
+    target: Option<&Target>,
+    format: Format,
+) -> Result<()> {
     let Prepared { plan, tree, .. } = prepare(world, wanted, target).await?;
     world.progress.end();
     match format {
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,
-        Format::Text | Format::Json | Format::Yaml => output::print(format, &Plan::new(&plan, target, tree))?,
+        Format::Text | Format::Json | Format::Yaml => {
+            output::print(format, &Plan::new(&plan, target, tree))?
+        }
     }
     Ok(())
 }
@@ -35,6 +42,9 @@ fn config_maps(plan: &BuildPlan) -> Result<String> {
         Method::Direct => None,
     };
     let maps = payload::config_maps(plan, text.as_deref(), None)?;
-    let documents: Vec<String> = maps.iter().map(|map| format!("---\n{}", yaml::to_text(map))).collect();
+    let documents: Vec<String> = maps
+        .iter()
+        .map(|map| format!("---\n{}", yaml::to_text(map)))
+        .collect();
     Ok(documents.concat())
 }

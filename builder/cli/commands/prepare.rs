@@ -32,10 +32,16 @@ pub struct Prepared {
 ///
 /// # Errors
 /// Input that is missing or wrong, a base that can't be read, a plan that can't be made.
-pub async fn prepare(world: &World, wanted: &Wanted, target: Option<&Target>) -> anyhow::Result<Prepared> {
+pub async fn prepare(
+    world: &World,
+    wanted: &Wanted,
+    target: Option<&Target>,
+) -> anyhow::Result<Prepared> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
     let source = base_source(wanted, &config)?;
-    let resolved = world.resolve("base", &source, wanted.platform.as_ref()).await?;
+    let resolved = world
+        .resolve("base", &source, wanted.platform.as_ref())
+        .await?;
     let base = base(wanted, &config, &resolved)?;
     let mut warnings: Vec<Finding> = target.and_then(Target::notice).into_iter().collect();
     let extensions_image = extensions_image(world, wanted, &config, &base, &mut warnings).await?;
@@ -78,7 +84,9 @@ pub async fn prepare(world: &World, wanted: &Wanted, target: Option<&Target>) ->
 }
 
 /// The config, the Containerfile, the trust bundle. Stdin may take for ever, so it must not hold up a signal.
-async fn read_files(wanted: &Wanted) -> anyhow::Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
+async fn read_files(
+    wanted: &Wanted,
+) -> anyhow::Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
     let (config, containerfile, bundle) = (
         wanted.config.clone(),
         wanted.containerfile.clone(),
@@ -86,7 +94,10 @@ async fn read_files(wanted: &Wanted) -> anyhow::Result<(RenderedConfig, Option<S
     );
     let read = spawn_blocking(move || {
         let config = input::config(&config)?;
-        let containerfile = containerfile.as_deref().map(input::containerfile).transpose()?;
+        let containerfile = containerfile
+            .as_deref()
+            .map(input::containerfile)
+            .transpose()?;
         let bundle = bundle.as_deref().map(input::trust_bundle).transpose()?;
         Ok::<_, Error>((config, containerfile, bundle))
     });
@@ -104,7 +115,11 @@ fn base_source(wanted: &Wanted, config: &RenderedConfig) -> Result<Source, Error
     config_image(config, "spec.osImageURL", url).map(Source::Registry)
 }
 
-fn config_image(config: &RenderedConfig, field: &'static str, url: &str) -> Result<ImageRef, Error> {
+fn config_image(
+    config: &RenderedConfig,
+    field: &'static str,
+    url: &str,
+) -> Result<ImageRef, Error> {
     url.parse().map_err(|source| Error::ConfigImage {
         config: config.name().to_string(),
         field,
@@ -114,11 +129,13 @@ fn config_image(config: &RenderedConfig, field: &'static str, url: &str) -> Resu
 
 fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow::Result<Base> {
     let name = match (&wanted.base, &config.os_image_url) {
-        (None, Some(url)) => BaseName::from_os_image_url(url).map_err(|source| Error::ConfigImage {
-            config: config.name().to_string(),
-            field: "spec.osImageURL",
-            source,
-        })?,
+        (None, Some(url)) => {
+            BaseName::from_os_image_url(url).map_err(|source| Error::ConfigImage {
+                config: config.name().to_string(),
+                field: "spec.osImageURL",
+                source,
+            })?
+        }
         _ => match resolved.pinned() {
             Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
             None => BaseName::from_layout(resolved.manifest),
@@ -156,7 +173,9 @@ async fn extensions_image(
         (None, None) => return Ok(None),
     };
     let platform = Some(&base.config.platform);
-    let resolved = world.resolve("extensions image", &Source::Registry(image), platform).await?;
+    let resolved = world
+        .resolve("extensions image", &Source::Registry(image), platform)
+        .await?;
     Ok(resolved.pinned())
 }
 
@@ -164,6 +183,7 @@ async fn extensions_image(
 async fn tree(world: &World, base: &Resolved) -> anyhow::Result<Obtained> {
     let layers = crate::cli::layers::of_image(base)?;
     world.progress.step("reading the base's tree");
-    let obtained = base_tree::obtain(world.cache.as_ref(), &base.manifest, &base.store, &layers).await;
+    let obtained =
+        base_tree::obtain(world.cache.as_ref(), &base.manifest, &base.store, &layers).await;
     Ok(obtained?)
 }

@@ -116,5 +116,9 @@ impl BaseTreeUse {
 
 /// The reasons of a method, as they are printed.
 pub(super) fn reasons(method: &Method) -> Vec<Finding> {
-    method.reasons().iter().map(crate::plan::Reason::finding).collect()
+    method
+        .reasons()
+        .iter()
+        .map(crate::plan::Reason::finding)
+        .collect()
 }

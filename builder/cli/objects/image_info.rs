@@ -81,7 +81,13 @@ pub struct LayerHistory {
 
 impl ImageInfo {
     /// What manifest and config say. A field of another type than the OCI image spec has counts as absent.
-    pub fn new(image: String, digest: String, index: Option<String>, manifest: &Value, config: &Value) -> Self {
+    pub fn new(
+        image: String,
+        digest: String,
+        index: Option<String>,
+        manifest: &Value,
+        config: &Value,
+    ) -> Self {
         let labels: BTreeMap<String, String> = config
             .pointer("/config/Labels")
             .and_then(Value::as_object)
@@ -90,25 +96,37 @@ impl ImageInfo {
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
         let label = |key: &str| labels.get(key).cloned();
-        let field = |name: &str| Some(config.get(name)?.as_str().filter(|text| !text.is_empty())?.to_owned());
-        let platform = field("os").zip(field("architecture")).map(|(os, architecture)| {
-            match field("variant") {
-                Some(variant) => format!("{os}/{architecture}/{variant}"),
-                None => format!("{os}/{architecture}"),
-            }
-        });
+        let field = |name: &str| {
+            Some(
+                config
+                    .get(name)?
+                    .as_str()
+                    .filter(|text| !text.is_empty())?
+                    .to_owned(),
+            )
+        };
+        let platform =
+            field("os")
+                .zip(field("architecture"))
+                .map(|(os, architecture)| match field("variant") {
+                    Some(variant) => format!("{os}/{architecture}/{variant}"),
+                    None => format!("{os}/{architecture}"),
+                });
         let layers = layers(manifest, config);
         Self {
             image,
             digest,
             index,
-            built_by_mosb: labels.contains_key(labels::IMAGE_INPUTS) && labels.contains_key(labels::IMAGE_MACHINE_CONFIG),
+            built_by_mosb: labels.contains_key(labels::IMAGE_INPUTS)
+                && labels.contains_key(labels::IMAGE_MACHINE_CONFIG),
             rendered_config: label(labels::IMAGE_MACHINE_CONFIG),
             pool: label(labels::IMAGE_MACHINE_CONFIG_POOL),
-            base: label(labels::IMAGE_BASE).or_else(|| label(labels::OCI_BASE_NAME)).map(|name| BaseInfo {
-                name,
-                digest: label(labels::OCI_BASE_DIGEST),
-            }),
+            base: label(labels::IMAGE_BASE)
+                .or_else(|| label(labels::OCI_BASE_NAME))
+                .map(|name| BaseInfo {
+                    name,
+                    digest: label(labels::OCI_BASE_DIGEST),
+                }),
             inputs: label(labels::IMAGE_INPUTS),
             format: label(labels::IMAGE_FORMAT),
             platform,
@@ -121,7 +139,13 @@ impl ImageInfo {
 }
 
 fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
-    let list = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    let list = |value: &Value, pointer: &str| {
+        value
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
     let layers = list(manifest, "/layers");
     let diff_ids = list(config, "/rootfs/diff_ids");
     let history: Vec<Value> = list(config, "/history")
@@ -134,9 +158,15 @@ fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
     let layer = |(at, layer): (usize, &Value)| LayerHistory {
         digest: text(layer, "digest").unwrap_or_default(),
         diff_id: diff_ids.get(at).and_then(Value::as_str).map(str::to_owned),
-        size: layer.get("size").and_then(Value::as_u64).unwrap_or_default(),
+        size: layer
+            .get("size")
+            .and_then(Value::as_u64)
+            .unwrap_or_default(),
         media_type: text(layer, "mediaType").unwrap_or_default(),
-        created_by: history.get(at).filter(|_| told).and_then(|entry| text(entry, "created_by")),
+        created_by: history
+            .get(at)
+            .filter(|_| told)
+            .and_then(|entry| text(entry, "created_by")),
     };
     layers.iter().enumerate().map(layer).collect()
 }
@@ -152,13 +182,22 @@ mod tests {
         let history = |entries: Value| {
             let config = json!({ "history": entries, "rootfs": { "diff_ids": ["sha256:c"] }, "os": "linux" });
             let info = ImageInfo::new("i".to_owned(), "d".to_owned(), None, &manifest, &config);
-            assert_eq!((info.size, info.platform, info.built_by_mosb), (7, None, false));
-            info.layers.into_iter().map(|layer| layer.created_by).collect::<Vec<_>>()
+            assert_eq!(
+                (info.size, info.platform, info.built_by_mosb),
+                (7, None, false)
+            );
+            info.layers
+                .into_iter()
+                .map(|layer| layer.created_by)
+                .collect::<Vec<_>>()
         };
         let one = json!({ "created_by": "one" });
         let empty = json!({ "created_by": "ENV", "empty_layer": true });
         let two = json!({ "created_by": "two" });
-        assert_eq!(history(json!([one, empty, two])), [Some("one".to_owned()), Some("two".to_owned())]);
+        assert_eq!(
+            history(json!([one, empty, two])),
+            [Some("one".to_owned()), Some("two".to_owned())]
+        );
         assert_eq!(history(json!([one])), [None, None]);
         assert_eq!(history(json!("rubbish")), [None, None]);
     }

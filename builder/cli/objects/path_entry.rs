@@ -97,7 +97,9 @@ impl From<&LayerEntry> for PathEntry {
     fn from(entry: &LayerEntry) -> Self {
         let path = entry.path().to_string();
         match entry {
-            LayerEntry::Put(_, Node::Directory { meta }) => Self::with(path, PathType::Directory, *meta),
+            LayerEntry::Put(_, Node::Directory { meta }) => {
+                Self::with(path, PathType::Directory, *meta)
+            }
             LayerEntry::Put(_, Node::File { meta, content }) => Self {
                 size: Some(content.len() as u64),
                 ..Self::with(path, PathType::File, *meta)

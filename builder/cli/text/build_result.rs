@@ -8,16 +8,32 @@ impl Object for BuildResult {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(&format!("Built {} (pool {})", self.rendered_config, self.pool));
+        page.line(&format!(
+            "Built {} (pool {})",
+            self.rendered_config, self.pool
+        ));
         let layer = self.layer.as_ref().map(|layer| {
-            format!("{} ({}, {})", layer.digest, size(layer.size), count(layer.paths, "path"))
+            format!(
+                "{} ({}, {})",
+                layer.digest,
+                size(layer.size),
+                count(layer.paths, "path")
+            )
         });
         let tree = self.base_tree.as_ref().map(|tree| match tree.source {
             TreeSource::Cache => "from the cache",
             TreeSource::Computed => "read from the base's layers, and kept for the next build",
         });
-        let moved = format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
-        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
+        let moved = format!(
+            "{} pulled, {} pushed",
+            size(self.bytes_pulled),
+            size(self.bytes_pushed)
+        );
+        let took = format!(
+            "{}.{:03} s",
+            self.duration_millis / 1000,
+            self.duration_millis % 1000
+        );
         page.section("Image");
         page.pairs(&[
             ("image", Some(&self.image)),
@@ -34,7 +50,10 @@ impl Object for BuildResult {
             ("moved", Some(&moved)),
             ("took", Some(&took)),
         ]);
-        for (headline, findings) in [("Why not directly", &self.reasons), ("Warnings", &self.warnings)] {
+        for (headline, findings) in [
+            ("Why not directly", &self.reasons),
+            ("Warnings", &self.warnings),
+        ] {
             if !findings.is_empty() {
                 page.section(headline);
                 page.findings(findings);

@@ -26,7 +26,11 @@ impl Object for CachePrune {
     fn text(&self) -> String {
         let mut page = Page::default();
         let trees = count(usize::try_from(self.removed).unwrap_or(usize::MAX), "file");
-        page.line(&format!("{}: {trees} removed, {} free again", self.directory, size(self.size)));
+        page.line(&format!(
+            "{}: {trees} removed, {} free again",
+            self.directory,
+            size(self.size)
+        ));
         page.into_text()
     }
 }
@@ -38,5 +42,8 @@ fn ago(seconds: u64) -> String {
         3600..86400 => (seconds / 3600, "hour"),
         _ => (seconds / 86400, "day"),
     };
-    format!("used {} ago", count(usize::try_from(number).unwrap_or(usize::MAX), unit))
+    format!(
+        "used {} ago",
+        count(usize::try_from(number).unwrap_or(usize::MAX), unit)
+    )
 }

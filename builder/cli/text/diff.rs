@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::page::{Page, size};
 use crate::cli::objects::{Diff, Object};
-use crate::plan::diff::{Change, ContentState, PathChange, PathState, SettingChange, UnitChange, UnitState};
+use crate::plan::diff::{
+    Change, ContentState, PathChange, PathState, SettingChange, UnitChange, UnitState,
+};
 
 impl Object for Diff {
     const KIND: &'static str = "Diff";
@@ -12,8 +14,20 @@ impl Object for Diff {
     fn text(&self) -> String {
         let mut page = Page::default();
         page.pairs(&[
-            ("from", Some(&format!("{} ({})", self.from.rendered_config, self.from.operand))),
-            ("to", Some(&format!("{} ({})", self.to.rendered_config, self.to.operand))),
+            (
+                "from",
+                Some(&format!(
+                    "{} ({})",
+                    self.from.rendered_config, self.from.operand
+                )),
+            ),
+            (
+                "to",
+                Some(&format!(
+                    "{} ({})",
+                    self.to.rendered_config, self.to.operand
+                )),
+            ),
         ]);
         let changes = &self.changes;
         if self.same {
@@ -21,15 +35,24 @@ impl Object for Diff {
         }
         if !changes.settings.is_empty() {
             page.section("Settings");
-            changes.settings.iter().for_each(|setting| setting_lines(&mut page, setting));
+            changes
+                .settings
+                .iter()
+                .for_each(|setting| setting_lines(&mut page, setting));
         }
         if !changes.paths.is_empty() {
             page.section("Paths");
-            changes.paths.iter().for_each(|path| path_lines(&mut page, path));
+            changes
+                .paths
+                .iter()
+                .for_each(|path| path_lines(&mut page, path));
         }
         if !changes.units.is_empty() {
             page.section("Units");
-            changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
+            changes
+                .units
+                .iter()
+                .for_each(|unit| unit_lines(&mut page, unit));
         }
         page.into_text()
     }
@@ -54,7 +77,11 @@ fn setting_lines(page: &mut Page, setting: &SettingChange) {
         }
         (from, to) => {
             let value = value(if from.is_some() { from } else { to });
-            page.line(&format!("  {} {}: {value}", sign(setting.change), setting.field));
+            page.line(&format!(
+                "  {} {}: {value}",
+                sign(setting.change),
+                setting.field
+            ));
         }
     }
 }
@@ -78,7 +105,11 @@ fn whole(state: &PathState) -> String {
     let mut told = vec![state.kind.to_owned()];
     told.extend(state.mode.clone());
     if state.user.is_some() || state.group.is_some() {
-        told.push(format!("{}:{}", property(state, "user"), property(state, "group")));
+        told.push(format!(
+            "{}:{}",
+            property(state, "user"),
+            property(state, "group")
+        ));
     }
     told.extend(state.content.as_ref().map(|content| size(content.size)));
     told.extend(state.target.as_ref().map(|target| format!("-> {target}")));
@@ -94,7 +125,12 @@ fn property(state: &PathState, what: &str) -> String {
         "type" => state.kind.to_owned(),
         "content" => content(state.content.as_ref()),
         "append" if state.append.is_empty() => "nothing".to_owned(),
-        "append" => state.append.iter().map(|part| content(Some(part))).collect::<Vec<_>>().join(" + "),
+        "append" => state
+            .append
+            .iter()
+            .map(|part| content(Some(part)))
+            .collect::<Vec<_>>()
+            .join(" + "),
         "mode" => text(&state.mode),
         "user" => text(&state.user),
         "group" => text(&state.group),
@@ -127,7 +163,11 @@ fn dropin_lines(page: &mut Page, from: &UnitState, to: &UnitState) {
     for name in names {
         let (from, to) = (from.dropins.get(name), to.dropins.get(name));
         if from != to {
-            page.line(&format!("      drop-in {name}: {} -> {}", content(from), content(to)));
+            page.line(&format!(
+                "      drop-in {name}: {} -> {}",
+                content(from),
+                content(to)
+            ));
         }
     }
 }
@@ -142,5 +182,8 @@ fn content(state: Option<&ContentState>) -> String {
 }
 
 fn flag(flag: Option<bool>) -> String {
-    flag.map_or_else(|| "unsaid".to_owned(), |flag| if flag { "yes" } else { "no" }.to_owned())
+    flag.map_or_else(
+        || "unsaid".to_owned(),
+        |flag| if flag { "yes" } else { "no" }.to_owned(),
+    )
 }

@@ -26,7 +26,11 @@ impl Object for ImageInfo {
             ("digest", Some(&self.digest)),
             ("found in index", self.index.as_deref()),
         ]);
-        page.section(&format!("Layers: {}, {}", self.layers.len(), size(self.size)));
+        page.section(&format!(
+            "Layers: {}, {}",
+            self.layers.len(),
+            size(self.size)
+        ));
         let rows: Vec<_> = self
             .layers
             .iter()
@@ -38,7 +42,11 @@ impl Object for ImageInfo {
         page.table(&[Align::Left, Align::Right], &rows);
         if !self.labels.is_empty() {
             page.section("Labels");
-            let labels: Vec<_> = self.labels.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+            let labels: Vec<_> = self
+                .labels
+                .iter()
+                .map(|(key, value)| (key.as_str(), Some(value.as_str())))
+                .collect();
             page.pairs(&labels);
         }
         page.into_text()

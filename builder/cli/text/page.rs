@@ -32,17 +32,25 @@ impl Page {
 
     /// Names and values, the values beneath each other. A value that isn't there has no line.
     pub fn pairs(&mut self, pairs: &[(&str, Option<&str>)]) {
-        let rows = pairs.iter().filter_map(|(name, value)| Some(vec![(*name).to_owned(), (*value)?.to_owned()]));
+        let rows = pairs
+            .iter()
+            .filter_map(|(name, value)| Some(vec![(*name).to_owned(), (*value)?.to_owned()]));
         self.table(&[], &rows.collect::<Vec<_>>());
     }
 
     /// Rows whose columns line up; columns without an alignment are words.
     pub fn table(&mut self, aligns: &[Align], rows: &[Vec<String>]) {
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| harmless(cell)).collect())
+            .collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+            cells
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default()
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for row in &rows {
@@ -67,7 +75,10 @@ impl Page {
             // Most messages name their object themselves.
             let place = place.filter(|place| !finding.message.contains(place));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-            self.line(&format!("  - {place}{} [{}]", finding.message, finding.code));
+            self.line(&format!(
+                "  - {place}{} [{}]",
+                finding.message, finding.code
+            ));
         }
     }
 
@@ -136,7 +147,13 @@ mod tests {
     fn columns_line_up_and_control_characters_are_harmless() {
         let mut page = Page::default();
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        page.table(&[Align::Left, Align::Right], &[row(["a", "1", "ü"]), row(["long", "100", "\u{1b}[2J"])]);
-        assert_eq!(page.into_text(), "  a       1  ü\n  long  100  \\u{1b}[2J\n");
+        page.table(
+            &[Align::Left, Align::Right],
+            &[row(["a", "1", "ü"]), row(["long", "100", "\u{1b}[2J"])],
+        );
+        assert_eq!(
+            page.into_text(),
+            "  a       1  ü\n  long  100  \\u{1b}[2J\n"
+        );
     }
 }

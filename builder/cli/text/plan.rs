@@ -8,7 +8,10 @@ impl Object for Plan {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(&format!("Plan for {} (pool {})", self.rendered_config, self.pool));
+        page.line(&format!(
+            "Plan for {} (pool {})",
+            self.rendered_config, self.pool
+        ));
         self.method_section(&mut page);
         self.inputs_section(&mut page);
         if let Some(layer) = &self.layer {
@@ -80,13 +83,20 @@ impl Plan {
     fn image_section(&self, page: &mut Page) {
         page.section("Image");
         let target = self.target.as_deref();
-        page.pairs(&[("goes to", Some(target.unwrap_or("an OCI layout (names a registry with --output host/repo)")))]);
+        page.pairs(&[(
+            "goes to",
+            Some(target.unwrap_or("an OCI layout (names a registry with --output host/repo)")),
+        )]);
         page.pairs(&[("build name", Some(&self.build_name))]);
         for tag in &self.tags {
             page.pairs(&[("tag", Some(tag))]);
         }
         page.section("Labels");
-        let labels: Vec<_> = self.labels.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))).collect();
+        let labels: Vec<_> = self
+            .labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), Some(value.as_str())))
+            .collect();
         page.pairs(&labels);
     }
 }
@@ -94,13 +104,22 @@ impl Plan {
 fn layer_section(page: &mut Page, layer: &PlanLayer) {
     let repeated = layer.paths.iter().filter(|path| path.unchanged).count();
     let changed = layer.paths.len() - repeated;
-    let mut headline = format!("Layer: {}, {} of files", count(changed, "path"), size(layer.bytes));
+    let mut headline = format!(
+        "Layer: {}, {} of files",
+        count(changed, "path"),
+        size(layer.bytes)
+    );
     if repeated > 0 {
-        headline.push_str(&format!("; {repeated} of the base's directories repeated as they are"));
+        headline.push_str(&format!(
+            "; {repeated} of the base's directories repeated as they are"
+        ));
     }
     page.section(&headline);
     let paths: Vec<_> = layer.paths.iter().filter(|path| !path.unchanged).collect();
-    page.table(&COLUMNS, &paths.into_iter().map(path_row).collect::<Vec<_>>());
+    page.table(
+        &COLUMNS,
+        &paths.into_iter().map(path_row).collect::<Vec<_>>(),
+    );
 }
 
 /// Type, mode, owner, size, path.
@@ -113,7 +132,10 @@ pub(super) fn path_row(entry: &PathEntry) -> Vec<String> {
         PathType::Opaque => "emptied",
         kind => kind.as_str(),
     };
-    let owner = entry.uid.zip(entry.gid).map(|(uid, gid)| format!("{uid}:{gid}"));
+    let owner = entry
+        .uid
+        .zip(entry.gid)
+        .map(|(uid, gid)| format!("{uid}:{gid}"));
     let path = match (&entry.target, entry.kind) {
         (Some(target), PathType::Hardlink) => format!("{} = {target}", entry.path),
         (Some(target), _) => format!("{} -> {target}", entry.path),

@@ -25,10 +25,17 @@ fn looks_like<T: Object>(file: &str, object: &T) {
     expect_test::expect_file![folder.join(format!("{file}.json"))].assert_eq(&json);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let validator = jsonschema::validator_for(&schemas()[T::KIND]).unwrap();
-    let problems: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+    let problems: Vec<_> = validator
+        .iter_errors(&value)
+        .map(|e| e.to_string())
+        .collect();
     assert_eq!(problems, [""; 0], "{file}");
     let yaml = crate::api::yaml::to_text(&Typed::new(object));
-    assert_eq!(crate::api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
+    assert_eq!(
+        crate::api::yaml::parse_one(yaml.as_bytes()).unwrap(),
+        value,
+        "{file}"
+    );
 }
 
 fn pinned() -> PinnedBase {
@@ -75,7 +82,11 @@ fn paths() -> Vec<PathEntry> {
         },
         directory("/etc/mosb"),
         file("/etc/mosb/large", 1_500_000),
-        bare(PathType::Hardlink, "/etc/mosb/other", Some("/etc/mosb/large")),
+        bare(
+            PathType::Hardlink,
+            "/etc/mosb/other",
+            Some("/etc/mosb/large"),
+        ),
         PathEntry {
             mode: Some("0600".to_owned()),
             uid: Some(1000),
@@ -87,7 +98,11 @@ fn paths() -> Vec<PathEntry> {
             target: Some("/dev/null".to_owned()),
             ..entry(PathType::Symlink, "/etc/systemd/system/cups.service")
         },
-        bare(PathType::Whiteout, "/etc/systemd/system/multi-user.target.wants/chronyd.service", None),
+        bare(
+            PathType::Whiteout,
+            "/etc/systemd/system/multi-user.target.wants/chronyd.service",
+            None,
+        ),
     ]
 }
 
@@ -127,11 +142,31 @@ fn plan() -> Plan {
         }),
         preset_units: vec!["kubelet.service".to_owned()],
         left_out: vec![
-            Finding::new("kernel-arguments", "kernel arguments are set on each node, not in the image: a=1").on("spec.kernelArguments"),
-            Finding::new("left-to-machine", "not part of the image: users, their passwords and keys are set up on the machine").on("user core"),
+            Finding::new(
+                "kernel-arguments",
+                "kernel arguments are set on each node, not in the image: a=1",
+            )
+            .on("spec.kernelArguments"),
+            Finding::new(
+                "left-to-machine",
+                "not part of the image: users, their passwords and keys are set up on the machine",
+            )
+            .on("user core"),
         ],
-        warnings: vec![Finding::new("looks-secret", "/etc/mosb/small looks like a private key: whoever can pull the image can read it").at("/etc/mosb/small")],
-        notes: vec![Finding::new("etc-is-merged", "5 paths in /etc: an update merges them with the machine's own /etc").at("/etc")],
+        warnings: vec![
+            Finding::new(
+                "looks-secret",
+                "/etc/mosb/small looks like a private key: whoever can pull the image can read it",
+            )
+            .at("/etc/mosb/small"),
+        ],
+        notes: vec![
+            Finding::new(
+                "etc-is-merged",
+                "5 paths in /etc: an update merges them with the machine's own /etc",
+            )
+            .at("/etc"),
+        ],
     }
 }
 
@@ -147,8 +182,16 @@ fn a_containerfile_plan() {
         &Plan {
             method: "containerfile".to_owned(),
             reasons: vec![
-                Finding::new("extensions", "extensions are to be installed: usbguard, ipsec").on("spec.extensions"),
-                Finding::new("append-to-base", "/etc/hosts: something is appended to a file of the base").at("/etc/hosts"),
+                Finding::new(
+                    "extensions",
+                    "extensions are to be installed: usbguard, ipsec",
+                )
+                .on("spec.extensions"),
+                Finding::new(
+                    "append-to-base",
+                    "/etc/hosts: something is appended to a file of the base",
+                )
+                .at("/etc/hosts"),
             ],
             base_tree: None,
             extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
@@ -248,14 +291,36 @@ fn changes() {
         same: false,
         changes: diff::Diff {
             settings: vec![
-                setting("base", diff::Change::Changed, Some("quay.io/os/base:1"), Some("quay.io/os/base:2")),
+                setting(
+                    "base",
+                    diff::Change::Changed,
+                    Some("quay.io/os/base:1"),
+                    Some("quay.io/os/base:2"),
+                ),
                 setting("spec.config.passwd", diff::Change::Changed, None, None),
-                setting("spec.kernelArguments", diff::Change::Removed, Some("a=1 b"), None),
+                setting(
+                    "spec.kernelArguments",
+                    diff::Change::Removed,
+                    Some("a=1 b"),
+                    None,
+                ),
             ],
             paths: vec![
-                path("/etc/chrony.conf", diff::Change::Changed, &["content", "mode"], Some(file("0644", "one")), Some(file("0600", "two"))),
+                path(
+                    "/etc/chrony.conf",
+                    diff::Change::Changed,
+                    &["content", "mode"],
+                    Some(file("0644", "one")),
+                    Some(file("0600", "two")),
+                ),
                 path("/etc/localtime", diff::Change::Added, &[], None, Some(link)),
-                path("/etc/old", diff::Change::Removed, &[], Some(file("0644", "one")), None),
+                path(
+                    "/etc/old",
+                    diff::Change::Removed,
+                    &[],
+                    Some(file("0644", "one")),
+                    None,
+                ),
             ],
             units: vec![
                 diff::UnitChange {
@@ -297,7 +362,15 @@ fn an_image() {
             "rootfs": { "type": "layers", "diff_ids": [digest("one, unpacked"), digest("layer, unpacked")] },
         })
     };
-    let info = |labels| ImageInfo::new(format!("oci:out@{}", digest("image")), digest("image"), None, &manifest, &config(labels));
+    let info = |labels| {
+        ImageInfo::new(
+            format!("oci:out@{}", digest("image")),
+            digest("image"),
+            None,
+            &manifest,
+            &config(labels),
+        )
+    };
     let built = serde_json::json!({
         "machineconfig": RENDERED, "machineconfigpool": "worker", "mosb.dev/inputs": hex("inputs"), "mosb.dev/format": "1",
         "baseOSContainerImage": "quay.io/fedora/fedora-coreos:stable", "org.opencontainers.image.base.digest": digest("base"),

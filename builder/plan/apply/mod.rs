@@ -150,7 +150,7 @@ pub(super) fn apply<'a>(
     if let Some(config) = config {
         applier.entries(&config.storage)?;
         applier.units(&config.systemd)?;
-        applier.presets(&preset_units(&config.systemd));
+        applier.presets(&config.systemd);
     }
     applier.current_config(current_config)?;
     let left_out = if commits {

@@ -10,7 +10,8 @@ use crate::ignition::{Systemd, Unit};
 use crate::image::overlay::{Content, Meta, Node};
 use crate::image::tree::Kind;
 use crate::plan::method::Reason;
-use crate::plan::systemd;
+use crate::plan::systemd::{self, EnabledState};
+use crate::report::Finding;
 
 /// Where Ignition writes which units are enabled and disabled.
 const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";
@@ -126,10 +127,7 @@ impl Applier<'_> {
     /// Adds a line to the preset file. A unit is only disabled if it is enabled at this moment, and then loses its links first.
     fn preset_line(&mut self, preset: &Preset) -> Result<(), ApplyError> {
         if !preset.enabled {
-            // A template with its instances is no unit that systemctl knows, so disabling instances does nothing.
-            if preset.what.contains(' ') {
-                return Ok(());
-            }
+            // Instances are asked about as the one word they are in the line, which is what Ignition does.
             let disabled = systemd::is_enabled(&self.tree, &preset.what).and_then(|state| {
                 match state.is_success() {
                     true => systemd::disable(&mut self.tree, &preset.what).map(|()| true),
@@ -180,11 +178,28 @@ impl Applier<'_> {
     }
 
     /// What `systemctl preset` does for exactly the units that the config enables or disables.
-    pub(super) fn presets(&mut self, units: &[String]) {
-        for unit in units {
-            match systemd::preset(&mut self.tree, std::slice::from_ref(unit)) {
+    pub(super) fn presets(&mut self, config: &Systemd) {
+        for unit in config.units.iter().filter(|unit| unit.enabled.is_some()) {
+            match systemd::preset(&mut self.tree, std::slice::from_ref(&unit.name)) {
                 Ok(findings) => self.warnings.extend(findings),
-                Err(undecided) => self.undecided(unit, &undecided),
+                Err(undecided) => self.undecided(&unit.name, &undecided),
+            }
+        }
+        for unit in config
+            .units
+            .iter()
+            .filter(|unit| unit.enabled == Some(false))
+        {
+            if matches!(
+                systemd::is_enabled(&self.tree, &unit.name),
+                Ok(EnabledState::Enabled)
+            ) {
+                let message = format!(
+                    "{}: the config disables it, and the base's presets enable it; mask it to keep it from running",
+                    unit.name
+                );
+                self.warnings
+                    .push(Finding::new("enabled-by-base", message).on(unit.name.clone()));
             }
         }
     }
