@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mosb::image::Digest;
-use mosb::registry::{Client, Error, Options};
+use mosb::registry::{Client, Error, Options, ProxyVariables, Secret};
 
 use crate::harness::{Access, Fault, FaultProxy, Registry, Server, Transport};
 use crate::registry_world::{anybody, base, options, options_for, plan_on, source, target};
@@ -265,4 +265,52 @@ async fn a_mirror_serves_or_is_passed_over() {
         .push(&out, &plan_on(&resolved, "x", &["new"]))
         .await
         .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_go_through_the_proxy_unless_no_proxy_says_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 1 << 10);
+    let registry = Registry::plain();
+    registry.push(&layout, "v1", "acme/base:v1");
+    // To plain HTTP a forward proxy is asked with the whole URL, which the registry behind it takes as well.
+    let proxy = FaultProxy::start(registry.address());
+    let conf = directory.path().join("registries.conf");
+    std::fs::write(
+        &conf,
+        "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n",
+    )
+    .unwrap();
+    let client = |no_proxy: Option<&str>| {
+        Client::new(&Options {
+            proxy: ProxyVariables {
+                http: Some(Secret::new(format!("http://user:pass@{}", proxy.address()))),
+                https: None,
+                no_proxy: no_proxy.map(str::to_owned),
+            },
+            registries_conf: Some((conf.clone(), true)),
+            ..options()
+        })
+        .unwrap()
+    };
+    let image = source("registry.invalid/acme/base:v1");
+    let resolved = client(None).resolve(&image, None).await.unwrap();
+    assert_eq!(resolved.manifest.to_string(), layout.digest("v1"));
+    let seen = proxy.seen();
+    assert!(
+        seen[0]
+            .head
+            .target
+            .starts_with("http://registry.invalid/v2/")
+    );
+    assert_eq!(
+        seen[0].head.header("proxy-authorization"),
+        Some("Basic dXNlcjpwYXNz")
+    );
+    let error = client(Some(".invalid"))
+        .resolve(&image, None)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(!error.to_string().contains("pass"), "{error}");
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::image::{Digest, ImageRef, Platform, RepoRef};
 
-use super::auth::Scopes;
 use super::certs::CertDirs;
 use super::endpoint::{Endpoint, Settings};
 use super::error::Error;
@@ -14,6 +13,7 @@ use super::keyring::{CredentialSources, Keyring};
 use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
+use super::message::{Moved, Timeouts};
 use super::proxy::{Proxies, ProxyVariables};
 use super::push::{self, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
@@ -21,7 +21,7 @@ use super::remote::Remote;
 use super::resolve::{self, Resolved};
 use super::retry::RetryPolicy;
 use super::store::Store;
-use super::wire::{Moved, Timeouts};
+use super::token::Scopes;
 
 /// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]

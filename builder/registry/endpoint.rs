@@ -7,15 +7,17 @@ use reqwest::Method;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::auth::{Auth, Scopes, Ticket};
+use super::auth::{Auth, Ticket};
 use super::blobs::BlobStream;
 use super::certs::CertDirs;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::keyring::Keyring;
+use super::message::{Answer, Call, Timeouts};
 use super::proxy::{Proxies, is_loopback};
 use super::retry::{Next, RetryPolicy, decide, jitter};
-use super::wire::{Answer, Call, Streamed, Timeouts, Wire, same_origin};
+use super::token::Scopes;
+use super::wire::{Streamed, Wire, same_origin};
 
 /// How a registry is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -68,6 +68,14 @@ pub(super) struct Credential {
     pub origin: String,
 }
 
+/// Where a login came from, for an error's sentence.
+pub(super) fn told(credential: Option<&Credential>) -> String {
+    match credential {
+        Some(credential) => format!("with the credentials of {}", credential.origin),
+        None => "without credentials (none are known for it)".to_owned(),
+    }
+}
+
 /// Most that a file with logins or a helper's answer may hold.
 const MOST: u64 = 4 << 20;
 /// A helper may ask its user, who isn't there.

@@ -13,12 +13,12 @@
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf` | what is meant by a name, and where it really is |
-//! | `wire`, `retry`, `certs`, `proxy` | one HTTP request, again if it may pass |
-//! | `auth`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
+//! | `wire`, `message`, `retry`, `certs`, `proxy` | one HTTP request, again if it may pass |
+//! | `auth`, `token`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
 //! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
 //! | `folder`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache` | the tree of a base, from the cache or from the layers |
-//! | `manifest`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
+//! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
 
 mod auth;
 pub mod base_tree;
@@ -26,6 +26,7 @@ pub mod blobs;
 pub mod cache;
 pub mod certs;
 pub mod challenge;
+mod choose;
 mod client;
 pub mod credentials;
 mod endpoint;
@@ -36,6 +37,7 @@ mod layout;
 mod layout_write;
 mod location;
 pub mod manifest;
+mod message;
 mod proxy;
 mod push;
 pub mod registries_conf;
@@ -45,6 +47,7 @@ pub mod retry;
 mod said;
 mod secret;
 mod store;
+mod token;
 mod upload;
 mod verify;
 mod wire;
@@ -56,6 +59,7 @@ pub use error::Error;
 pub use keyring::CredentialSources;
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
+pub use message::{Moved, Timeouts};
 pub use proxy::ProxyVariables;
 pub use push::{BlobFrom, BlobToPush, Confirmed, PushPlan, Pushed};
 pub use resolve::Resolved;
@@ -63,4 +67,3 @@ pub use retry::RetryPolicy;
 pub use said::Said;
 pub use secret::Secret;
 pub use store::Store;
-pub use wire::{Moved, Timeouts};

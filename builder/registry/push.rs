@@ -8,7 +8,6 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::image::{Digest, PinnedRef};
 
-use super::auth::Scopes;
 use super::blobs::{BlobStream, Blobs as _};
 use super::credentials::normal_host;
 use super::error::Error;
@@ -18,6 +17,7 @@ use super::location::Place;
 use super::manifest::BlobRef;
 use super::remote::Remote;
 use super::store::Store;
+use super::token::Scopes;
 use super::upload::{Mounted, Put, Reopen};
 use super::verify::{collect, verified};
 

@@ -12,13 +12,13 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 
 use crate::image::{Digest, RepoRef};
 
-use super::auth::Scopes;
 use super::blobs::BlobStream;
 use super::endpoint::Endpoint;
 use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
+use super::message::{Call, Moved};
 use super::retry::{Next, Outcome, decide, jitter};
-use super::wire::{Call, Moved};
+use super::token::Scopes;
 
 /// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::image::{Digest, PinnedRef, Platform};
 
 use super::blobs::Blobs as _;
+use super::choose::choose;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
@@ -78,7 +79,7 @@ pub(super) async fn resolve(
                 });
             }
             Document::Index(entries) => {
-                let chosen = manifest::choose(&image, &entries, wanted)?;
+                let chosen = choose(&image, &entries, wanted)?;
                 index.get_or_insert(document.digest);
                 document = store.instance(&chosen.digest).await?;
                 if document.media_type.is_none() {

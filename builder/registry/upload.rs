@@ -9,14 +9,15 @@ use url::Url;
 
 use crate::image::Digest;
 
-use super::auth::Scopes;
 use super::blobs::BlobStream;
 use super::error::Error;
 use super::manifest::BlobRef;
+use super::message::{Answer, Call};
 use super::remote::{CONTENT_DIGEST, Remote};
 use super::retry::{Next, Outcome, decide, jitter};
 use super::said::Said;
-use super::wire::{Answer, Call, Streamed, follow_location, gave_up, outcome_of};
+use super::token::Scopes;
+use super::wire::{Streamed, follow_location, gave_up, outcome_of};
 
 /// What a registry says to a mount.
 #[derive(Debug)]

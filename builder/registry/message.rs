@@ -1,0 +1,218 @@
+//! What goes over the wire and comes back: a request, its answer, or why there is none.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderValue};
+use url::Url;
+
+use super::error::Error;
+use super::retry::Outcome;
+use super::said::Said;
+
+/// Most bytes of an error's body that are read.
+pub(super) const ERROR_BODY: u64 = 64 << 10;
+
+/// Bytes that went over the wire as manifests, configs and blobs.
+#[derive(Debug, Default)]
+pub struct Moved {
+    pulled: AtomicU64,
+    pushed: AtomicU64,
+}
+
+impl Moved {
+    /// Bytes that came.
+    pub fn pulled(&self) -> u64 {
+        self.pulled.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that went.
+    pub fn pushed(&self) -> u64 {
+        self.pushed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_pulled(&self, bytes: usize) {
+        self.pulled.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_pushed(&self, bytes: usize) {
+        self.pushed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection stands.
+    pub connect: Duration,
+    /// Without a byte moving in either direction, and until an answer begins.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(15),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A request that can be sent again. Its body may be a login, so it isn't printed.
+#[derive(Clone)]
+pub(super) struct Call {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Most bytes of a good answer; `None` to leave the body to [`Answer::rest`].
+    pub limit: Option<u64>,
+    pub moved: Option<Arc<Moved>>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}{}",
+            self.method,
+            self.url.authority(),
+            self.url.path()
+        )
+    }
+}
+
+impl Call {
+    pub fn new(method: Method, url: Url) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            limit: Some(ERROR_BODY),
+            moved: None,
+        }
+    }
+
+    pub fn header(mut self, name: reqwest::header::HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// The whole body, unless it was left to `rest`.
+    pub body: Bytes,
+    /// The body of a good answer, still to be read.
+    pub rest: Option<reqwest::Response>,
+    /// After redirects.
+    pub url: Url,
+}
+
+impl Answer {
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub fn said(&self) -> Said {
+        Said::from_body(&self.body)
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// A try that brought no answer.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub outcome: Outcome,
+    pub tls: bool,
+    pub cause: String,
+}
+
+impl Broken {
+    pub fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            tls: false,
+            cause: cause.into(),
+        }
+    }
+
+    pub fn into_error(self, host: &str, tries: u32) -> Error {
+        let host = host.to_owned();
+        match self.outcome {
+            _ if self.tls => Error::Tls {
+                host,
+                cause: self.cause,
+            },
+            Outcome::TimedOut => Error::TimedOut { host, tries },
+            _ => Error::Unreachable {
+                host,
+                cause: self.cause,
+            },
+        }
+    }
+}
+
+/// The cause below this one. An io error's own `source` skips the error that it wraps.
+fn below<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match error
+        .downcast_ref::<std::io::Error>()
+        .and_then(|e| e.get_ref())
+    {
+        Some(wrapped) => Some(wrapped),
+        None => error.source(),
+    }
+}
+
+/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
+pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = below(cause) {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+impl From<reqwest::Error> for Broken {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut tls = false;
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            // tokio-rustls wraps every failure of a handshake so.
+            tls |= cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
+            source = below(cause);
+        }
+        let outcome = if error.is_timeout() {
+            Outcome::TimedOut
+        } else if error.is_builder() || (error.is_connect() && tls) {
+            Outcome::Fatal
+        } else if error.is_connect() {
+            Outcome::NoConnection
+        } else {
+            Outcome::Cut
+        };
+        Broken {
+            outcome,
+            tls: tls && error.is_connect(),
+            cause: deepest(&error),
+        }
+    }
+}

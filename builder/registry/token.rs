@@ -1,0 +1,282 @@
+//! Tokens for a registry: what they are asked for, and how (distribution, token authentication; RFC 6749, 6).
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use url::Url;
+
+use super::credentials::{Login, basic};
+use super::error::Error;
+use super::keyring::{Credential, told};
+use super::message::Call;
+use super::proxy::is_loopback;
+use super::secret::Secret;
+use super::wire::Wire;
+
+/// What a request does, and to which repositories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scopes(Vec<(String, bool)>);
+
+impl Scopes {
+    pub fn pull(repository: &str) -> Self {
+        Self(vec![(repository.to_owned(), false)])
+    }
+
+    pub fn push(repository: &str) -> Self {
+        Self(vec![(repository.to_owned(), true)])
+    }
+
+    /// A mount reads one repository and writes another.
+    pub fn mount(from: &str, to: &str) -> Self {
+        Self(vec![(to.to_owned(), true), (from.to_owned(), false)])
+    }
+
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.iter().all(|(name, push)| {
+            self.0
+                .iter()
+                .any(|(mine, can_push)| mine == name && (*can_push || !push))
+        })
+    }
+
+    /// As a token server is asked for them.
+    pub fn texts(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .map(|(name, push)| {
+                let actions = if *push { "pull,push" } else { "pull" };
+                format!("repository:{name}:{actions}")
+            })
+            .collect()
+    }
+}
+
+/// A token, as a header has it.
+#[derive(Debug)]
+pub(super) struct Token {
+    pub header: Secret<String>,
+    pub renew_at: Instant,
+}
+
+/// Who gives out the tokens of a registry.
+#[derive(Debug, Clone)]
+pub(super) struct TokenServer {
+    realm: Url,
+    service: Option<String>,
+    /// Whether a login may be sent there: over TLS, on this machine, or where the registry has no TLS either.
+    safe: bool,
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    access_token: Option<String>,
+    #[serde(default)]
+    expires_in: Option<u64>,
+}
+
+/// A token is good for a minute unless its server says more (distribution, token specification).
+const SHORTEST_LIFE: u64 = 60;
+/// Most bytes of a token server's answer.
+const TOKEN_LIMIT: u64 = 1 << 20;
+
+impl TokenServer {
+    /// The server that a challenge of the registry at `base` names.
+    pub fn new(base: &Url, realm: &str, service: Option<String>) -> Option<Self> {
+        let realm = base.join(realm).ok()?;
+        let loopback = realm.host().is_some_and(|host| is_loopback(&host));
+        let safe = realm.scheme() == "https" || base.scheme() == "http" || loopback;
+        Some(Self {
+            realm,
+            service,
+            safe,
+        })
+    }
+
+    /// A new token for these scopes. `image` is what it is needed for.
+    pub async fn token(
+        &self,
+        wire: &Wire,
+        scopes: &[String],
+        credential: Option<&Credential>,
+        image: String,
+    ) -> Result<Token, Error> {
+        const DOING: &str = "the request for a token";
+        if credential.is_some() && !self.safe {
+            let realm = &self.realm;
+            return Err(Error::Credentials {
+                origin: image,
+                cause: format!(
+                    "its token server {realm} is not https, so no credentials are sent there"
+                ),
+            });
+        }
+        let (call, auth) = token_call(&self.realm, self.service.as_deref(), scopes, credential);
+        let answer = wire.send(&call, auth.as_ref()).await?;
+        let host = self.realm.host_str().unwrap_or_default().to_owned();
+        if !answer.is_success() {
+            let said = answer.said();
+            return Err(match answer.status {
+                status @ (400 | 401 | 403) => Error::Denied {
+                    image,
+                    status,
+                    with: told(credential),
+                    said,
+                },
+                status => Error::Unexpected {
+                    image,
+                    host,
+                    doing: DOING,
+                    status,
+                    said,
+                },
+            });
+        }
+        let bad = |what: &str| Error::BadAnswer {
+            image: image.clone(),
+            host: host.clone(),
+            doing: DOING,
+            what: what.to_owned(),
+        };
+        let token: TokenAnswer =
+            serde_json::from_slice(&answer.body).map_err(|_| bad("no JSON"))?;
+        let value = [token.token, token.access_token]
+            .into_iter()
+            .flatten()
+            .find(|value| !value.is_empty())
+            .ok_or_else(|| bad("no token"))?;
+        let life = token
+            .expires_in
+            .unwrap_or(SHORTEST_LIFE)
+            .clamp(1, 24 * 3600);
+        Ok(Token {
+            header: bearer(&value),
+            // A token that ends while a request is on its way would cost another one.
+            renew_at: Instant::now() + Duration::from_secs(life).mul_f32(0.9),
+        })
+    }
+}
+
+/// A token as a header has it.
+pub(super) fn bearer(token: &str) -> Secret<String> {
+    Secret::new(format!("Bearer {token}"))
+}
+
+/// The request for a token: with a refresh token by POST, else by GET.
+fn token_call(
+    realm: &Url,
+    service: Option<&str>,
+    scopes: &[String],
+    credential: Option<&Credential>,
+) -> (Call, Option<Secret<String>>) {
+    let mut url = realm.clone();
+    let call = match credential.map(|c| &c.login) {
+        Some(Login::Identity(token)) => {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            form.append_pair("grant_type", "refresh_token");
+            form.append_pair("client_id", "mosb");
+            form.append_pair("refresh_token", token.expose());
+            form.append_pair("scope", &scopes.join(" "));
+            if let Some(service) = service {
+                form.append_pair("service", service);
+            }
+            let mut call = Call::new(Method::POST, url)
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            call.body = form.finish().into();
+            call
+        }
+        Some(Login::Password { .. } | Login::Token(_)) | None => {
+            {
+                let mut query = url.query_pairs_mut();
+                if let Some(service) = service {
+                    query.append_pair("service", service);
+                }
+                for scope in scopes {
+                    query.append_pair("scope", scope);
+                }
+                if let Some(Login::Password { user, .. }) = credential.map(|c| &c.login) {
+                    query.append_pair("account", user.expose());
+                }
+            }
+            Call::new(Method::GET, url)
+        }
+    };
+    let auth = match credential.map(|c| &c.login) {
+        Some(Login::Password { user, password }) => Some(basic(user, password)),
+        Some(Login::Identity(_) | Login::Token(_)) | None => None,
+    };
+    let call = Call {
+        limit: Some(TOKEN_LIMIT),
+        ..call
+    };
+    (call, auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_for_more_serves_for_less() {
+        let pull = Scopes::pull("a");
+        let push = Scopes::push("a");
+        let mount = Scopes::mount("b", "a");
+        for (what, has, wants, want) in [
+            ("same", &pull, &pull, true),
+            ("push for pull", &push, &pull, true),
+            ("pull for push", &pull, &push, false),
+            ("mount for push", &mount, &push, true),
+            ("push for mount", &push, &mount, false),
+            ("other repository", &Scopes::push("b"), &pull, false),
+        ] {
+            assert_eq!(has.covers(wants), want, "{what}");
+        }
+        assert_eq!(
+            mount.texts(),
+            ["repository:a:pull,push", "repository:b:pull"]
+        );
+    }
+
+    #[test]
+    fn a_token_is_asked_for_as_the_server_wants_it() {
+        let realm = Url::parse("https://auth.example/token?x=1").unwrap();
+        let credential = |login| Credential {
+            login,
+            origin: "f".to_owned(),
+        };
+        let secret = |s: &str| Secret::new(s.to_owned());
+        let scopes = Scopes::mount("b", "a").texts();
+        let (call, auth) = token_call(&realm, Some("reg"), &scopes, None);
+        assert_eq!(
+            call.url.as_str(),
+            "https://auth.example/token?x=1&service=reg&scope=repository%3Aa%3Apull%2Cpush&scope=repository%3Ab%3Apull"
+        );
+        assert!(auth.is_none());
+        let login = Login::Password {
+            user: secret("u"),
+            password: secret("p"),
+        };
+        let (call, auth) = token_call(&realm, None, &scopes[1..], Some(&credential(login)));
+        assert!(call.url.as_str().ends_with("&account=u"), "{}", call.url);
+        assert_eq!(
+            auth.map(|a| a.expose().clone()).as_deref(),
+            Some("Basic dTpw")
+        );
+        let (call, auth) = token_call(
+            &realm,
+            Some("reg"),
+            &scopes,
+            Some(&credential(Login::Identity(secret("idt")))),
+        );
+        assert_eq!((call.method, call.url), (Method::POST, realm));
+        assert_eq!(
+            std::str::from_utf8(&call.body).unwrap(),
+            "grant_type=refresh_token&client_id=mosb&refresh_token=idt&scope=repository%3Aa%3Apull%2Cpush+repository%3Ab%3Apull&service=reg"
+        );
+        assert!(auth.is_none());
+    }
+}
