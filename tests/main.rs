@@ -8,6 +8,8 @@
 
 mod harness;
 
+mod buildah_build;
+mod buildah_world;
 mod dependencies;
 mod fidelity;
 mod fuzz;

@@ -26,6 +26,9 @@ pub(super) const DIGEST: &str = "digest";
 /// From here on `--pull=newer` is spelt so; before, it is `--pull=true`.
 const PULL_NEWER: Version = Version(1, 36, 0);
 
+/// Versions that set the limits of processes in steps themselves.
+const OWN_LIMITS: Version = Version(1, 33, 0);
+
 /// How buildah is to be run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -164,15 +167,14 @@ pub(super) fn bud(
         && request.config.extensions.is_empty()
         && request.config.kernel_type == KernelType::Default
     {
-        command = command
-            .arg("--no-hosts")
-            .option("--dns", "none")
-            .option("--network", "none");
+        command = command.arg("--no-hosts").option("--dns", "none");
     }
-    // Newer versions ask for more than a container without CAP_SYS_RESOURCE may have.
+    // Some ask for more than a process without CAP_SYS_RESOURCE may have (1.39 does); 1.28 lowers its own and can't raise them again.
     for (name, resource) in [("nofile", Resource::Nofile), ("nproc", Resource::Nproc)] {
         let limit = getrlimit(resource);
-        if let (Some(soft), Some(hard)) = (limit.current, limit.maximum) {
+        if version >= OWN_LIMITS
+            && let (Some(soft), Some(hard)) = (limit.current, limit.maximum)
+        {
             command = command.option("--ulimit", format!("{name}={soft}:{hard}"));
         }
     }

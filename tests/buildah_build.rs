@@ -1,0 +1,211 @@
+//! The Containerfile build by the real buildah, on the Debian root with the real Ignition.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::buildah_world::{World, block_on, plan};
+use crate::harness::{Kind, Sandbox, Snapshot};
+
+const CURRENT_CONFIG: &str = "etc/machine-config-daemon/currentconfig";
+
+fn service(name: &str, enabled: bool) -> Value {
+    json!({ "name": name, "enabled": enabled, "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n" })
+}
+
+fn config() -> Value {
+    json!({
+        "ignition": { "version": "3.5.0" },
+        "storage": {
+            "directories": [{ "path": "/var/lib/x", "mode": 0o700 }],
+            "files": [
+                { "path": "/etc/sysctl.d/90.conf", "contents": { "source": "data:,vm.x%3D1%0A" } },
+                { "path": "/usr/local/bin/tool", "mode": 0o755, "contents": { "source": "data:,%23!/bin/sh" } },
+                { "path": "/etc/debian_version", "append": [{ "source": "data:,appended" }] },
+            ],
+            "links": [{ "path": "/etc/link", "target": "/nowhere/$HOME;x" }],
+        },
+        "systemd": { "units": [
+            service("z.service", true),
+            service("a.service", true),
+            { "name": "getty@.service", "dropins": [{ "name": "x.conf", "contents": "[Unit]\n" }] },
+            { "name": "systemd-timesyncd.service", "mask": true },
+        ] },
+    })
+}
+
+/// What the real tools make of the Debian root.
+fn real(config: &Value, after: &str, units: &[&str]) -> Snapshot {
+    let sandbox = Sandbox::new();
+    sandbox.ignition_apply(&config.to_string()).unwrap();
+    sandbox.shell(after);
+    for unit in units {
+        sandbox.preset(&[unit]);
+    }
+    sandbox.snapshot()
+}
+
+/// Takes out what only a build writes.
+fn without_current_config(mut tree: Snapshot) -> Snapshot {
+    let file = tree
+        .0
+        .remove(CURRENT_CONFIG)
+        .expect("the config in the image");
+    assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
+    tree.0.remove("etc/machine-config-daemon").unwrap();
+    tree
+}
+
+fn sorted_preset() -> &'static str {
+    "cd /etc/systemd/system-preset && sort -k 2,2 -o 20-ignition.preset 20-ignition.preset"
+}
+
+#[test]
+fn the_tree_is_what_ignition_and_systemctl_make() {
+    let world = World::new();
+    let base = world.base();
+    let image = world
+        .build(&plan(&config(), None, &base), &base, "image")
+        .unwrap();
+    let want = real(&config(), sorted_preset(), &["z.service", "a.service"]);
+    want.assert_same(&without_current_config(image.tree.clone()), "the tree");
+    assert!(matches!(image.tree.0["etc/link"].kind, Kind::Link { .. }));
+    assert!(
+        image
+            .tree
+            .0
+            .contains_key("etc/systemd/system/multi-user.target.wants/a.service")
+    );
+
+    let again = World::new();
+    let same = again
+        .build(&plan(&config(), None, &base), &base, "image")
+        .unwrap();
+    assert_eq!(same.digest(), image.digest(), "another store, another time");
+    let left: Vec<_> = fs::read_dir(world.cache().join("buildah/work"))
+        .unwrap()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn enabled_instances_get_their_lines_and_links() {
+    let mut config = json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [service("m.service", true)] } });
+    let plain = config.clone();
+    let units = config["systemd"]["units"].as_array_mut().unwrap();
+    units.push(json!({ "name": "getty@tty8.service", "enabled": true }));
+    units.push(json!({ "name": "getty@tty9.service", "enabled": true }));
+    let world = World::new();
+    let base = world.base();
+    let image = world
+        .build(&plan(&config, None, &base), &base, "image")
+        .unwrap();
+    let line = "cd /etc/systemd/system-preset && sed -i '1i enable getty@.service tty8 tty9' 20-ignition.preset";
+    let want = real(
+        &plain,
+        line,
+        &["m.service", "getty@tty8.service", "getty@tty9.service"],
+    );
+    want.assert_same(&without_current_config(image.tree), "the tree");
+}
+
+#[test]
+fn the_administrators_containerfile_is_last_and_sees_the_config() {
+    let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
+    let world = World::new();
+    let base = world.base();
+    let image = world
+        .build(&plan(&config(), Some(text), &base), &base, "image")
+        .unwrap();
+    assert!(matches!(
+        &image.tree.0["usr/share/made"].kind,
+        Kind::File { size: 5, .. }
+    ));
+    for mounted in ["etc/hosts", "etc/hostname", "etc/resolv.conf", "run/mosb"] {
+        let base = Sandbox::new().snapshot();
+        assert_eq!(image.tree.0.get(mounted), base.0.get(mounted), "{mounted}");
+    }
+    assert_eq!(image.built.layers.len(), 2);
+    let config = image.layout.json(&image.digest())["config"]["digest"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let config = image.layout.json(&config);
+    assert_eq!(config["config"]["Labels"]["machineconfigpool"], "worker");
+    assert!(
+        config["config"]["Env"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("A=b"))
+    );
+}
+
+#[test]
+fn what_fails_says_how() {
+    let world = World::new();
+    let base = world.base();
+    for (what, text, reason, words) in [
+        (
+            "a step",
+            "RUN echo the cause >&2; exit 7\n",
+            "program-failed",
+            "the cause",
+        ),
+        (
+            "another base",
+            "FROM scratch\nLABEL a=b\n",
+            "not-from-configs",
+            "FROM configs",
+        ),
+        (
+            "here-document",
+            "RUN <<EOF\ntrue\nEOF\n",
+            "heredoc",
+            "1.33.0",
+        ),
+    ] {
+        if reason == "heredoc"
+            && block_on(mosb::backend::buildah::version()).unwrap()
+                >= mosb::backend::buildah::Version(1, 33, 0)
+        {
+            continue;
+        }
+        let plan = plan(
+            &json!({ "ignition": { "version": "3.5.0" } }),
+            Some(text),
+            &base,
+        );
+        let error = world.build(&plan, &base, "image").unwrap_err();
+        assert_eq!(error.reason(), reason, "{what}: {error}");
+        assert!(error.to_string().contains(words), "{what}: {error}");
+        assert!(!world.directory.path().join("image").exists(), "{what}");
+    }
+}
+
+#[test]
+fn a_build_that_was_killed_leaves_nothing_for_the_next() {
+    let mut world = World::new();
+    let base = world.base();
+    let slow = plan(&config(), Some("RUN sleep 300\n"), &base);
+    world.options.limit = Duration::from_secs(8);
+    let error = world.build(&slow, &base, "image").unwrap_err();
+    assert_eq!(error.reason(), "program-timed-out", "{error}");
+    // As after a kill -9: nothing of ours ran to clean up.
+    fs::create_dir(world.cache().join("buildah/work/build-left")).unwrap();
+    world.options.limit = Duration::from_secs(300);
+    world
+        .build(&plan(&config(), None, &base), &base, "image")
+        .unwrap();
+    let left: Vec<_> = fs::read_dir(world.cache().join("buildah/work"))
+        .unwrap()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let cache = world.cache().to_str().unwrap();
+    let merged: Vec<_> = mounts
+        .lines()
+        .filter(|line| line.contains(cache) && line.contains("/merged"))
+        .collect();
+    assert!(merged.is_empty(), "{merged:?}");
+}

@@ -1,0 +1,160 @@
+//! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it with a store of its own.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use mosb::api::RenderedConfig;
+use mosb::backend::{self, buildah};
+use mosb::containerfile;
+use mosb::image::tree::BaseTree;
+use mosb::plan::{Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
+use mosb::registry::{Client, Resolved, Source, Target};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Layout, Snapshot, base_image};
+use crate::registry_world;
+
+/// The name of every config here.
+pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+/// A cache, a target, and a client without logins.
+#[derive(Debug)]
+pub struct World {
+    pub directory: TempDir,
+    pub client: Client,
+    pub options: buildah::Options,
+}
+
+/// Waits for a future.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+impl World {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let options = buildah::Options {
+            cache_dir: directory.path().join("cache"),
+            storage_driver: None,
+            isolation: None,
+            volumes: Vec::new(),
+            authfile: None,
+            cert_dir: None,
+            tls_verify: true,
+            registries_conf: None,
+            limit: Duration::from_secs(300),
+        };
+        Self {
+            directory,
+            client: registry_world::anybody(),
+            options,
+        }
+    }
+
+    pub fn cache(&self) -> &Path {
+        &self.options.cache_dir
+    }
+
+    /// The Debian root's image.
+    pub fn base(&self) -> Resolved {
+        self.resolve(&base_image().reference("base"))
+    }
+
+    pub fn resolve(&self, image: &str) -> Resolved {
+        let source: Source = image.parse().unwrap();
+        block_on(self.client.resolve(&source, None)).unwrap()
+    }
+
+    /// Builds into a layout `output`, and gives its tree.
+    pub fn build(
+        &self,
+        plan: &BuildPlan,
+        base: &Resolved,
+        output: &str,
+    ) -> Result<Image, backend::Error> {
+        let output = self.directory.path().join(output);
+        let target: Target = format!("oci:{}", output.display()).parse().unwrap();
+        let text = containerfile::render(plan).unwrap();
+        let line = |_, line: &str| println!("{line}");
+        let built = block_on(buildah::build(
+            &self.client,
+            plan,
+            &text,
+            base,
+            &target,
+            &self.options,
+            line,
+        ))?;
+        let layout = Layout::at(output);
+        let mut tree = Snapshot::default();
+        for layer in layout.layers(NAME) {
+            tree = tree.with_layer(layer).unwrap();
+        }
+        Ok(Image {
+            built,
+            layout,
+            tree,
+        })
+    }
+}
+
+/// What a build left.
+#[derive(Debug)]
+pub struct Image {
+    pub built: backend::Built,
+    pub layout: Layout,
+    pub tree: Snapshot,
+}
+
+impl Image {
+    pub fn digest(&self) -> String {
+        self.built.pushed.digest.value().to_string()
+    }
+}
+
+/// A plan by Containerfile for a config's Ignition part.
+pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> BuildPlan {
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": ignition },
+    });
+    let (name, image) = match base.pinned() {
+        Some(image) => (
+            BaseName::from_registry(image.repo(), base.manifest),
+            image.to_string(),
+        ),
+        None => (
+            BaseName::from_layout(base.manifest),
+            format!("oci:dir@{}", base.manifest),
+        ),
+    };
+    let request = Request {
+        config: RenderedConfig::from_value(config).unwrap(),
+        base: Base::new(
+            name,
+            image,
+            base.index,
+            &base.manifest_bytes,
+            &base.config_bytes,
+        )
+        .unwrap(),
+        extensions_image: None,
+        containerfile: containerfile.map(str::to_owned),
+        build_args: BTreeMap::new(),
+        trust_bundle: None,
+        method: MethodChoice::Containerfile,
+        on_top: false,
+        push: None,
+    };
+    Draft::new(request)
+        .unwrap()
+        .finish(&BaseTree::default())
+        .unwrap()
+}
