@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::api::{RenderedConfigError, YamlError};
+use crate::api::RenderedConfigError;
+use crate::api::yaml::YamlError;
 use crate::image::ReferenceError;
 use crate::report::Class;
 

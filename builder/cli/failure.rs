@@ -5,7 +5,7 @@ use anyhow::Error;
 use super::error;
 use super::objects;
 use crate::report::{Class, Finding};
-use crate::{ignition, image, plan, registry};
+use crate::{backend, containerfile, ignition, image, payload, plan, registry};
 
 /// A failure as it is told.
 #[derive(Debug)]
@@ -38,6 +38,9 @@ impl From<Error> for Failure {
             error::Error => |_: &error::Error| Vec::new(),
             plan::Error => plan_findings,
             registry::Error => |_: &registry::Error| Vec::new(),
+            backend::Error => |_: &backend::Error| Vec::new(),
+            containerfile::Error => |_: &containerfile::Error| Vec::new(),
+            payload::Error => |_: &payload::Error| Vec::new(),
             image::layer::Error => |_: &image::layer::Error| Vec::new(),
         );
         // Whatever has no class was not foreseen, so it is ours.

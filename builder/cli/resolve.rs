@@ -443,7 +443,7 @@ mod tests {
             ("diff - -", "stdin can be read once"),
             ("diff a.yaml", "required"),
             ("inspect x -q -v", "cannot be used"),
-            ("inspect quay.io/x --tls-verify=maybe", "invalid value"),
+            ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
         ] {
             let error = resolved(line).map(|_| ()).unwrap_err();
             assert!(error.contains(want), "{line}: {error}");

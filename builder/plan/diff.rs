@@ -107,6 +107,7 @@ pub struct PathState {
     pub content: Option<ContentState>,
     /// What is appended to a file, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub append: Vec<ContentState>,
     /// Of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,6 +160,7 @@ pub struct UnitState {
     pub content: Option<ContentState>,
     /// Drop-ins by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
     pub dropins: BTreeMap<String, ContentState>,
 }
 
@@ -467,7 +469,7 @@ impl Diff {
         // The same meaning in other words, such as base64 for percent signs: the image keeps the words.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
             diff.settings.push(SettingChange {
-                field: "spec.config (other words, same meaning)".to_owned(),
+                field: "spec (other words, same meaning)".to_owned(),
                 change: Change::Changed,
                 from: None,
                 to: None,
@@ -552,12 +554,11 @@ fn is_empty(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::API_VERSION;
     use serde_json::json;
 
     fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
         let mut object = json!({
-            "apiVersion": API_VERSION, "kind": "MachineConfig",
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
             "spec": {
                 "osImageURL": "quay.io/os/base:1", "kernelArguments": ["a=1"], "kernelType": "default",
@@ -606,7 +607,7 @@ mod tests {
             (
                 "an empty list",
                 |o| o["spec"]["extensions"] = json!([]),
-                &[],
+                &["Changed spec (other words, same meaning) None None"],
             ),
             (
                 "name",
@@ -653,7 +654,8 @@ mod tests {
                 "a link becomes a file, a directory comes",
                 |o| {
                     o["spec"]["config"]["storage"]["links"] = json!([]);
-                    o["spec"]["config"]["storage"]["files"][1] = json!({ "path": "/etc/l" });
+                    let files = o["spec"]["config"]["storage"]["files"].as_array_mut();
+                    files.unwrap().push(json!({ "path": "/etc/l" }));
                     o["spec"]["config"]["storage"]["directories"] = json!([{ "path": "/etc/d" }]);
                 },
                 &["Added /etc/d []", "Changed /etc/l [\"type\", \"target\"]"],
@@ -664,7 +666,7 @@ mod tests {
                     o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] =
                         json!("data:;base64,c2VjcmV0")
                 },
-                &["Changed spec.config (other words, same meaning) None None"],
+                &["Changed spec (other words, same meaning) None None"],
             ),
             (
                 "unit",

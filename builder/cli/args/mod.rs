@@ -19,7 +19,7 @@ pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 /// The result goes to stdout, progress to stderr.
 ///
 /// Exit codes: 0 done; 1 the build failed, or the registry refused it; 2 wrong use, invalid or missing input; 3 could not
-/// tell (unreachable, server error, timed out); 129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.
+/// tell (unreachable, server error, timed out); 130 interrupted (SIGINT), 143 ended (SIGTERM).
 ///
 /// Example:
 ///
@@ -137,4 +137,38 @@ pub enum Cache {
     ///     mosb cache prune
     #[command(verbatim_doc_comment)]
     Prune,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    fn helps(command: &mut clap::Command, path: &str, text: &mut String) {
+        let path = format!("{path}{}", command.get_name());
+        let help = command.render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        writeln!(
+            text,
+            "# {path}\n\n```text\n{}\n```\n",
+            help.join("\n").trim_end()
+        )
+        .unwrap();
+        for below in command.get_subcommands_mut() {
+            helps(below, &format!("{path} "), text);
+        }
+    }
+
+    /// `make generate` writes it anew.
+    #[test]
+    fn generated_help_is_up_to_date() {
+        let mut text = String::new();
+        let mut command = Cli::command();
+        command.build();
+        helps(&mut command, "", &mut text);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli/help.md");
+        expect_test::expect_file![file].assert_eq(&(text.trim_end().to_owned() + "\n"));
+    }
 }

@@ -7,10 +7,11 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::prepare::{Prepared, prepare};
+use super::seam;
 use crate::backend;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
-use crate::cli::resolve::Build;
+use crate::cli::resolve::{Build, Settings};
 use crate::cli::world::World;
 use crate::plan::{Method, Reason};
 use crate::registry::Place;
@@ -19,7 +20,7 @@ use crate::registry::Place;
 ///
 /// # Errors
 /// Whatever keeps the image from being where it should be.
-pub async fn build(world: &World, build: &Build) -> Result<BuildResult> {
+pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<BuildResult> {
     let began = Instant::now();
     if let Some(file) = &build.digestfile {
         // Better to know now than when the image is built.
@@ -34,7 +35,8 @@ pub async fn build(world: &World, build: &Build) -> Result<BuildResult> {
             backend::direct::build(&world.push, &plan, &base, &build.target).await?
         }
         Method::Containerfile(_) => {
-            super::super::containerfile_build(world, &plan, &base, build).await?
+            world.progress.step("building with buildah");
+            seam::containerfile_build(world, &plan, &base, build, settings).await?
         }
     };
     let digest = *built.pushed.digest.value();

@@ -6,6 +6,7 @@ mod diff;
 mod image;
 mod plan;
 mod prepare;
+mod seam;
 
 pub use build::build;
 pub use cache::{list, prune};

@@ -31,6 +31,7 @@ pub struct PathEntry {
     pub target: Option<String>,
     /// A directory of the base that the layer repeats as it is, because something below it changes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
     pub unchanged: bool,
 }
 

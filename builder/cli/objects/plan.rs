@@ -37,6 +37,7 @@ pub struct Plan {
     pub containerfile: Option<String>,
     /// Names of the build arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub build_args: Vec<String>,
     /// Digest of the trust bundle.
     #[serde(skip_serializing_if = "Option::is_none")]

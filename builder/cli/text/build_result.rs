@@ -13,11 +13,14 @@ impl Object for BuildResult {
             self.rendered_config, self.pool
         ));
         let layer = self.layer.as_ref().map(|layer| {
+            let paths = layer
+                .paths
+                .map(|paths| format!(", {}", count(paths, "path")));
             format!(
-                "{} ({}, {})",
+                "{} ({}{})",
                 layer.digest,
                 size(layer.size),
-                count(layer.paths, "path")
+                paths.unwrap_or_default()
             )
         });
         let tree = self.base_tree.as_ref().map(|tree| match tree.source {

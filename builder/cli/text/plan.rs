@@ -83,14 +83,13 @@ impl Plan {
     fn image_section(&self, page: &mut Page) {
         page.section("Image");
         let target = self.target.as_deref();
-        page.pairs(&[(
-            "goes to",
-            Some(target.unwrap_or("an OCI layout (names a registry with --output host/repo)")),
-        )]);
-        page.pairs(&[("build name", Some(&self.build_name))]);
-        for tag in &self.tags {
-            page.pairs(&[("tag", Some(tag))]);
-        }
+        let target = target.unwrap_or("an OCI layout; for a registry, give --output host/repo");
+        let mut pairs = vec![
+            ("goes to", Some(target)),
+            ("build name", Some(self.build_name.as_str())),
+        ];
+        pairs.extend(self.tags.iter().map(|tag| ("tag", Some(tag.as_str()))));
+        page.pairs(&pairs);
         page.section("Labels");
         let labels: Vec<_> = self
             .labels

@@ -228,7 +228,7 @@ fn a_build() {
             digest: digest("layer"),
             diff_id: digest("diff"),
             size: 20_480,
-            paths: 61,
+            paths: Some(61),
         }),
         inputs: hex("inputs"),
         bytes_pulled: 1_717_986_918,

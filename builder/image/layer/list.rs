@@ -60,6 +60,32 @@ pub fn list_layer(layer: &Layer, blob: impl Read) -> Result<Vec<Listed>, Error> 
     })
 }
 
+/// Reads one regular file of a layer, whole; `None` if the layer has no such file, or one of more than `most` bytes.
+///
+/// # Errors
+/// As [`list_layer`].
+pub fn read_file(
+    layer: &Layer,
+    blob: impl Read,
+    path: &[u8],
+    most: u64,
+) -> Result<Option<Vec<u8>>, Error> {
+    unpack(layer, blob, |entries| {
+        let mut found = None;
+        while let Some(entry) = entries.next()? {
+            if entry.path != path {
+                continue;
+            }
+            // The last entry of a path counts.
+            found = match entry.what {
+                What::File { sparse: false } if entry.size <= most => Some(entries.content()?),
+                _ => None,
+            };
+        }
+        Ok(found)
+    })
+}
+
 fn listed(entry: TarEntry) -> Result<Option<Listed>, Stop> {
     let (path, whiteout) = match named(&entry.path) {
         Ok(Named::Path) => (entry.path.clone(), None),

@@ -21,7 +21,7 @@ use super::{DiffId, Digest};
 pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
-pub use list::{Listed, ListedKind, list_layer};
+pub use list::{Listed, ListedKind, list_layer, read_file};
 pub use read::{read_contents, read_delta};
 pub use write::{LayerBlob, MTIME, write_layer};
 
