@@ -14,8 +14,7 @@ async fn any_one_fault_at_any_request_is_survived() {
     let layout = base(directory.path(), 6 << 20);
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     registry.push(&layout, "v1", "acme/base:v1");
-    let proxy = FaultProxy::start(registry.address());
-    for fault in [
+    let faults = [
         Fault::CutBefore,
         Fault::CutAnswer,
         Fault::CutBody(10),
@@ -24,45 +23,42 @@ async fn any_one_fault_at_any_request_is_survived() {
         Fault::status(500),
         Fault::status(503),
         Fault::too_many(0),
-    ] {
-        let mut number = 0;
-        loop {
-            number += 1;
-            proxy.fail(number, fault.clone());
-            let client = anybody();
-            let what = format!("{fault:?} at {number}");
-            // From a layout into a repository of its own: every kind of request is made.
-            let resolved = client
-                .resolve(&source(&layout.reference("v1")), None)
-                .await
-                .unwrap();
-            let plan = plan_on(&resolved, &what, &["new"]);
-            let name = format!(
-                "{}/f{number}/{}",
-                proxy.address(),
-                Digest::of(what.as_bytes()).hex()
-            );
-            let pushed = client
-                .push(&target(&name), &plan)
-                .await
-                .unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(*pushed.digest.value(), Digest::of(&plan.manifest), "{what}");
-            let from = format!("{name}:new");
-            let back = client
-                .resolve(&source(&from), None)
-                .await
-                .unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert_eq!(back.manifest, Digest::of(&plan.manifest), "{what}");
-            if proxy.seen().len() < number {
-                break;
-            }
-            assert!(
-                number < 60,
-                "the loop ends when there are fewer requests than faults"
-            );
-        }
-        assert!(number > 10, "{fault:?}: {number}");
+    ];
+    let all = faults.map(|fault| {
+        let (base, registry) = (layout.reference("v1"), registry.address().to_owned());
+        tokio::spawn(async move { at_each_request(&base, &registry, fault).await })
+    });
+    for one in all {
+        one.await.unwrap();
     }
+}
+
+/// Pushes and reads back an image again and again, with the fault at one request later each time.
+async fn at_each_request(base: &str, registry: &str, fault: Fault) {
+    let proxy = FaultProxy::start(registry);
+    let mut number = 0;
+    loop {
+        number += 1;
+        proxy.fail(number, fault.clone());
+        let client = anybody();
+        let what = format!("{fault:?} at {number}");
+        // From a layout into a repository of its own: every kind of request is made.
+        let resolved = client.resolve(&source(base), None).await.unwrap();
+        let plan = plan_on(&resolved, &what, &["new"]);
+        let unique = Digest::of(what.as_bytes()).hex();
+        let name = format!("{}/f{number}/{unique}", proxy.address());
+        let pushed = client.push(&target(&name), &plan).await;
+        let pushed = pushed.unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(*pushed.digest.value(), Digest::of(&plan.manifest), "{what}");
+        let back = client.resolve(&source(&format!("{name}:new")), None).await;
+        let back = back.unwrap_or_else(|e| panic!("{what}: {e}"));
+        assert_eq!(back.manifest, Digest::of(&plan.manifest), "{what}");
+        if proxy.seen().len() < number {
+            break;
+        }
+        assert!(number < 60, "there are fewer requests than faults");
+    }
+    assert!(number > 10, "{fault:?}: {number}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,6 +216,17 @@ async fn tls_is_verified_unless_told_otherwise() {
     let client = Client::new(&options_for(&other, &other.authfile())).unwrap();
     let error = client.resolve(&image, None).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error}");
+    // One that asks who we are.
+    let mutual = Registry::start(Server::Debian, Access::Anyone, Transport::MutualTls);
+    mutual.push(&layout, "v1", "acme/base:v1");
+    let image_there = source(&mutual.repository("acme/base:v1"));
+    let known = options_for(&mutual, &mutual.authfile());
+    let client = Client::new(&known).unwrap();
+    client.resolve(&image_there, None).await.unwrap();
+    std::fs::remove_file(mutual.certificates().join("client.cert")).unwrap();
+    std::fs::remove_file(mutual.certificates().join("client.key")).unwrap();
+    let client = Client::new(&known).unwrap();
+    assert!(client.resolve(&image_there, None).await.is_err());
     // Neither certificate nor TLS is asked for.
     let insecure = Client::new(&Options {
         tls_verify: false,

@@ -45,6 +45,8 @@ pub enum Transport {
     Http,
     /// With a certificate of an authority that nobody else knows; see [`Registry::certificates`].
     Https,
+    /// The same, and it wants a certificate of the client too, which lies beside the authority's.
+    MutualTls,
 }
 
 /// A running registry with nothing in it.
@@ -184,7 +186,7 @@ impl Registry {
     }
 
     fn verify(&self) -> bool {
-        self.transport == Transport::Https
+        self.transport != Transport::Http
     }
 
     /// `skopeo inspect` of `repository:tag`, with the credentials in a file.
@@ -213,11 +215,17 @@ impl Registry {
 
 fn http(path: &Path, transport: Transport) -> Value {
     let mut settings = json!({"addr": "127.0.0.1:0"});
-    if transport == Transport::Https {
+    if transport != Transport::Http {
         let authority = Certificate::authority(path, "authority");
         let server = Certificate::server(path, "server", &authority);
         fs::copy(&authority.certificate, path.join("certificates/ca.crt")).unwrap();
         settings["tls"] = json!({"certificate": server.certificate, "key": server.key});
+        if transport == Transport::MutualTls {
+            settings["tls"]["clientcas"] = json!([authority.certificate]);
+            let client = Certificate::server(path, "client", &authority);
+            fs::copy(&client.certificate, path.join("certificates/client.cert")).unwrap();
+            fs::copy(&client.key, path.join("certificates/client.key")).unwrap();
+        }
     }
     settings
 }
