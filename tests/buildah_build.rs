@@ -111,6 +111,27 @@ fn enabled_instances_get_their_lines_and_links() {
 }
 
 #[test]
+fn files_that_buildah_mounts_over_are_the_configs() {
+    let file = |path: &str, text: &str| json!({ "path": path, "mode": 0o640, "overwrite": true, "contents": { "source": format!("data:,{text}") } });
+    let mut hosts = file("/etc/hosts", "hosts");
+    hosts["user"] = json!({ "id": 7 });
+    hosts["group"] = json!({ "name": "daemon" });
+    let config = json!({ "ignition": { "version": "3.5.0" }, "storage": {
+        "files": [file("/etc/hostname", "web"), hosts],
+        "links": [{ "path": "/etc/resolv.conf", "target": "../run/systemd/resolve/stub-resolv.conf", "overwrite": true }],
+    } });
+    let want = real(&config, "true", &[]);
+    let world = World::new();
+    let base = world.base();
+    for (output, own) in [("alone", None), ("with steps", Some("RUN true\n"))] {
+        let image = world
+            .build(&plan(&config, own, &base), &base, output)
+            .unwrap();
+        want.assert_same(&without_current_config(image.tree), output);
+    }
+}
+
+#[test]
 fn the_administrators_containerfile_is_last_and_sees_the_config() {
     let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
     let world = World::new();

@@ -1,5 +1,6 @@
 //! What can be wrong with a Containerfile.
 
+use crate::plan::MountedError;
 use crate::report::Class;
 
 /// Why there is no Containerfile.
@@ -14,6 +15,9 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// A file that can't be written while a step runs.
+    #[error(transparent)]
+    Mounted(#[from] MountedError),
     /// A text that would be read as an instruction or a shell word.
     #[error(
         "{what} is {text:?}: a quote, $, backslash or control character can't stand in a Containerfile"
@@ -38,15 +42,16 @@ impl Error {
     /// What to do about it.
     pub fn class(&self) -> Class {
         match self {
-            Self::Administrator { .. } | Self::Text { .. } => Class::UserInput,
+            Self::Administrator { .. } | Self::Mounted(_) | Self::Text { .. } => Class::UserInput,
             Self::Template { .. } => Class::Bug,
         }
     }
 
-    /// One of `bad-containerfile`, `unsafe-text`, `bad-template`.
+    /// One of `bad-containerfile`, `mounted-file`, `unsafe-text`, `bad-template`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Administrator { .. } => "bad-containerfile",
+            Self::Mounted(_) => "mounted-file",
             Self::Text { .. } => "unsafe-text",
             Self::Template { .. } => "bad-template",
         }

@@ -4,8 +4,9 @@ use super::administrator;
 use super::error::Error;
 use super::template::Template;
 use crate::api::KernelType;
+use crate::ignition::Owner;
 use crate::image::PinnedRef;
-use crate::plan::{BuildPlan, Reason, packages};
+use crate::plan::{BuildPlan, MountedAs, Reason, mounted, packages};
 
 macro_rules! sections {
     ($($name:ident = $file:literal;)*) => {
@@ -19,6 +20,9 @@ sections! {
     IGNITION = "30-ignition";
     PRESET = "40-preset";
     CURRENT_CONFIG = "50-currentconfig";
+    MOUNTED_FILES = "55-mounted-files";
+    MOUNTED_FILE = "56-mounted-file";
+    MOUNTED_LINKS = "57-mounted-links";
     PACKAGES = "60-packages";
     EXTENSIONS = "61-extensions";
     KERNEL = "62-kernel";
@@ -52,6 +56,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
         text += &PRESET.fill(&[])?;
     }
     text += &CURRENT_CONFIG.fill(&[])?;
+    text += &mounted_files(plan)?;
     if extensions_image.is_some() {
         text += &PACKAGES.fill(&[("steps", &install_steps(plan)?)])?;
     }
@@ -95,6 +100,44 @@ fn from(plan: &BuildPlan) -> String {
         .and_then(serde_json::Value::as_str)
         .unwrap_or_default();
     digest.trim_start_matches("sha256:").to_owned()
+}
+
+/// Copies what the config wants at paths that no step can write.
+fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
+    let found = plan
+        .ignition
+        .as_ref()
+        .map(mounted)
+        .transpose()?
+        .unwrap_or_default();
+    if found.is_empty() {
+        return Ok(String::new());
+    }
+    let mut text = MOUNTED_FILES.fill(&[])?;
+    let owner = |what: &str, owner: &Owner| match owner {
+        Owner::Unsaid => Ok("0".to_owned()),
+        Owner::Id(id) => Ok(id.to_string()),
+        Owner::Name(name) => safe(what, name.clone()),
+    };
+    for one in &found {
+        if let MountedAs::File {
+            mode, user, group, ..
+        } = &one.what
+        {
+            let what = format!("the owner of {}", one.path());
+            let owners = format!("{}:{}", owner(&what, user)?, owner(&what, group)?);
+            let mode = format!("{mode:04o}");
+            text +=
+                &MOUNTED_FILE.fill(&[("mode", &mode), ("owner", &owners), ("name", one.name)])?;
+        }
+    }
+    if found
+        .iter()
+        .any(|one| matches!(one.what, MountedAs::Link { .. }))
+    {
+        text += &MOUNTED_LINKS.fill(&[])?;
+    }
+    Ok(text)
 }
 
 fn install_steps(plan: &BuildPlan) -> Result<String, Error> {

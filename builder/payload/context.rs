@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::TRUST_BUNDLE_KEY;
 use super::error::Error;
 use crate::ignition::Systemd;
-use crate::plan::BuildPlan;
+use crate::plan::{BuildPlan, Mounted, MountedAs, mounted};
 
 /// The folder of a context that holds them.
 pub const FOLDER: &str = "machineconfig";
@@ -18,10 +18,28 @@ pub const FOLDER: &str = "machineconfig";
 /// A file of the context's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name.
-    pub name: &'static str,
-    /// All of it.
-    pub content: Vec<u8>,
+    /// Its path in the folder.
+    pub name: String,
+    /// What it is.
+    pub what: What,
+}
+
+/// What stands at a path of the context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A file with this content.
+    File(Vec<u8>),
+    /// A symbolic link with this target, followed by nobody.
+    Link(String),
+}
+
+impl File {
+    fn new(name: impl Into<String>, content: Vec<u8>) -> Self {
+        Self {
+            name: name.into(),
+            what: What::File(content),
+        }
+    }
 }
 
 /// The files of a plan.
@@ -30,6 +48,7 @@ pub struct File {
 /// - `ignition.json`: `spec.config`, without `enabled` of instances such as `x@y.service`, on which Ignition fails where
 ///   systemd isn't running;
 /// - `preset-lines`: the lines that Ignition would have written for those;
+/// - `mounted/…`, `links/…`: files and links of `/etc` that no step can write, taken from `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
 /// - the trust bundle, if there is one.
 ///
@@ -37,21 +56,30 @@ pub struct File {
 /// A unit's name with a line break.
 pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     let config = &plan.request.config;
-    let mut files = vec![File {
-        name: "currentconfig",
-        content: config.current_config(),
-    }];
+    let mut files = vec![File::new("currentconfig", config.current_config())];
     if let (Some(raw), Some(checked)) = (config.ignition(), &plan.ignition) {
+        let copied = mounted(checked)?;
         let mut raw = raw.clone();
         without_instances(&mut raw);
-        files.push(File {
-            name: "ignition.json",
-            content: crate::canonical::canonical(&raw),
-        });
-        files.push(File {
-            name: "preset-lines",
-            content: instance_lines(&checked.systemd).into_bytes(),
-        });
+        without_paths(
+            &mut raw,
+            &copied.iter().map(Mounted::path).collect::<Vec<_>>(),
+        );
+        files.push(File::new(
+            "ignition.json",
+            crate::canonical::canonical(&raw),
+        ));
+        files.push(File::new(
+            "preset-lines",
+            instance_lines(&checked.systemd).into_bytes(),
+        ));
+        files.extend(copied.into_iter().map(|one| match one.what {
+            MountedAs::File { content, .. } => File::new(format!("mounted/{}", one.name), content),
+            MountedAs::Link { target } => File {
+                name: format!("links/{}", one.name),
+                what: What::Link(target),
+            },
+        }));
     }
     if let Some(bad) = plan
         .preset_units
@@ -60,20 +88,14 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     {
         return Err(Error::UnitName(bad.clone()));
     }
-    files.push(File {
-        name: "preset-units",
-        content: plan
-            .preset_units
-            .iter()
-            .flat_map(|unit| [unit.as_str(), "\n"])
-            .collect::<String>()
-            .into_bytes(),
-    });
+    let units: String = plan
+        .preset_units
+        .iter()
+        .flat_map(|unit| [unit.as_str(), "\n"])
+        .collect();
+    files.push(File::new("preset-units", units.into_bytes()));
     if let Some(bundle) = &plan.request.trust_bundle {
-        files.push(File {
-            name: TRUST_BUNDLE_KEY,
-            content: bundle.to_vec(),
-        });
+        files.push(File::new(TRUST_BUNDLE_KEY, bundle.to_vec()));
     }
     Ok(files)
 }
@@ -87,6 +109,19 @@ fn without_instances(config: &mut Value) {
             .is_some_and(|name| instance_of(name).is_some());
         if let (true, Some(unit)) = (instance, unit.as_object_mut()) {
             unit.retain(|key, _| !key.eq_ignore_ascii_case("enabled"));
+        }
+    }
+}
+
+/// Takes files and links with these paths.
+fn without_paths(config: &mut Value, paths: &[String]) {
+    for kind in ["files", "links"] {
+        let entries = field(config, "storage").and_then(|storage| field(storage, kind));
+        if let Some(entries) = entries.and_then(Value::as_array_mut) {
+            entries.retain_mut(|entry| {
+                let path = field(entry, "path").and_then(|path| path.as_str());
+                !path.is_some_and(|path| paths.iter().any(|gone| gone == path))
+            });
         }
     }
 }
@@ -145,6 +180,20 @@ mod tests {
             { "name": "plain.service", "enabled": true },
         ]);
         assert_eq!(config["systemd"]["units"], want);
+    }
+
+    #[test]
+    fn files_and_links_go_by_their_path() {
+        let mut config = json!({ "storage": {
+            "files": [{ "path": "/etc/hosts" }, { "Path": "/etc/hostname" }, { "path": "/etc/x" }],
+            "links": [{ "path": "/etc/resolv.conf" }], "directories": [{ "path": "/etc/hosts" }],
+        } });
+        without_paths(
+            &mut config,
+            &["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"].map(str::to_owned),
+        );
+        let want = json!({ "files": [{ "path": "/etc/x" }], "links": [], "directories": [{ "path": "/etc/hosts" }] });
+        assert_eq!(config["storage"], want);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What can go wrong with a payload.
 
+use crate::plan::MountedError;
 use crate::report::Class;
 
 /// Why something can't be packed, or what was packed can't be read.
@@ -37,6 +38,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A file that can't be written while a step runs.
+    #[error(transparent)]
+    Mounted(#[from] MountedError),
     /// A unit that a line-by-line file can't name.
     #[error("unit {0:?}: a unit's name has no line break; rename it")]
     UnitName(String),
@@ -48,13 +52,14 @@ impl Error {
         Class::UserInput
     }
 
-    /// One of `payload-parts`, `payload-content`, `payload-bomb`, `payload-too-large`, `bad-unit-name`.
+    /// One of `payload-parts`, `payload-content`, `payload-bomb`, `payload-too-large`, `mounted-file`, `bad-unit-name`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Parts(_) => "payload-parts",
             Self::Content { .. } => "payload-content",
             Self::Bomb { .. } => "payload-bomb",
             Self::TooLarge { .. } => "payload-too-large",
+            Self::Mounted(_) => "mounted-file",
             Self::UnitName(_) => "bad-unit-name",
         }
     }

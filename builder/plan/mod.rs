@@ -11,6 +11,7 @@ pub mod diff;
 mod explain;
 mod inputs;
 mod method;
+mod mounted;
 pub mod packages;
 mod request;
 pub mod systemd;
@@ -20,6 +21,7 @@ pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_plan::{BuildPlan, Draft};
 pub use inputs::{FORMAT, Inputs};
 pub use method::{Method, MethodChoice, Reason};
+pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use request::Request;
 
 use crate::report::{Class, Finding};

@@ -237,10 +237,15 @@ fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(),
     let folder = at.join(commands::CONTEXT).join(context::FOLDER);
     make_dir(&folder)?;
     write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
-    let files = context::files(plan)?;
-    files
-        .iter()
-        .try_for_each(|file| write(&folder.join(file.name), &file.content))
+    for file in context::files(plan)? {
+        let path = folder.join(&file.name);
+        make_dir(path.parent().unwrap_or(&folder))?;
+        match file.what {
+            context::What::File(content) => write(&path, &content)?,
+            context::What::Link(target) => symlink(target, &path).map_err(io(&path))?,
+        }
+    }
+    Ok(())
 }
 
 /// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
