@@ -56,6 +56,8 @@ const FILES: &[(&str, &str)] = &[
         "etc/passwd",
         "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",
     ),
+    ("usr/bin/systemctl", ""),
+    ("usr/lib/systemd/libsystemd-shared-257.so", ""),
     (
         "usr/lib/os-release",
         "ID=demo\nNAME=\"Demo OS\"\nVERSION_ID=1\n",

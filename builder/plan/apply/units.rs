@@ -181,7 +181,13 @@ impl Applier<'_> {
     pub(super) fn presets(&mut self, config: &Systemd) {
         for unit in config.units.iter().filter(|unit| unit.enabled.is_some()) {
             match systemd::preset(&mut self.tree, std::slice::from_ref(&unit.name)) {
-                Ok(findings) => self.warnings.extend(findings),
+                Ok(findings) => {
+                    let told = findings
+                        .into_iter()
+                        .filter(|finding| !self.warnings.contains(finding));
+                    let new: Vec<Finding> = told.collect();
+                    self.warnings.extend(new);
+                }
                 Err(undecided) => self.undecided(&unit.name, &undecided),
             }
         }
