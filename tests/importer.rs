@@ -52,12 +52,25 @@ fn on_a_node(path: &str) -> String {
         ("var", rest) => format!("usr/share/factory/var/{rest}"),
         _ => path.to_owned(),
     }
+    .trim_end_matches('/')
+    .to_owned()
 }
 
 fn import(layout: &Layout, tag: &str) -> Snapshot {
     ostree_import(&layout.reference(tag), &[])
         .unwrap()
         .snapshot()
+}
+
+fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
+    let plan = mosb
+        .run_with(
+            ["plan", "-", "--base", base, "-o", "json"],
+            config().as_bytes(),
+        )
+        .ok()
+        .json();
+    plan["notes"].as_array().unwrap().clone()
 }
 
 fn arrives(tag: &str) {
@@ -94,8 +107,21 @@ fn arrives(tag: &str) {
         );
     }
     for (path, entry) in changed {
-        want.0.insert(on_a_node(path), entry.clone());
+        // The importer leaves a directory that the base has as it is; the plan says so.
+        let stays = entry.kind == Kind::Directory && before.0.contains_key(path);
+        if !stays {
+            want.0.insert(on_a_node(path), entry.clone());
+        }
+        // What is new in `/var` is kept beside it, with the directories above as the layer repeats them.
+        for (at, _) in path.match_indices('/').filter(|_| path.starts_with("var/")) {
+            let above = &path[..at];
+            want.0.insert(on_a_node(above), after.0[above].clone());
+        }
     }
+    let told = plan_notes(&mosb, &base.reference(tag))
+        .iter()
+        .any(|note| note["code"] == "directory-stays" && note["path"] == "/etc/security");
+    assert!(told, "the plan says what the importer leaves");
     let got = import(&built, NAME);
     let factory = |snapshot: &Snapshot| {
         let mut rest = snapshot.clone();

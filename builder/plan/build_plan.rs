@@ -118,6 +118,7 @@ impl Draft {
     /// What the real Ignition would fail on; `--method direct` where something must be run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
         let mut layer = Vec::new();
+        let mut notes = Vec::new();
         let mut left_out = explain::left_to_machine(&self.request, self.ignition.as_ref());
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
@@ -133,6 +134,7 @@ impl Draft {
             self.allow_reasons()?;
             if self.reasons.is_empty() {
                 layer = applied.tree.layer();
+                notes = explain::directories_that_stay(&self.request, tree, &layer);
                 left_out.extend(applied.left_out);
                 self.warnings.extend(applied.warnings);
             }
@@ -144,6 +146,7 @@ impl Draft {
             mut warnings,
         } = self;
         warnings.extend(explain::warnings(&request, ignition.as_ref()));
+        notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
         let inputs = inputs(&request);
         let build_name = inputs.build_name(request.config.pool(), request.push.as_ref());
         Ok(BuildPlan {
@@ -158,7 +161,7 @@ impl Draft {
                 .as_ref()
                 .map(|config| preset_units(&config.systemd))
                 .unwrap_or_default(),
-            notes: explain::notes(&request, ignition.as_ref(), &layer),
+            notes,
             inputs,
             build_name,
             layer,

@@ -4,6 +4,7 @@ use super::apply::CURRENT_CONFIG;
 use super::request::Request;
 use crate::ignition;
 use crate::image::overlay::{LayerEntry, Node};
+use crate::image::tree::{BaseTree, Kind};
 use crate::report::Finding;
 
 /// The top-level directories that the importer on the nodes takes; of `/var` only the first content.
@@ -78,6 +79,39 @@ fn looks_secret(file: &ignition::File) -> Option<&'static str> {
         return Some("a private key");
     }
     (text.contains("\"auths\"") && text.contains("\"auth\"")).then_some("registry credentials")
+}
+
+/// The directories whose mode or owner the config changes and a node doesn't: its importer leaves those that the base has.
+pub(super) fn directories_that_stay(
+    request: &Request,
+    tree: &BaseTree,
+    layer: &[LayerEntry],
+) -> Vec<Finding> {
+    let changed = |entry: &LayerEntry| match entry {
+        LayerEntry::Put(path, Node::Directory { meta }) => {
+            let there = tree
+                .get(path.relative())
+                .filter(|there| there.kind == Kind::Directory)?;
+            let (was, is) = (
+                (there.mode, there.uid, there.gid),
+                (meta.mode, meta.uid, meta.gid),
+            );
+            (was != is).then(|| {
+                let message = format!(
+                    "{path} keeps the base's mode {:04o} and owner {}:{} on a machine: the nodes' importer leaves directories that the base has",
+                    was.0, was.1, was.2
+                );
+                Finding::new("directory-stays", message).at(path.to_string())
+            })
+        }
+        LayerEntry::Put(..) | LayerEntry::Parent(..) | LayerEntry::Whiteout(_) => None,
+    };
+    let bootable = request.base.is_bootable();
+    layer
+        .iter()
+        .filter(|_| bootable)
+        .filter_map(changed)
+        .collect()
 }
 
 /// What a node will make of the image.
