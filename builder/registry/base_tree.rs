@@ -12,7 +12,9 @@ use tokio::task::spawn_blocking;
 use super::blobs::Blobs;
 use super::cache::TreeCache;
 use crate::image::Digest;
-use crate::image::layer::{Delta, Error, Layer, read_contents, read_delta};
+use crate::image::layer::{
+    Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces, read_toc,
+};
 use crate::image::tree::{BaseTree, Builder, Wanted};
 use crate::report::Finding;
 
@@ -93,26 +95,28 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
         .iter()
         .map(|layer| async move {
             let _turn = turns.acquire().await.expect("never closed");
-            let read = layer.clone();
-            let read = move |blob| read_delta(&read, blob);
-            stream_into(blobs, layer, 0..layer.size, read).await
+            read_layer(blobs, layer).await
         })
         .collect();
     let mut deltas = stream::iter(deltas).buffered(threads * LAYERS_AHEAD);
     let mut builder = Builder::default();
     let mut next = deltas.try_next().await?;
-    while let Some(delta) = next {
+    let mut tables = Vec::new();
+    while let Some((delta, pieces)) = next {
+        tables.push(pieces);
         // The layers behind go on being read meanwhile.
         let (applied, read) = tokio::join!(apply(builder, delta), deltas.try_next());
         (builder, next) = (applied?, read?);
     }
     drop(deltas);
     let wanted = builder.wanted();
+    let tables = &tables;
     let again: Vec<_> = wanted
         .chunk_by(|a, b| a.layer == b.layer)
         .map(|wanted| async move {
             let _turn = turns.acquire().await.expect("never closed");
-            contents(blobs, &layers[wanted[0].layer], wanted.to_vec()).await
+            let at = wanted[0].layer;
+            contents(blobs, &layers[at], tables[at].as_deref(), wanted).await
         })
         .collect();
     let mut again = stream::iter(again).buffer_unordered(threads);
@@ -129,23 +133,65 @@ async fn apply(mut builder: Builder, delta: Delta) -> Result<Builder, Error> {
     blocking(move || builder.apply(&delta).map(|()| builder)).await
 }
 
-/// Reads a layer again for contents that the first reading didn't know to decide something.
+/// What a layer does: from its table of contents if it has one, with the places of contents, else from all its bytes.
+async fn read_layer<B: Blobs>(
+    blobs: &B,
+    layer: &Layer,
+) -> Result<(Delta, Option<Vec<Piece>>), B::Error> {
+    if let Some(toc) = Toc::of(layer)? {
+        let range = toc.range();
+        let read = move |bytes| read_toc(&toc, bytes);
+        if let Some((delta, pieces)) = stream_into(blobs, layer, range, read).await? {
+            return Ok((delta, Some(pieces)));
+        }
+    }
+    let read = layer.clone();
+    let read = move |blob| read_delta(&read, blob);
+    let delta = stream_into(blobs, layer, 0..layer.size, read).await?;
+    Ok((delta, None))
+}
+
+/// Contents that the first reading didn't know to decide something: piece by piece where a table of contents says where
+/// they are, else by reading the layer again.
 async fn contents<B: Blobs>(
     blobs: &B,
     layer: &Layer,
-    wanted: Vec<Wanted>,
+    pieces: Option<&[Piece]>,
+    wanted: &[Wanted],
 ) -> Result<Vec<(Wanted, Bytes)>, B::Error> {
-    let read = layer.clone();
-    stream_into(blobs, layer, 0..layer.size, move |blob| {
-        let numbers: Vec<u32> = wanted.iter().map(|wanted| wanted.entry).collect();
-        let mut found = Vec::new();
-        read_contents(&read, blob, &numbers, |number, content| {
-            let of_entry = wanted.iter().filter(|wanted| wanted.entry == number);
-            found.extend(of_entry.map(|wanted| (wanted.clone(), Bytes::copy_from_slice(content))));
-        })?;
-        Ok(found)
-    })
-    .await
+    let numbers: Vec<u32> = wanted.iter().map(|wanted| wanted.entry).collect();
+    let mut found: Vec<(u32, Bytes)> = Vec::new();
+    match pieces {
+        Some(pieces) => {
+            for (range, pieces) in ranges(pieces, &numbers, layer.size) {
+                let (digest, within) = (layer.digest, range.clone());
+                let read = move |bytes| {
+                    let mut found = Vec::new();
+                    read_pieces(&digest, &within, &pieces, bytes, |number, content| {
+                        found.push((number, Bytes::copy_from_slice(content)));
+                    })?;
+                    Ok(found)
+                };
+                found.extend(stream_into(blobs, layer, range, read).await?);
+            }
+        }
+        None => {
+            let read = layer.clone();
+            let read = move |blob| {
+                let mut found = Vec::new();
+                read_contents(&read, blob, &numbers, |number, content| {
+                    found.push((number, Bytes::copy_from_slice(content)));
+                })?;
+                Ok(found)
+            };
+            found = stream_into(blobs, layer, 0..layer.size, read).await?;
+        }
+    }
+    let content = |wanted: &Wanted| {
+        let (_, content) = found.iter().find(|(number, _)| *number == wanted.entry)?;
+        Some((wanted.clone(), content.clone()))
+    };
+    Ok(wanted.iter().filter_map(content).collect())
 }
 
 /// Runs `read` in a thread of its own on bytes of a blob as they come in.
@@ -342,6 +388,28 @@ mod tests {
         assert_eq!(unit, Some(&b"odd text of a unit"[..]));
         assert_eq!(tree.children(kept::OBJECTS), []);
         assert_eq!(opened, count + 1, "the layer of the odd unit is read twice");
+    }
+
+    #[tokio::test]
+    async fn a_table_of_contents_is_read_instead_of_the_layer() {
+        let big = "x".repeat(100_000);
+        let files = [
+            ("etc/passwd", "root:"),
+            ("usr/share/big", &big),
+            ("etc/group", "root:x:"),
+        ];
+        let (blob, layer) = crate::image::layer::chunked(&files);
+        // Were all of the blob read, this would show: only what is asked for is right.
+        let mut memory = Memory::default();
+        memory.blobs.insert(layer.digest, blob);
+        let layers = [Layer {
+            diff_id: DiffId::of(b"never computed"),
+            ..layer
+        }];
+        let tree = compute(&memory, &layers).await.unwrap();
+        assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
+        assert_eq!(tree.content("etc/group"), Some(&b"root:x:"[..]));
+        assert_eq!(tree.get("usr/share/big").unwrap().size, 100_000);
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use super::EntryError;
 use super::header::{BLOCK, Header, Pax, clean, parse, parse_pax, until_nul};
 
 /// Entries of one layer; the biggest real ones have some 100 000.
-const MOST_ENTRIES: u64 = 1 << 20;
+pub(super) const MOST_ENTRIES: u64 = 1 << 20;
 /// Bytes of all paths and link targets of one layer; the biggest real ones have some 20 MB.
 const MOST_PATH_BYTES: u64 = 128 << 20;
 /// Bytes of a PAX header or a long name, as Go's `archive/tar` has it.

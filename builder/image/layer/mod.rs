@@ -11,6 +11,7 @@ mod error;
 pub mod header;
 mod list;
 mod read;
+mod toc;
 mod unpack;
 mod write;
 
@@ -23,6 +24,7 @@ pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
 pub use list::{Listed, ListedKind, list_layer, read_file};
 pub use read::{read_contents, read_delta};
+pub use toc::{Piece, Toc, ranges, read_pieces, read_toc};
 pub use write::{LayerBlob, MTIME, write_layer};
 
 /// A layer of a base as its manifest and config describe it.
@@ -42,3 +44,8 @@ pub struct Layer {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod toc_tests;
+
+#[cfg(test)]
+pub(crate) use toc_tests::chunked;

@@ -1,0 +1,338 @@
+//! The table of contents of a zstd:chunked layer (containers/storage, `docs/containers-storage-zstd-chunked.md`): JSON in a
+//! frame that other readers skip. With it a tree needs a few MB of a layer of gigabytes.
+//!
+//! It is believed as the manifest vouches for its digest; contents that are asked for by it are verified one by one.
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use sha2::{Digest as _, Sha256};
+
+use super::super::Digest;
+use super::super::tree::kept;
+use super::entries::{MOST_ENTRIES, TarEntry, What};
+use super::header::clean;
+use super::read::push;
+use super::{Delta, EntryError, Error, Layer};
+
+const POSITION: &str = "io.github.containers.zstd-chunked.manifest-position";
+const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
+/// The only type and version there are.
+const TYPE: &str = "1";
+const VERSION: u64 = 1;
+/// Bytes of a table, unpacked; a layer of 100 000 paths has some 40 MB.
+const MOST_UNPACKED: u64 = 256 << 20;
+/// Bytes that are rather read than asked around.
+const GAP: u64 = 64 << 10;
+
+/// Where a layer has its table of contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toc {
+    layer: Digest,
+    range: Range<u64>,
+    checksum: Digest,
+}
+
+/// Where in the blob the content of an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The number of the entry.
+    pub entry: u32,
+    /// Its compressed bytes.
+    pub range: Range<u64>,
+    size: u64,
+    digest: Digest,
+}
+
+impl Toc {
+    /// What the annotations of a layer say; `None` for a layer without table of contents.
+    ///
+    /// # Errors
+    /// If they make no sense.
+    pub fn of(layer: &Layer) -> Result<Option<Self>, Error> {
+        let said = |key| layer.annotations.get(key);
+        let (Some(position), Some(checksum)) = (said(POSITION), said(CHECKSUM)) else {
+            return Ok(None);
+        };
+        let wrong = |what: &str| broken(layer.digest, format!("bad annotation {what}"));
+        let numbers: Vec<&str> = position.split(':').collect();
+        let [offset, length, _, kind] = numbers[..] else {
+            return Err(wrong(position));
+        };
+        if kind != TYPE {
+            return Ok(None);
+        }
+        let number = |text: &str| text.parse::<u64>().map_err(|_| wrong(position));
+        let offset = number(offset)?;
+        let end = offset
+            .checked_add(number(length)?)
+            .filter(|end| *end <= layer.size)
+            .ok_or_else(|| wrong(position))?;
+        Ok(Some(Self {
+            layer: layer.digest,
+            range: offset..end,
+            checksum: checksum.parse().map_err(|_| wrong(checksum))?,
+        }))
+    }
+
+    /// The bytes of the blob that it is.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+}
+
+fn broken(layer: Digest, cause: impl fmt::Display) -> Error {
+    Error::Toc {
+        layer,
+        cause: cause.to_string(),
+    }
+}
+
+/// Reads a table of contents: every entry of the layer, and where the contents are that may decide something. `None` if it
+/// doesn't say all, as for names that aren't UTF-8: then the layer must be read itself.
+///
+/// # Errors
+/// If it isn't what the manifest says, or names what can't be unpacked.
+pub fn read_toc(toc: &Toc, bytes: impl Read) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
+    let layer = toc.layer;
+    let mut compressed = Vec::new();
+    let length = toc.range.end - toc.range.start;
+    // Compressed it is small, and verified before anything looks into it.
+    if length > MOST_UNPACKED / 8 {
+        return Ok(None);
+    }
+    bytes
+        .take(length)
+        .read_to_end(&mut compressed)
+        .map_err(|source| Error::Unpack { layer, source })?;
+    let found = Digest::of(&compressed);
+    if found != toc.checksum {
+        return Err(broken(layer, format!("its bytes are those of {found}")));
+    }
+    let unpacked = zstd::Decoder::with_buffer(&*compressed).map_err(|e| broken(layer, e))?;
+    let reader = BufReader::new(unpacked.take(MOST_UNPACKED));
+    let mut table = Table {
+        delta: Delta::new(layer),
+        pieces: Vec::new(),
+        complete: true,
+        wrong: None,
+    };
+    let mut json = serde_json::Deserializer::from_reader(reader);
+    let read = Document(&mut table).deserialize(&mut json);
+    match (read, table.wrong) {
+        (_, Some((entry, cause))) => Err(Error::Entry {
+            layer,
+            entry,
+            cause,
+        }),
+        (Err(error), None) => Err(broken(layer, error)),
+        (Ok(()), None) if table.complete => Ok(Some((table.delta, table.pieces))),
+        (Ok(()), None) => Ok(None),
+    }
+}
+
+/// The pieces of these entries as few ranges of a blob of `size` bytes, each with its pieces; an entry whose place isn't
+/// known has none, and is better left out than looked for by a number that the tar may count otherwise.
+pub fn ranges(pieces: &[Piece], wanted: &[u32], size: u64) -> Vec<(Range<u64>, Vec<Piece>)> {
+    let find = |entry| {
+        let at = pieces.binary_search_by_key(entry, |piece: &Piece| piece.entry);
+        let piece = &pieces[at.ok()?];
+        (piece.range.end <= size).then(|| piece.clone())
+    };
+    let mut wanted: Vec<Piece> = wanted.iter().filter_map(find).collect();
+    wanted.sort_by_key(|piece| piece.range.start);
+    let mut ranges: Vec<(Range<u64>, Vec<Piece>)> = Vec::new();
+    for piece in wanted {
+        match ranges.last_mut() {
+            Some((range, inside))
+                if piece.range.start >= range.end && piece.range.start - range.end <= GAP =>
+            {
+                range.end = piece.range.end;
+                inside.push(piece);
+            }
+            Some(_) | None => ranges.push((piece.range.clone(), vec![piece])),
+        }
+    }
+    ranges
+}
+
+/// Reads the contents of pieces from the bytes of one range of [`ranges`].
+///
+/// # Errors
+/// If a content isn't what the table of contents says.
+pub fn read_pieces(
+    layer: &Digest,
+    range: &Range<u64>,
+    pieces: &[Piece],
+    mut bytes: impl Read,
+    mut take: impl FnMut(u32, &[u8]),
+) -> Result<(), Error> {
+    let unreadable = |source| Error::Unpack {
+        layer: *layer,
+        source,
+    };
+    let mut at = range.start;
+    for piece in pieces {
+        let gap = piece.range.start - at;
+        io::copy(&mut (&mut bytes).take(gap), &mut io::sink()).map_err(unreadable)?;
+        at = piece.range.end;
+        let mut stored = (&mut bytes).take(piece.range.end - piece.range.start);
+        let mut content = Vec::new();
+        zstd::Decoder::new(&mut stored)
+            .and_then(|zstd| zstd.take(piece.size + 1).read_to_end(&mut content))
+            .map_err(unreadable)?;
+        io::copy(&mut stored, &mut io::sink()).map_err(unreadable)?;
+        let found = Digest::from_sha256(Sha256::new_with_prefix(&content));
+        if found != piece.digest {
+            let cause = format!("entry {} has bytes of {found}", piece.entry);
+            return Err(broken(*layer, cause));
+        }
+        take(piece.entry, &content);
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Table {
+    delta: Delta,
+    pieces: Vec<Piece>,
+    complete: bool,
+    wrong: Option<(String, EntryError)>,
+}
+
+/// An entry as the table writes it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    link_name: String,
+    #[serde(default)]
+    mode: i64,
+    #[serde(default)]
+    size: u64,
+    #[serde(default)]
+    uid: u32,
+    #[serde(default)]
+    gid: u32,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    end_offset: u64,
+}
+
+impl Table {
+    fn add(&mut self, row: &Row) -> Result<(), EntryError> {
+        if u64::from(self.delta.len()) >= MOST_ENTRIES {
+            return Err(EntryError::TooMuch {
+                what: "entries",
+                limit: MOST_ENTRIES,
+            });
+        }
+        // What Go's JSON makes of bytes that aren't UTF-8.
+        let lossy = |text: &str| text.contains('\u{fffd}');
+        self.complete &= !lossy(&row.name) && !lossy(&row.link_name);
+        let number = self.delta.len();
+        let what = match row.kind.as_str() {
+            "dir" => What::Directory,
+            "reg" => What::File { sparse: false },
+            "symlink" => What::Symlink(row.link_name.clone().into_bytes()),
+            "hardlink" => What::Hardlink(clean(row.link_name.as_bytes())?),
+            "char" | "block" | "fifo" => What::Other,
+            "chunk" => {
+                // Another chunk of the file before it.
+                let before = self.pieces.last_mut();
+                if let Some(piece) = before.filter(|piece| piece.entry + 1 == number) {
+                    piece.range.end = piece.range.end.max(row.end_offset);
+                }
+                return Ok(());
+            }
+            other => return Err(EntryError::Type(other.bytes().next().unwrap_or(0))),
+        };
+        let file = matches!(what, What::File { .. });
+        if let Ok(digest) = row.digest.parse::<Digest>()
+            && file
+            && (1..=kept::LONGEST).contains(&row.size)
+            && row.offset < row.end_offset
+        {
+            self.pieces.push(Piece {
+                entry: number,
+                range: row.offset..row.end_offset,
+                size: row.size,
+                digest,
+            });
+        }
+        let entry = TarEntry {
+            path: clean(row.name.as_bytes())?,
+            mode: (row.mode & 0o7777) as u32,
+            uid: row.uid,
+            gid: row.gid,
+            size: if file { row.size } else { 0 },
+            what,
+        };
+        push(&mut self.delta, &entry, None)
+    }
+}
+
+/// The whole table, entry by entry, so that it is never in memory as a whole.
+struct Document<'t>(&'t mut Table);
+
+impl<'de> DeserializeSeed<'de> for Document<'_> {
+    type Value = ();
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Document<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of contents")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "entries" => map.next_value_seed(Rows(self.0))?,
+                "version" => self.0.complete &= map.next_value::<u64>()? == VERSION,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Rows<'t>(&'t mut Table);
+
+impl<'de> DeserializeSeed<'de> for Rows<'_> {
+    type Value = ();
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Rows<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the entries of a layer")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
+        while let Some(row) = rows.next_element::<Row>()? {
+            if let Err(cause) = self.0.add(&row) {
+                let error = A::Error::custom(&cause);
+                self.0.wrong = Some((row.name, cause));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+use super::super::{DiffId, Digest};
+use super::*;
+
+const POSITION: &str = "io.github.containers.zstd-chunked.manifest-position";
+const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// A blob of files, each in a frame of its own, with a table of contents that has these rows and those of the files.
+fn with_rows(files: &[(&str, &str)], rows: &str) -> (Vec<u8>, Layer) {
+    let mut blob = zstd(b"header of the first file");
+    let mut entries = Vec::new();
+    for (name, content) in files {
+        let (head, tail) = content.split_at(content.len() / 2);
+        let start = blob.len();
+        blob.extend(zstd(head.as_bytes()));
+        let middle = blob.len();
+        blob.extend(zstd(tail.as_bytes()));
+        entries.push(format!(
+            r#"{{"type":"reg","name":"{name}","mode":33188,"size":{},"uid":1,"gid":2,"digest":"{}","offset":{start},"endOffset":{middle},"chunkSize":{},"xattrs":{{"a":"b"}}}}"#,
+            content.len(),
+            Digest::of(content.as_bytes()),
+            head.len(),
+        ));
+        entries.push(format!(
+            r#"{{"type":"chunk","name":"{name}","offset":{middle},"endOffset":{},"chunkOffset":{}}}"#,
+            blob.len(),
+            head.len(),
+        ));
+    }
+    if !rows.is_empty() {
+        entries.push(rows.to_owned());
+    }
+    let json = format!(
+        r#"{{"version":1,"entries":[{}],"tarSplitDigest":""}}"#,
+        entries.join(",")
+    );
+    let table = zstd(json.as_bytes());
+    blob.extend([0x50, 0x2a, 0x4d, 0x18]);
+    blob.extend((table.len() as u32).to_le_bytes());
+    let position = format!("{}:{}:{}:1", blob.len(), table.len(), json.len());
+    blob.extend(&table);
+    let layer = Layer {
+        media_type: "application/vnd.oci.image.layer.v1.tar+zstd".to_owned(),
+        digest: Digest::of(&blob),
+        size: blob.len() as u64,
+        diff_id: DiffId::of(b""),
+        annotations: BTreeMap::from([
+            (POSITION.to_owned(), position),
+            (CHECKSUM.to_owned(), Digest::of(&table).to_string()),
+        ]),
+    };
+    (blob, layer)
+}
+
+/// A zstd:chunked blob of these files.
+pub(crate) fn chunked(files: &[(&str, &str)]) -> (Vec<u8>, Layer) {
+    with_rows(files, "")
+}
+
+fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
+    let Some(toc) = Toc::of(layer)? else {
+        return Ok(None);
+    };
+    let range = toc.range().start as usize..toc.range().end as usize;
+    read_toc(&toc, &blob[range])
+}
+
+#[test]
+fn a_table_of_contents_says_what_the_tar_would() {
+    let rows = r#"{"type":"dir","name":"etc/","mode":16877},
+        {"type":"symlink","name":"./l","linkName":"../x"},
+        {"type":"hardlink","name":"h","linkName":"/etc/a"},
+        {"type":"fifo","name":"p"},
+        {"type":"reg","name":"etc/.wh.gone"}"#;
+    let (blob, layer) = with_rows(&[("etc/a", "content")], rows);
+    let (delta, pieces) = read(&blob, &layer).unwrap().unwrap();
+    let mut events = Vec::new();
+    delta
+        .each(|_, path, event| {
+            let path = String::from_utf8_lossy(path).into_owned();
+            events.push(match event {
+                Event::Put(put) => format!("{:?} {path} {:o} {}", put.kind, put.mode, put.size),
+                other => format!("{other:?} {path}"),
+            });
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+    assert_eq!(
+        events,
+        [
+            "File etc/a 644 7".to_owned(),
+            "Directory etc 755 0".to_owned(),
+            "Symlink l 0 0".to_owned(),
+            format!("Link {{ to: {:?} }} h", b"etc/a"),
+            "Other p 0 0".to_owned(),
+            "Whiteout etc/gone".to_owned(),
+        ]
+    );
+    let ranges = ranges(&pieces, &[0, 1], layer.size);
+    assert_eq!(ranges.len(), 1);
+    let (range, inside) = &ranges[0];
+    let stored = &blob[range.start as usize..range.end as usize];
+    let mut got = Vec::new();
+    let mut take = |entry, content: &[u8]| got.push((entry, content.to_vec()));
+    read_pieces(&layer.digest, range, inside, stored, &mut take).unwrap();
+    assert_eq!(got, [(0, b"content".to_vec())]);
+    let other = zstd(b"forgery");
+    let error = read_pieces(&layer.digest, range, inside, &*other, |_, _| ()).unwrap_err();
+    assert_eq!(error.reason(), "layer-toc");
+}
+
+#[test]
+fn neighbours_are_asked_for_at_once_and_nothing_beyond_the_blob() {
+    // Hashes don't compress.
+    let big: String = (0..4000_u32)
+        .map(|n| Digest::of(&n.to_le_bytes()).hex())
+        .collect();
+    let files = [("a", "1"), ("b", "2"), ("big", &big), ("c", "3")];
+    let (blob, layer) = chunked(&files);
+    let (_, pieces) = read(&blob, &layer).unwrap().unwrap();
+    let of = |ranges: Vec<(_, Vec<Piece>)>| -> Vec<Vec<u32>> {
+        ranges
+            .iter()
+            .map(|(_, pieces)| pieces.iter().map(|piece| piece.entry).collect())
+            .collect()
+    };
+    assert_eq!(
+        of(ranges(&pieces, &[0, 1, 3], layer.size)),
+        [vec![0, 1], vec![3]]
+    );
+    assert_eq!(of(ranges(&pieces, &[0, 3, 9], 200)), [vec![0]]);
+}
+
+#[test]
+fn a_table_that_lies_or_can_not_say_all_is_not_used() {
+    let change = |key: &str, value: &str| {
+        let (blob, mut layer) = chunked(&[("a", "x")]);
+        layer.annotations.insert(key.to_owned(), value.to_owned());
+        (blob, layer)
+    };
+    let row = |row: &str| with_rows(&[], row);
+    for (what, (blob, layer), want) in [
+        ("fine", chunked(&[("a", "x")]), Ok(true)),
+        ("other type", change(POSITION, "1:2:3:2"), Ok(false)),
+        (
+            "no UTF-8",
+            row(r#"{"type":"reg","name":"a\ufffd"}"#),
+            Ok(false),
+        ),
+        (
+            "checksum",
+            change(CHECKSUM, &Digest::of(b"").to_string()),
+            Err("layer-toc"),
+        ),
+        ("no checksum", change(CHECKSUM, "md5:0"), Err("layer-toc")),
+        (
+            "beyond the blob",
+            change(POSITION, "1:99999:3:1"),
+            Err("layer-toc"),
+        ),
+        (
+            "overflow",
+            change(POSITION, "18446744073709551615:2:3:1"),
+            Err("layer-toc"),
+        ),
+        ("no numbers", change(POSITION, "a:b:c:1"), Err("layer-toc")),
+        ("no JSON", row("{"), Err("layer-toc")),
+        (
+            "..",
+            row(r#"{"type":"reg","name":"../a"}"#),
+            Err("layer-entry"),
+        ),
+        (
+            "unknown type",
+            row(r#"{"type":"door","name":"a"}"#),
+            Err("layer-entry"),
+        ),
+    ] {
+        let found = read(&blob, &layer)
+            .map(|read| read.is_some())
+            .map_err(|error| error.reason());
+        assert_eq!(found, want, "{what}");
+    }
+}
