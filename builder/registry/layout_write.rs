@@ -1,34 +1,22 @@
 //! An OCI image layout directory, written: blobs by rename, `index.json` last, so that a reader never sees half an image
 //! and a killed writer leaves nothing that a later one doesn't clear away.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, unlinkat,
-};
-use rustix::io::Errno;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::image::Digest;
 
+use super::atomic::{Temporary, clear, failed, made, replace, sync, take};
 use super::blobs::BlobStream;
 use super::error::Error;
-use super::folder::{Folder, io, odd};
+use super::folder::{Folder, odd};
 use super::layout::{REF_NAME, check_version, read_index};
 use super::manifest::{BlobRef, OCI_INDEX};
-
-const LOCK: &str = ".mosb.lock";
-/// Beginning of the names of what is being written.
-const TEMPORARY: &str = ".mosb-tmp-";
-/// The lock is held for a few file operations only; whoever holds it longer is stuck.
-const LOCK_TIME: Duration = Duration::from_secs(60);
 
 /// A layout being written. Several processes may write to one.
 #[derive(Debug, Clone)]
@@ -36,33 +24,8 @@ pub(super) struct LayoutWriter(Arc<Folders>);
 
 #[derive(Debug)]
 struct Folders {
-    dir: Folder,
+    dir: Arc<Folder>,
     blobs: Folder,
-}
-
-/// A file being written; gone with its writer unless it got its name.
-struct Temporary {
-    folders: Arc<Folders>,
-    name: String,
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Not there any more is the good case; what can't be removed now is cleared away by the next writer.
-        let _ = unlinkat(self.folders.dir.fd(), &*self.name, AtFlags::empty());
-    }
-}
-
-/// Held until dropped.
-struct Lock(#[expect(dead_code, reason = "closing it is what lets go")] File);
-
-fn failed(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        path,
-        doing,
-        source,
-    }
 }
 
 async fn blocking<T: Send + 'static>(
@@ -79,7 +42,7 @@ impl LayoutWriter {
         let dir = dir.to_owned();
         blocking(move || {
             std::fs::create_dir_all(&dir).map_err(failed(&dir, "the folder can't be made"))?;
-            let folder = Folder::open(&dir)?;
+            let folder = Arc::new(Folder::open(&dir)?);
             let lock = take(&folder)?;
             if folder.file("oci-layout")?.is_some() {
                 check_version(&folder)?;
@@ -110,9 +73,9 @@ impl LayoutWriter {
 
     /// Writes a blob. The stream ends in an error if the bytes are not the blob's.
     pub async fn put(&self, blob: &BlobRef, mut bytes: BlobStream<Error>) -> Result<(), Error> {
-        let folders = Arc::clone(&self.0);
-        let (temporary, file) = blocking(move || temporary(&folders)).await?;
-        let path = self.0.dir.path().join(&temporary.name);
+        let dir = Arc::clone(&self.0.dir);
+        let (temporary, file) = blocking(move || Temporary::create(dir)).await?;
+        let path = temporary.path();
         let mut file = tokio::fs::File::from_std(file);
         while let Some(chunk) = bytes.next().await {
             file.write_all(&chunk?)
@@ -123,13 +86,12 @@ impl LayoutWriter {
         file.sync_all()
             .await
             .map_err(failed(&path, "not writable"))?;
-        let hex = blob.digest.hex();
+        let (folders, hex) = (Arc::clone(&self.0), blob.digest.hex());
         blocking(move || {
-            // The file is open, and so locked, until it has its name.
-            let folders = &temporary.folders;
-            let moved = renameat(folders.dir.fd(), &temporary.name, folders.blobs.fd(), &hex);
+            let named = temporary.rename(&folders.blobs, &hex);
+            // Open, and so locked, until it had its name.
             drop(file);
-            moved.map_err(|e| io(&folders.blobs.path().join(&hex), "not writable", e))
+            named
         })
         .await
     }
@@ -219,115 +181,10 @@ fn foreign(dir: &Path) -> Result<bool, Error> {
     Ok(false)
 }
 
-fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
-    let path = folder.path().join(name);
-    match mkdirat(folder.fd(), name, Mode::from_raw_mode(0o777)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(e) => return Err(io(&path, "the folder can't be made", e)),
-    }
-    folder
-        .below(name)?
-        .ok_or_else(|| odd(&path, "vanished while it was used"))
-}
-
-fn take(folder: &Folder) -> Result<Lock, Error> {
-    let path = folder.path().join(LOCK);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = openat(folder.fd(), LOCK, flags, Mode::from_raw_mode(0o666))
-        .map_err(|e| io(&path, "not writable", e))?;
-    let began = Instant::now();
-    loop {
-        match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Lock(fd.into())),
-            Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < LOCK_TIME => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(Errno::WOULDBLOCK) => {
-                return Err(odd(
-                    folder.path(),
-                    "locked by another process for a minute; end it, or choose another folder",
-                ));
-            }
-            Err(e) => return Err(io(&path, "can't be locked", e)),
-        }
-    }
-}
-
-fn created(folder: &Folder, name: &str) -> Result<File, Error> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(folder.fd(), name, flags, Mode::from_raw_mode(0o666))
-        .map(File::from)
-        .map_err(|e| io(&folder.path().join(name), "not writable", e))
-}
-
-/// A new file that is locked for as long as its writer lives: that is how [`clear`] tells who was killed. Both happen
-/// under the layout's lock, so that none is seen between being made and being locked.
-fn temporary(folders: &Arc<Folders>) -> Result<(Temporary, File), Error> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let folder = &folders.dir;
-    let _lock = take(folder)?;
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{TEMPORARY}{}-{next}", std::process::id());
-    let file = created(folder, &name)?;
-    let temporary = Temporary {
-        folders: Arc::clone(folders),
-        name,
-    };
-    flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|e| io(&folder.path().join(&temporary.name), "can't be locked", e))?;
-    Ok((temporary, file))
-}
-
-/// Removes what killed writers left.
-fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
-    for entry in std::fs::read_dir(dir).map_err(failed(dir, "not readable"))? {
-        let name = entry.map_err(failed(dir, "not readable"))?.file_name();
-        let Some(name) = name.to_str().filter(|name| name.starts_with(TEMPORARY)) else {
-            continue;
-        };
-        let Some((file, _)) = folder.file(name)? else {
-            continue;
-        };
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            unlinkat(folder.fd(), name, AtFlags::empty())
-                .map_err(|e| io(&folder.path().join(name), "not removable", e))?;
-        }
-    }
-    Ok(())
-}
-
-/// Replaces a file in one step; the layout's lock is held.
-fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    use std::io::Write as _;
-    let temporary = format!("{TEMPORARY}{name}");
-    match unlinkat(folder.fd(), &*temporary, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(e) => return Err(io(&folder.path().join(&temporary), "not removable", e)),
-    }
-    let mut file = created(folder, &temporary)?;
-    let path = folder.path().join(name);
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(failed(&path, "not writable"))
-        .and_then(|()| {
-            renameat(folder.fd(), &*temporary, folder.fd(), name)
-                .map_err(|e| io(&path, "not writable", e))
-        });
-    if written.is_err() {
-        // The error that is told is the first one.
-        let _ = unlinkat(folder.fd(), &*temporary, AtFlags::empty());
-    }
-    written.and_then(|()| sync(folder))
-}
-
-fn sync(folder: &Folder) -> Result<(), Error> {
-    rustix::fs::fsync(folder.fd()).map_err(|e| io(folder.path(), "not writable", e))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::atomic::TEMPORARY;
 
     fn blob(bytes: &[u8]) -> BlobRef {
         BlobRef {
@@ -370,11 +227,12 @@ mod tests {
     #[tokio::test]
     async fn what_killed_writers_left_goes_and_what_living_ones_write_stays() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(format!("{TEMPORARY}1-1")), "left").unwrap();
+        let left = dir.path().join(format!("{TEMPORARY}1-1"));
+        std::fs::write(&left, "left").unwrap();
         let layout = LayoutWriter::open(dir.path()).await.unwrap();
-        assert!(!dir.path().join(format!("{TEMPORARY}1-1")).exists());
-        let (living, _file) = temporary(&layout.0).unwrap();
-        let path = dir.path().join(&living.name);
+        assert!(!left.exists());
+        let (living, _file) = Temporary::create(Arc::clone(&layout.0.dir)).unwrap();
+        let path = living.path();
         LayoutWriter::open(dir.path()).await.unwrap();
         assert!(path.exists());
         drop(living);

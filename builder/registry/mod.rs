@@ -16,10 +16,11 @@
 //! | `wire`, `message`, `retry`, `certs`, `proxy` | one HTTP request, again if it may pass |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
 //! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
-//! | `folder`, `layout`, `layout_write` | directories, hostile ones too |
+//! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache` | the tree of a base, from the cache or from the layers |
 //! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
 
+mod atomic;
 mod auth;
 pub mod base_tree;
 pub mod blobs;

@@ -1,6 +1,7 @@
 //! An image into a repository or a layout, with as few requests as can be: what is there is not sent, and what the
 //! registry has elsewhere is mounted.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -142,7 +143,7 @@ pub(super) async fn to_remote(
         })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
-    let wanted = stream::iter(plan.blobs.clone())
+    let wanted = stream::iter(unique(plan))
         .map(|to_push| async move {
             let need = need(remote, &to_push).await?;
             Ok::<_, Error>((to_push, need))
@@ -166,7 +167,7 @@ pub(super) async fn to_remote(
     if let Some((left, error)) = again {
         // Somebody cleaned up between our look and the manifest, or the base's own blobs are not all there.
         tracing::debug!(%error, "checking every blob once more");
-        let all: Vec<_> = stream::iter(plan.blobs.clone())
+        let all: Vec<_> = stream::iter(unique(plan))
             .map(|to_push| async move {
                 let need = look(remote, &to_push.blob.digest).await?;
                 Ok::<_, Error>((to_push, need))
@@ -180,6 +181,14 @@ pub(super) async fn to_remote(
         }
     }
     Ok(plan.tags.clone())
+}
+
+/// Each blob once, whatever the manifest does.
+fn unique(plan: &PushPlan) -> Vec<BlobToPush> {
+    let mut seen = HashSet::new();
+    let mut blobs = plan.blobs.clone();
+    blobs.retain(|to_push| seen.insert(to_push.blob.digest));
+    blobs
 }
 
 /// What has to be done for a blob.
@@ -295,7 +304,7 @@ pub(super) async fn to_layout(
     plan: &PushPlan,
     parallel: usize,
 ) -> Result<(), Error> {
-    stream::iter(plan.blobs.clone())
+    stream::iter(unique(plan))
         .map(|to_push| async move {
             let blob = &to_push.blob;
             if layout.has(&blob.digest, blob.size)? {

@@ -1,0 +1,175 @@
+//! Files that several processes write to one folder, each whole or not there, and what makes that so: a lock, temporary
+//! names, renames.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::error::Error;
+use super::folder::{Folder, io, odd};
+use super::retry::jitter;
+
+const LOCK: &str = ".mosb.lock";
+/// Beginning of the names of what is being written.
+pub(super) const TEMPORARY: &str = ".mosb-tmp-";
+/// The lock is held for a few file operations only; whoever holds it longer is stuck.
+const LOCK_TIME: Duration = Duration::from_secs(60);
+
+/// A file being written; gone with its writer unless it got its name. It is locked for as long as its writer lives: that is
+/// how [`clear`] tells who was killed.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    dir: Arc<Folder>,
+    name: String,
+    named: bool,
+}
+
+impl Temporary {
+    /// A new file. It is made and locked under the folder's lock, so that none is seen between the two.
+    pub fn create(dir: Arc<Folder>) -> Result<(Self, File), Error> {
+        let _lock = take(&dir)?;
+        // Not of the process id: two containers have the same ones.
+        let name = format!("{TEMPORARY}{:016x}", jitter());
+        let file = created(&dir, &name)?;
+        let temporary = Self {
+            dir,
+            name,
+            named: false,
+        };
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|e| io(&temporary.path(), "can't be locked", e))?;
+        Ok((temporary, file))
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join(&self.name)
+    }
+
+    /// Gives the file its name, in place of whatever had it.
+    pub fn rename(mut self, folder: &Folder, name: &str) -> Result<(), Error> {
+        renameat(self.dir.fd(), &*self.name, folder.fd(), name)
+            .map_err(|e| io(&folder.path().join(name), "not writable", e))?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.named {
+            // What can't be removed now is cleared away by the next writer.
+            let _ = unlinkat(self.dir.fd(), &*self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Held until dropped.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "closing it is what lets go")] File);
+
+/// An error of the file system, with what it happened to.
+pub(super) fn failed(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        path,
+        doing,
+        source,
+    }
+}
+
+/// A folder in a folder, made if it isn't there.
+pub(super) fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
+    let path = folder.path().join(name);
+    match mkdirat(folder.fd(), name, Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(io(&path, "the folder can't be made", e)),
+    }
+    folder
+        .below(name)?
+        .ok_or_else(|| odd(&path, "vanished while it was used"))
+}
+
+/// The lock of a folder, waited for.
+pub(super) fn take(folder: &Folder) -> Result<Lock, Error> {
+    let path = folder.path().join(LOCK);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(folder.fd(), LOCK, flags, Mode::from_raw_mode(0o666))
+        .map_err(|e| io(&path, "not writable", e))?;
+    let began = Instant::now();
+    loop {
+        match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Lock(fd.into())),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < LOCK_TIME => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                return Err(odd(
+                    folder.path(),
+                    "locked by another process for a minute; end it, or choose another folder",
+                ));
+            }
+            Err(e) => return Err(io(&path, "can't be locked", e)),
+        }
+    }
+}
+
+fn created(folder: &Folder, name: &str) -> Result<File, Error> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder.fd(), name, flags, Mode::from_raw_mode(0o666))
+        .map(File::from)
+        .map_err(|e| io(&folder.path().join(name), "not writable", e))
+}
+
+/// Removes what killed writers left.
+pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
+    for entry in std::fs::read_dir(dir).map_err(failed(dir, "not readable"))? {
+        let name = entry.map_err(failed(dir, "not readable"))?.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with(TEMPORARY)) else {
+            continue;
+        };
+        let Some((file, _)) = folder.file(name)? else {
+            continue;
+        };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            unlinkat(folder.fd(), name, AtFlags::empty())
+                .map_err(|e| io(&folder.path().join(name), "not removable", e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces a file in one step; the layout's lock is held.
+pub(super) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    use std::io::Write as _;
+    let temporary = format!("{TEMPORARY}{name}");
+    match unlinkat(folder.fd(), &*temporary, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(e) => return Err(io(&folder.path().join(&temporary), "not removable", e)),
+    }
+    let mut file = created(folder, &temporary)?;
+    let path = folder.path().join(name);
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(failed(&path, "not writable"))
+        .and_then(|()| {
+            renameat(folder.fd(), &*temporary, folder.fd(), name)
+                .map_err(|e| io(&path, "not writable", e))
+        });
+    if written.is_err() {
+        // The error that is told is the first one.
+        let _ = unlinkat(folder.fd(), &*temporary, AtFlags::empty());
+    }
+    written.and_then(|()| sync(folder))
+}
+
+/// The names in a folder are on disk after this.
+pub(super) fn sync(folder: &Folder) -> Result<(), Error> {
+    rustix::fs::fsync(folder.fd()).map_err(|e| io(folder.path(), "not writable", e))
+}
