@@ -88,7 +88,12 @@ fn everything_at_once() {
     let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e"))
         .parse()
         .unwrap();
-    let spec = json!({ "config": units(), "extensions": ["kerberos", "usbguard"], "kernelType": "realtime" });
+    let mut config = units();
+    config["storage"] = json!({
+        "files": [{ "path": "/etc/hosts", "user": { "name": "chrony" }, "group": { "id": 7 }, "contents": { "source": "data:,x" } }],
+        "links": [{ "path": "/etc/resolv.conf", "target": "$(x)" }],
+    });
+    let spec = json!({ "config": config, "extensions": ["kerberos", "usbguard"], "kernelType": "realtime" });
     let mut request = request(spec, base(true, false));
     request.extensions_image = Some(image.to_string().parse().unwrap());
     request.trust_bundle = Some("-----BEGIN CERTIFICATE-----\n".into());

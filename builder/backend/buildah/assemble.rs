@@ -318,10 +318,11 @@ fn layer(mut file: File, diff_id: &DiffId, blobs: &Path) -> Result<NewLayer, Err
     }
     let rewind = |file: &mut File| file.seek(SeekFrom::Start(0)).map(drop).map_err(failed);
     rewind(&mut plain)?;
-    if leftovers::any(BufReader::new(&plain)).map_err(damaged)? {
+    let gone = leftovers::find(BufReader::new(&plain)).map_err(damaged)?;
+    if !gone.is_empty() {
         rewind(&mut plain)?;
         let mut clean = tempfile::tempfile_in(blobs).map_err(failed)?;
-        leftovers::without(BufReader::new(&plain), &mut clean).map_err(damaged)?;
+        leftovers::without(BufReader::new(&plain), &gone, &mut clean).map_err(damaged)?;
         plain = clean;
     }
     rewind(&mut plain)?;

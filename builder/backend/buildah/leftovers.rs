@@ -1,6 +1,7 @@
 //! What running a step leaves in a layer without anybody having asked for it: the mount points of files that buildah
 //! shows to each `RUN`, where the base has no such file.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 
 use tar::{Archive, EntryType};
@@ -15,7 +16,6 @@ const HEADER_SIZE: u64 = 0o77_777_777_777;
 /// Whether an entry is such a mount point: empty, of the mode that buildah gives it, at one of the places. `/run` too,
 /// where `/etc/resolv.conf` often links to.
 fn is_leftover(header: &tar::Header, path: &[u8]) -> bool {
-    let path = path.strip_prefix(b"./").unwrap_or(path);
     let place =
         MOUNTED.iter().any(|mounted| mounted.as_bytes() == path) || path.starts_with(b"run/");
     place
@@ -24,20 +24,54 @@ fn is_leftover(header: &tar::Header, path: &[u8]) -> bool {
         && header.mode().is_ok_and(|mode| mode & 0o7777 == MADE_MODE)
 }
 
-/// Whether a layer has any.
-pub(super) fn any(layer: impl Read) -> io::Result<bool> {
-    let mut archive = Archive::new(layer);
-    for entry in archive.entries()? {
-        let entry = entry?;
-        if is_leftover(entry.header(), &entry.path_bytes()) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Paths as a tar spells them, without `./` before and a slash behind.
+fn clean(path: &[u8]) -> &[u8] {
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    path.strip_suffix(b"/").unwrap_or(path)
 }
 
-/// Copies a layer without them. Every other entry stays as it is, byte by byte.
-pub(super) fn without(layer: impl Read, mut out: impl Write) -> io::Result<()> {
+/// The mount points in a layer, and the directories below `/run` that were made for nothing else.
+pub(super) fn find(layer: impl Read) -> io::Result<BTreeSet<Vec<u8>>> {
+    let mut found = BTreeSet::new();
+    let mut directories = Vec::new();
+    let mut stay = Vec::new();
+    for entry in Archive::new(layer).entries()? {
+        let entry = entry?;
+        let path = entry.path_bytes();
+        let path = clean(&path);
+        if is_leftover(entry.header(), path) {
+            found.insert(path.to_vec());
+        } else if path.starts_with(b"run/") {
+            match entry.header().entry_type() {
+                EntryType::Directory => directories.push(path.to_vec()),
+                _ => stay.push(path.to_vec()),
+            }
+        }
+    }
+    let below = |directory: &[u8], path: &[u8]| {
+        path.strip_prefix(directory)
+            .is_some_and(|rest| rest.starts_with(b"/"))
+    };
+    // The deepest first, so that one that stays keeps those above it.
+    directories.sort_by_key(|directory| std::cmp::Reverse(directory.len()));
+    for directory in directories {
+        let holds = |paths: &[Vec<u8>]| paths.iter().any(|path| below(&directory, path));
+        let made = found.iter().any(|path| below(&directory, path));
+        if made && !holds(&stay) {
+            found.insert(directory);
+        } else {
+            stay.push(directory);
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a layer without these. Every other entry stays as it is, byte by byte.
+pub(super) fn without(
+    layer: impl Read,
+    gone: &BTreeSet<Vec<u8>>,
+    mut out: impl Write,
+) -> io::Result<()> {
     let mut archive = Archive::new(layer);
     // What stands before an entry and belongs to it: its long name, its PAX records.
     let mut before: Vec<u8> = Vec::new();
@@ -58,7 +92,7 @@ pub(super) fn without(layer: impl Read, mut out: impl Write) -> io::Result<()> {
         if size == HEADER_SIZE || says_size(&before) {
             return Err(io::Error::other("a file of more than 8 GiB"));
         }
-        if is_leftover(&header, &header.path_bytes()) {
+        if before.is_empty() && gone.contains(clean(&header.path_bytes())) {
             before.clear();
             continue;
         }
@@ -89,7 +123,10 @@ mod tests {
         let mut builder = Builder::new(Vec::new());
         for (path, mode, content) in files {
             let mut header = Header::new_ustar();
-            header.set_entry_type(EntryType::Regular);
+            header.set_entry_type(match path.ends_with('/') {
+                true => EntryType::Directory,
+                false => EntryType::Regular,
+            });
             header.set_mode(*mode);
             header.set_size(content.len() as u64);
             builder.append_data(&mut header, path, *content).unwrap();
@@ -105,15 +142,22 @@ mod tests {
             (long.as_str(), 0o755, b"content"),
             ("etc/hostname", 0o755, b"web\n"),
             ("usr/etc/hostname", 0o755, b""),
+            ("run/kept/", 0o755, b""),
+            ("run/kept/file", 0o644, b""),
+            ("run/empty/", 0o755, b""),
         ];
         let mut all = stays.to_vec();
-        all.insert(2, ("run/systemd/resolve/stub-resolv.conf", 0o755, b""));
+        all.insert(2, ("run/systemd/", 0o755, b""));
+        all.insert(3, ("run/systemd/resolve/", 0o755, b""));
+        all.insert(4, ("run/systemd/resolve/stub-resolv.conf", 0o755, b""));
+        all.push(("run/kept/mounted", 0o755, b""));
         all.push(("etc/resolv.conf", 0o755, b""));
         let (want, all) = (layer(stays), layer(&all));
-        assert!(!any(&want[..]).unwrap());
-        assert!(any(&all[..]).unwrap());
+        assert!(find(&want[..]).unwrap().is_empty());
+        let gone = find(&all[..]).unwrap();
+        assert_eq!(gone.len(), 5, "{gone:?}");
         let mut made = Vec::new();
-        without(&all[..], &mut made).unwrap();
+        without(&all[..], &gone, &mut made).unwrap();
         assert!(made == want);
     }
 }
