@@ -41,6 +41,7 @@ impl From<Error> for Failure {
             backend::Error => |_: &backend::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
+            backend::buildah::Error => |_: &backend::buildah::Error| Vec::new(),
             image::layer::Error => |_: &image::layer::Error| Vec::new(),
         );
         // Whatever has no class was not foreseen, so it is ours.

@@ -142,8 +142,8 @@ async fn carry_out(
             progress,
             &commands::build(&world()?, build, settings).await?,
         ),
-        Job::Plan(wanted, target) => {
-            commands::plan(&world()?, wanted, target.as_ref(), settings.format).await?;
+        Job::Plan(plan) => {
+            commands::plan(&world()?, plan, settings).await?;
             Ok(0)
         }
         Job::Diff { from, to, platform } => {

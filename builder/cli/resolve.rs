@@ -11,6 +11,7 @@ use super::args::{
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
+use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::plan::MethodChoice;
 use crate::registry::{Source, Target};
@@ -30,7 +31,7 @@ pub enum Job {
     /// `build`.
     Build(Build),
     /// `plan`, and `build --dry-run`.
-    Plan(Wanted, Option<Target>),
+    Plan(Plan),
     /// `diff`.
     Diff {
         /// The side before.
@@ -63,6 +64,17 @@ pub struct Build {
     pub target: Target,
     /// Where the digest is written.
     pub digestfile: Option<PathBuf>,
+}
+
+/// What to plan.
+#[derive(Debug)]
+pub struct Plan {
+    /// What.
+    pub wanted: Wanted,
+    /// Where the image would go.
+    pub target: Option<Target>,
+    /// `build --dry-run`: with the command lines that a build would run.
+    pub dry_run: bool,
 }
 
 /// The inputs of an image as they are named.
@@ -99,17 +111,6 @@ pub struct Buildah {
     pub isolation: Option<Isolation>,
     /// `--storage-driver`.
     pub storage_driver: Option<StorageDriver>,
-}
-
-/// A folder that `RUN` lines see.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
-    /// On this machine.
-    pub source: PathBuf,
-    /// Absolute, in the build.
-    pub destination: String,
-    /// `:ro`.
-    pub read_only: bool,
 }
 
 /// One side of a `diff`.
@@ -170,7 +171,11 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             let wanted = wanted(build.inputs)?;
             let target: Target = build.output.parse()?;
             match build.dry_run {
-                true => Job::Plan(wanted, Some(target)),
+                true => Job::Plan(Plan {
+                    wanted,
+                    target: Some(target),
+                    dry_run: true,
+                }),
                 false => Job::Build(Build {
                     wanted,
                     target,
@@ -180,7 +185,11 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         }
         Command::Plan(plan) => {
             let target = plan.output.as_deref().map(str::parse).transpose()?;
-            Job::Plan(wanted(plan.inputs)?, target)
+            Job::Plan(Plan {
+                wanted: wanted(plan.inputs)?,
+                target,
+                dry_run: false,
+            })
         }
         Command::Diff(diff) => {
             let (from, to) = (operand(&diff.from)?, operand(&diff.to)?);
@@ -254,11 +263,7 @@ fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
         build_args: build_args(&inputs.build_arg)?,
         on_top: inputs.on_top,
         buildah: Buildah {
-            volumes: inputs
-                .volume
-                .iter()
-                .map(|text| volume(text))
-                .collect::<Result<_, _>>()?,
+            volumes: volumes(&inputs.volume)?,
             isolation: inputs.isolation,
             storage_driver: inputs.storage_driver,
         },
@@ -293,6 +298,13 @@ fn operand(text: &str) -> anyhow::Result<Operand> {
     })
 }
 
+fn volumes(texts: &[String]) -> Result<Vec<Volume>, Error> {
+    let volumes = texts.iter().map(|text| text.parse());
+    volumes
+        .collect::<Result<_, _>>()
+        .map_err(|error| Error::Usage(format!("--volume {error}")))
+}
+
 fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
     let mut args = BTreeMap::new();
     for text in texts {
@@ -316,31 +328,6 @@ fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
         }
     }
     Ok(args)
-}
-
-fn volume(text: &str) -> Result<Volume, Error> {
-    let wrong = |cause| {
-        Error::Usage(format!(
-            "--volume {text:?}: {cause}; want SRC:DST or SRC:DST:ro"
-        ))
-    };
-    let (source, destination, read_only) = match text.split(':').collect::<Vec<_>>()[..] {
-        [source, destination] => (source, destination, false),
-        [source, destination, "ro"] => (source, destination, true),
-        [_, _, _] => return Err(wrong("the only option is ro")),
-        _ => return Err(wrong("it has not two parts")),
-    };
-    if source.is_empty() || text.contains(['\n', '\0', ',']) {
-        return Err(wrong("the folder's name can't be used"));
-    }
-    if !destination.starts_with('/') || destination.split('/').any(|part| part == "..") {
-        return Err(wrong("the destination is no absolute path without .."));
-    }
-    Ok(Volume {
-        source: source.into(),
-        destination: destination.to_owned(),
-        read_only,
-    })
 }
 
 #[cfg(test)]
@@ -372,7 +359,7 @@ mod tests {
     fn a_build_is_understood() {
         let build = build(
             "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --build-arg A=b=c --build-arg _B= \
-             --volume e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
+             --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
         );
         let wanted = &build.wanted;
         assert_eq!(wanted.config, Input::Stdin);
@@ -388,24 +375,21 @@ mod tests {
         assert_eq!(build.target.to_string(), "quay.io/a/b");
         assert!(build.target.notice().is_some());
         assert!(wanted.on_top);
-        let volume = |source: &str, destination: &str, read_only| Volume {
-            source: source.into(),
-            destination: destination.to_owned(),
-            read_only,
-        };
         let buildah = Buildah {
-            volumes: vec![volume("e", "/e", true), volume("/k", "/k", false)],
+            volumes: ["/e:/e:ro", "/k:/k"]
+                .map(|text| text.parse().unwrap())
+                .to_vec(),
             isolation: Some(Isolation::Chroot),
             storage_driver: Some(StorageDriver::Vfs),
         };
         assert_eq!(wanted.buildah, buildah);
         assert!(matches!(
             resolved("build a --output oci:o --dry-run").unwrap().job,
-            Job::Plan(_, Some(_))
+            Job::Plan(Plan { dry_run: true, .. })
         ));
         assert!(matches!(
             resolved("plan a").unwrap().job,
-            Job::Plan(_, None)
+            Job::Plan(Plan { target: None, .. })
         ));
     }
 
@@ -432,13 +416,12 @@ mod tests {
                 "build a --output oci:o --build-arg A=b --build-arg A=c",
                 "given twice",
             ),
-            ("build a --output oci:o --volume /a", "two parts"),
+            (
+                "build a --output oci:o --volume /a",
+                "--volume \"/a\" is no volume",
+            ),
             ("build a --output oci:o --volume /a:b", "absolute"),
             ("build a --output oci:o --volume /a:/b/../c", "absolute"),
-            (
-                "build a --output oci:o --volume /a:/b:rw",
-                "only option is ro",
-            ),
             ("build a --output oci:o -o containerfile", "mosb plan"),
             ("diff - -", "stdin can be read once"),
             ("diff a.yaml", "required"),

@@ -58,6 +58,17 @@ pub enum Isolation {
     Chroot,
 }
 
+impl Isolation {
+    /// As buildah spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Oci => "oci",
+            Self::Rootless => "rootless",
+            Self::Chroot => "chroot",
+        }
+    }
+}
+
 /// `--storage-driver`, as buildah has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StorageDriver {
@@ -65,6 +76,16 @@ pub enum StorageDriver {
     Overlay,
     /// A whole copy for each layer.
     Vfs,
+}
+
+impl StorageDriver {
+    /// As buildah spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Overlay => "overlay",
+            Self::Vfs => "vfs",
+        }
+    }
 }
 
 /// `mosb build`.

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use super::containerfile;
 use super::prepare::{Prepared, prepare};
-use super::seam;
 use crate::backend;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
@@ -36,7 +36,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         }
         Method::Containerfile(_) => {
             world.progress.step("building with buildah");
-            seam::containerfile_build(world, &plan, &base, build, settings).await?
+            containerfile::build(world, &plan, &base, build, settings).await?
         }
     };
     let digest = *built.pushed.digest.value();

@@ -2,11 +2,11 @@
 
 mod build;
 mod cache;
+mod containerfile;
 mod diff;
 mod image;
 mod plan;
 mod prepare;
-mod seam;
 
 pub use build::build;
 pub use cache::{list, prune};

@@ -2,34 +2,40 @@
 
 use anyhow::Result;
 
+use super::containerfile::command_lines;
 use super::prepare::{Prepared, prepare};
 use crate::api::yaml;
 use crate::cli::args::Format;
 use crate::cli::objects::Plan;
 use crate::cli::output;
-use crate::cli::resolve::Wanted;
+use crate::cli::resolve::{self, Settings};
 use crate::cli::world::World;
 use crate::plan::{BuildPlan, Method};
-use crate::registry::Target;
 use crate::{containerfile, payload};
 
 /// Makes a plan and prints it.
 ///
 /// # Errors
 /// As for a build, up to the point where something would be written.
-pub async fn plan(
-    world: &World,
-    wanted: &Wanted,
-    target: Option<&Target>,
-    format: Format,
-) -> Result<()> {
-    let Prepared { plan, tree, .. } = prepare(world, wanted, target).await?;
+pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
+    let target = wanted.target.as_ref();
+    let Prepared { plan, tree, base } = prepare(world, &wanted.wanted, target).await?;
+    let commands = match &plan.method {
+        Method::Containerfile(_) if wanted.dry_run => {
+            command_lines(&plan, &base, &wanted.wanted.buildah, settings).await?
+        }
+        Method::Containerfile(_) | Method::Direct => Vec::new(),
+    };
     world.progress.end();
-    match format {
+    match settings.format {
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,
-        Format::Text | Format::Json | Format::Yaml => {
-            output::print(format, &Plan::new(&plan, target, tree))?
+        format @ (Format::Text | Format::Json | Format::Yaml) => {
+            let shown = Plan {
+                commands,
+                ..Plan::new(&plan, target, tree)
+            };
+            output::print(format, &shown)?;
         }
     }
     Ok(())

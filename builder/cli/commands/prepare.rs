@@ -76,6 +76,7 @@ pub async fn prepare(
     let mut plan = finish.context("planning stopped")??;
     warnings.extend(of_tree);
     plan.warnings.extend(warnings);
+    plan.warnings.dedup();
     Ok(Prepared {
         plan,
         base: resolved,

@@ -58,6 +58,10 @@ pub struct Plan {
     pub layer: Option<PlanLayer>,
     /// The units whose `[Install]` links are made or removed.
     pub preset_units: Vec<String>,
+    /// With `build --dry-run`: the programs that a build would run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub commands: Vec<String>,
     /// What of the config does not go into the image, and who does it.
     pub left_out: Vec<Finding>,
     /// What the reader should know before using the image.
@@ -127,6 +131,7 @@ impl Plan {
                 paths,
             }),
             preset_units: plan.preset_units.clone(),
+            commands: Vec::new(),
             left_out: plan.left_out.clone(),
             warnings: plan.warnings.clone(),
             notes: plan.notes.clone(),

@@ -23,6 +23,12 @@ impl Object for Plan {
                 page.line(&format!("  {unit}"));
             }
         }
+        if !self.commands.is_empty() {
+            page.section("Commands that a build would run");
+            for command in &self.commands {
+                page.line(&format!("  {command}"));
+            }
+        }
         for (headline, findings) in [
             ("Left out of the image", &self.left_out),
             ("Warnings", &self.warnings),

@@ -141,6 +141,7 @@ fn plan() -> Plan {
             paths: paths(),
         }),
         preset_units: vec!["kubelet.service".to_owned()],
+        commands: Vec::new(),
         left_out: vec![
             Finding::new(
                 "kernel-arguments",
@@ -199,6 +200,10 @@ fn a_containerfile_plan() {
             build_args: vec!["A".to_owned(), "B".to_owned()],
             trust_bundle: Some(digest("bundle")),
             layer: None,
+            commands: vec![
+                "buildah pull quay.io/os/base".to_owned(),
+                "buildah bud .".to_owned(),
+            ],
             target: None,
             preset_units: Vec::new(),
             left_out: Vec::new(),

@@ -1,0 +1,81 @@
+//! A build with buildah: how it is run, and what it says meanwhile.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::backend::{self, Built, buildah};
+use crate::cli::error::Error;
+use crate::cli::resolve::{Build, Buildah, Settings};
+use crate::cli::world::World;
+use crate::containerfile;
+use crate::exec::Stream;
+use crate::plan::BuildPlan;
+use crate::registry::Resolved;
+
+/// A build that runs longer hangs: packages of a kernel take minutes on slow machines.
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
+
+/// Builds the Containerfile of a plan and pushes the image.
+///
+/// # Errors
+/// No buildah, or whatever it fails on; whatever the target answers.
+pub async fn build(
+    world: &World,
+    plan: &BuildPlan,
+    base: &Resolved,
+    build: &Build,
+    settings: &Settings,
+) -> Result<Built> {
+    let text = containerfile::render(plan)?;
+    let options = options(&build.wanted.buildah, settings)?;
+    let progress = world.progress.clone();
+    let on_line = move |_: Stream, line: &str| match line.starts_with("STEP ") {
+        true => progress.step(line),
+        false => tracing::debug!("{line}"),
+    };
+    let target = &build.target;
+    Ok(backend::buildah::build(&world.push, plan, &text, base, target, &options, on_line).await?)
+}
+
+/// The command lines that a build would run.
+///
+/// # Errors
+/// No buildah.
+pub async fn command_lines(
+    plan: &BuildPlan,
+    base: &Resolved,
+    wanted: &Buildah,
+    settings: &Settings,
+) -> Result<Vec<String>> {
+    let options = options(wanted, settings)?;
+    let version = buildah::version().await.map_err(backend::Error::from)?;
+    let base = buildah::BaseSource::of(base);
+    Ok(buildah::command_lines(plan, version, &base, &options))
+}
+
+fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options, Error> {
+    let environment = &settings.environment;
+    let named = settings
+        .registries_confs
+        .iter()
+        .find(|(_, required)| *required);
+    Ok(buildah::Options {
+        cache_dir: settings.cache_dir.clone().ok_or(Error::NoCache)?,
+        storage_driver: wanted
+            .storage_driver
+            .map(|driver| driver.as_str().to_owned()),
+        isolation: wanted
+            .isolation
+            .map(|isolation| isolation.as_str().to_owned()),
+        volumes: wanted.volumes.clone(),
+        authfile: settings
+            .authfile
+            .clone()
+            .or_else(|| environment.registry_auth_file.clone()),
+        cert_dir: settings.cert_dir.clone(),
+        tls_verify: settings.tls_verify,
+        registries_conf: named.map(|(file, _)| file.clone()),
+        limit: LIMIT,
+    })
+}
