@@ -24,13 +24,27 @@ pub fn calls(host: &str, repository: &str, base_tag: &str, image: &Image) {
     let media_type = &image.assembled.edited.media_type;
     let accept = format!("accept: {media_type}\r\n");
     to.ask("GET", &format!("{at}/manifests/{base_tag}"), &accept, &[]);
-    to.ask("GET", &format!("{at}/blobs/{}", image.base.config.digest), "", &[]);
+    to.ask(
+        "GET",
+        &format!("{at}/blobs/{}", image.base.config.digest),
+        "",
+        &[],
+    );
     let edited = &image.assembled.edited;
-    to.upload(&at, image.assembled.layer.digest, &image.assembled.layer.bytes);
+    to.upload(
+        &at,
+        image.assembled.layer.digest,
+        &image.assembled.layer.bytes,
+    );
     to.upload(&at, edited.config_digest(), &edited.config);
     let content_type = format!("content-type: {media_type}\r\n");
     for tag in &image.tags {
-        to.ask("PUT", &format!("{at}/manifests/{tag}"), &content_type, &edited.manifest);
+        to.ask(
+            "PUT",
+            &format!("{at}/manifests/{tag}"),
+            &content_type,
+            &edited.manifest,
+        );
     }
 }
 
@@ -43,7 +57,12 @@ impl Connection {
             None => &session,
         };
         let joint = if path.contains('?') { '&' } else { '?' };
-        self.ask("PUT", &format!("{path}{joint}digest={digest}"), "content-type: application/octet-stream\r\n", bytes);
+        self.ask(
+            "PUT",
+            &format!("{path}{joint}digest={digest}"),
+            "content-type: application/octet-stream\r\n",
+            bytes,
+        );
     }
 
     /// Sends a request, reads the answer away; its location comes back.
@@ -63,8 +82,12 @@ impl Connection {
             let mut line = String::new();
             self.stream.read_line(&mut line).unwrap();
             match line.trim_end().split_once(": ") {
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().unwrap(),
-                Some((name, value)) if name.eq_ignore_ascii_case("location") => location = Some(value.to_owned()),
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().unwrap()
+                }
+                Some((name, value)) if name.eq_ignore_ascii_case("location") => {
+                    location = Some(value.to_owned())
+                }
                 Some(_) => {}
                 None => break,
             }

@@ -85,10 +85,13 @@ fn make(shape: &Shape, directory: &Path) {
         let work = || {
             let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
             let mine = numbers.take_while(|number| *number < shape.layers);
-            mine.map(|number| layer(shape, number, &blobs)).collect::<Vec<_>>()
+            mine.map(|number| layer(shape, number, &blobs))
+                .collect::<Vec<_>>()
         };
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        all.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        all.into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     layers.sort_by_key(|(number, ..)| *number);
     let diff_ids: Vec<_> = layers.iter().map(|(.., diff_id)| diff_id).collect();
@@ -107,11 +110,19 @@ fn make(shape: &Shape, directory: &Path) {
         "config": put(&blobs, "application/vnd.oci.image.config.v1+json", &config),
         "layers": layers.iter().map(|(_, layer, _)| layer).collect::<Vec<_>>(),
     });
-    let mut manifest = put(&blobs, "application/vnd.oci.image.manifest.v1+json", &manifest);
+    let mut manifest = put(
+        &blobs,
+        "application/vnd.oci.image.manifest.v1+json",
+        &manifest,
+    );
     manifest["annotations"] = json!({"org.opencontainers.image.ref.name": TAG});
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(directory.join("index.json"), index.to_string()).unwrap();
-    fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    fs::write(
+        directory.join("oci-layout"),
+        r#"{"imageLayoutVersion":"1.0.0"}"#,
+    )
+    .unwrap();
 }
 
 fn put(blobs: &Path, media_type: &str, value: &Value) -> Value {
@@ -211,7 +222,8 @@ impl<W: Write> Tar<W> {
         }
         for number in 0..300 {
             let path = format!("usr/lib/systemd/system/unit-{number:03}.service");
-            let unit = "[Service]\nExecStart=/usr/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+            let unit =
+                "[Service]\nExecStart=/usr/bin/true\n[Install]\nWantedBy=multi-user.target\n";
             self.add(EntryType::Regular, &path, 0o644, "", unit.as_bytes());
         }
     }

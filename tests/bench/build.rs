@@ -37,7 +37,14 @@ async fn plan(
         None => BaseName::from_layout(resolved.manifest),
     };
     let (manifest, config_bytes) = (&resolved.manifest_bytes, &resolved.config_bytes);
-    let base = Base::new(name, base.to_string(), resolved.index, manifest, config_bytes).unwrap();
+    let base = Base::new(
+        name,
+        base.to_string(),
+        resolved.index,
+        manifest,
+        config_bytes,
+    )
+    .unwrap();
     let layers: Vec<Layer> = resolved
         .layers
         .iter()

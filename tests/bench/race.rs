@@ -61,7 +61,10 @@ pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
             rounds: Vec::new(),
         })
         .collect();
-    for contender in contenders.iter_mut().filter(|contender| contender.rounds > 1) {
+    for contender in contenders
+        .iter_mut()
+        .filter(|contender| contender.rounds > 1)
+    {
         (contender.run)();
     }
     let rounds = contenders.iter().map(|contender| contender.rounds).max();
@@ -91,7 +94,11 @@ pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     let (output, took) = timed(|| command.stdin(Stdio::null()).output());
     let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}",
+        output.status
+    );
     (output.stdout, took)
 }
 
@@ -102,7 +109,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn run_watched(command: &mut Command) -> (Duration, u64) {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     let begun = Instant::now();
-    let mut child = silent.spawn().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let mut child = silent
+        .spawn()
+        .unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let mut peak = 0;
     let status = loop {
         peak = peak_of(child.id()).unwrap_or(peak);
@@ -119,7 +128,9 @@ pub fn run_watched(command: &mut Command) -> (Duration, u64) {
 /// `VmHWM` in bytes; none of a process that has ended.
 fn peak_of(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kibibytes << 10)
 }
