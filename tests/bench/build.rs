@@ -8,6 +8,15 @@ use mosb::registry::cache::TreeCache;
 use mosb::registry::{Client, Resolved, Source, Target, base_tree};
 use tokio::task::spawn_blocking;
 
+/// What is built, onto what, where to.
+#[derive(Debug)]
+pub struct Job {
+    pub cache: TreeCache,
+    pub base: Source,
+    pub config: RenderedConfig,
+    pub target: Target,
+}
+
 /// An image that is made and not pushed.
 #[derive(Debug)]
 pub struct Image {
@@ -24,14 +33,8 @@ pub struct Moved {
 }
 
 /// Resolves the base, plans.
-async fn plan(
-    client: &Client,
-    cache: &TreeCache,
-    base: &Source,
-    config: RenderedConfig,
-    target: &Target,
-) -> (BuildPlan, Resolved) {
-    let resolved = client.resolve(base, None).await.unwrap();
+async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
+    let resolved = client.resolve(&job.base, None).await.unwrap();
     let name = match resolved.pinned() {
         Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
         None => BaseName::from_layout(resolved.manifest),
@@ -39,7 +42,7 @@ async fn plan(
     let (manifest, config_bytes) = (&resolved.manifest_bytes, &resolved.config_bytes);
     let base = Base::new(
         name,
-        base.to_string(),
+        job.base.to_string(),
         resolved.index,
         manifest,
         config_bytes,
@@ -58,7 +61,7 @@ async fn plan(
         })
         .collect();
     let request = Request {
-        config,
+        config: job.config,
         base,
         extensions_image: None,
         containerfile: None,
@@ -66,23 +69,22 @@ async fn plan(
         trust_bundle: None,
         method: MethodChoice::Direct,
         on_top: false,
-        push: target.repo().cloned(),
+        push: job.target.repo().cloned(),
     };
-    let obtained = base_tree::obtain(Some(cache), &resolved.manifest, &resolved.store, &layers);
+    let obtained = base_tree::obtain(
+        Some(&job.cache),
+        &resolved.manifest,
+        &resolved.store,
+        &layers,
+    );
     let tree = obtained.await.unwrap().tree;
     let finish = move || Draft::new(request).unwrap().finish(&tree).unwrap();
     (spawn_blocking(finish).await.unwrap(), resolved)
 }
 
 /// Makes the image without pushing it.
-pub async fn make(
-    client: &Client,
-    cache: &TreeCache,
-    base: &Source,
-    config: RenderedConfig,
-    target: &Target,
-) -> Image {
-    let (plan, base) = plan(client, cache, base, config, target).await;
+pub async fn make(client: &Client, job: Job) -> Image {
+    let (plan, base) = plan(client, job).await;
     Image {
         assembled: direct::assemble(&plan).unwrap(),
         base,
@@ -91,16 +93,11 @@ pub async fn make(
 }
 
 /// All of a build.
-pub async fn build(
-    client: &Client,
-    cache: &TreeCache,
-    base: &Source,
-    config: RenderedConfig,
-    target: &Target,
-) -> Moved {
+pub async fn build(client: &Client, job: Job) -> Moved {
+    let target = job.target.clone();
     let client = client.counting_anew();
-    let (plan, base) = plan(&client, cache, base, config, target).await;
-    let built = direct::build(&client, &plan, &base, target).await.unwrap();
+    let (plan, base) = plan(&client, job).await;
+    let built = direct::build(&client, &plan, &base, &target).await.unwrap();
     Moved {
         all: client.moved().pulled() + client.moved().pushed(),
         layer: built.layers[0].size,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::base::TAG;
 use crate::harness::parts::CRANE;
-use crate::race::{Contender, race, run, run_watched, timed};
+use crate::one_config::library;
+use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
 use crate::world::{Base, World, registry};
 
@@ -28,7 +29,7 @@ pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
 }
 
 fn build(world: &World, base: &Base, repository: &str) -> Duration {
-    timed(|| world.build(&world.client(), base, repository)).1
+    library(world, base, repository).1
 }
 
 /// In another registry.

@@ -20,13 +20,14 @@ mod build;
 mod config;
 mod content;
 mod elsewhere;
+mod many;
 mod one_config;
 mod peers;
 mod race;
 mod report;
 mod world;
 
-use one_config::{Rounds, many};
+use one_config::Rounds;
 use report::Report;
 use world::World;
 

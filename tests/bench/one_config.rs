@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use mosb::registry::Client;
 use serde_json::Value;
 
 use crate::bare;
-use crate::build::Moved;
+use crate::build::{self, Moved};
 use crate::peers::{self, Store};
 use crate::race::{Contender, race, run, timed};
 use crate::report::{Report, Table, megabytes};
@@ -39,7 +38,7 @@ pub fn measure(
     let mut contenders = vec![
         Contender::new("bare calls", rounds.quick, || bare_calls(world, base)),
         Contender::new("mosb, the library", rounds.quick, || {
-            let (once, took) = timed(|| world.build(&world.client(), base, base.repository()));
+            let (once, took) = library(world, base, base.repository());
             moved.push(once);
             took
         }),
@@ -96,6 +95,15 @@ pub fn measure(
     report.at_most(what, kib, (ALLOWED >> 10) as f64, "KiB");
 }
 
+/// A build by the library, with a client that has no connection yet.
+pub fn library(world: &World, base: &Base, repository: &str) -> (Moved, Duration) {
+    let job = world.job(base, repository);
+    timed(|| {
+        let client = world.client();
+        world.runtime.block_on(build::build(&client, job))
+    })
+}
+
 fn bare_calls(world: &World, base: &Base) -> Duration {
     let image = world.image(base, base.repository());
     let calls = || {
@@ -122,83 +130,4 @@ fn program(world: &World, base: &Base, target: &str, cache: &std::path::Path) ->
     let result: Value = serde_json::from_slice(&stdout).unwrap();
     assert_eq!(result["method"], "direct", "{result}");
     took
-}
-
-/// Many configs onto one base in one process.
-pub mod many {
-    use futures_util::{StreamExt as _, stream};
-
-    use super::{Base, Client, Report, Table, World, bare, timed};
-    use crate::build::{self, Image};
-    use crate::config;
-
-    /// Builds on their way at once, and connections of the bare calls.
-    const PARALLEL: usize = 8;
-
-    pub fn measure(world: &World, base: &Base, images: usize, report: &mut Report) {
-        let prepared: Vec<Image> = (0..images)
-            .map(|_| world.image(base, base.repository()))
-            .collect();
-        let ((), bare) = timed(|| bare_calls(world, base, &prepared));
-        drop(prepared);
-        let configs: Vec<_> = (0..images)
-            .map(|_| config::rendered(world.number()))
-            .collect();
-        let client: Client = world.client();
-        let (cache, source, target) = (
-            world.cache(),
-            base.source(world),
-            world.target(base.repository()),
-        );
-        let one = |config| {
-            let (client, cache, source, target) = (
-                client.clone(),
-                cache.clone(),
-                source.clone(),
-                target.clone(),
-            );
-            async move {
-                let build =
-                    async move { build::build(&client, &cache, &source, config, &target).await };
-                tokio::spawn(build).await.unwrap()
-            }
-        };
-        let all = stream::iter(configs)
-            .map(one)
-            .buffer_unordered(PARALLEL)
-            .count();
-        let (count, took) = timed(|| world.runtime.block_on(all));
-        assert_eq!(count, images);
-        let rate = |time: std::time::Duration| format!("{:.0}", images as f64 / time.as_secs_f64());
-        let ratio = took.as_secs_f64() / bare.as_secs_f64();
-        let mut table = Table::new(["", "images a second", "× time of the bare calls"]);
-        table.row([
-            format!("bare calls, {PARALLEL} connections"),
-            rate(bare),
-            "1.00".to_owned(),
-        ]);
-        table.row([
-            format!("mosb, {PARALLEL} builds at once"),
-            rate(took),
-            format!("{ratio:.2}"),
-        ]);
-        report.table("many", table);
-    }
-
-    fn bare_calls(world: &World, base: &Base, images: &[Image]) {
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        let work = || {
-            while let Some(image) =
-                images.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-            {
-                bare::calls(
-                    world.registry.address(),
-                    base.repository(),
-                    crate::base::TAG,
-                    image,
-                );
-            }
-        };
-        std::thread::scope(|scope| (0..PARALLEL).for_each(|_| drop(scope.spawn(work))));
-    }
 }

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::base::{self, Shape, TAG};
-use crate::build::{self, Image, Moved};
+use crate::build::{self, Image, Job};
 use crate::config;
-use crate::harness::{Access, Layout, Registry, Server, Transport};
+use crate::harness::{Access, Registry, Server, Transport};
 
 pub struct World {
     pub runtime: Runtime,
@@ -27,7 +27,6 @@ pub struct World {
 #[derive(Debug, Clone)]
 pub struct Base {
     pub shape: Shape,
-    pub layout: Layout,
     /// Digests of the layers' blobs.
     pub layers: Vec<String>,
     /// Bytes of these.
@@ -67,7 +66,6 @@ impl World {
                 .iter()
                 .filter_map(|layer| layer["size"].as_u64())
                 .sum(),
-            layout,
         }
     }
 
@@ -110,40 +108,25 @@ impl World {
         command
     }
 
-    /// Where the library keeps base trees.
-    pub fn cache(&self) -> TreeCache {
-        TreeCache::new(self.shared("library-trees"), DEFAULT_LIMIT)
-    }
-
     /// A new client, which has no connection yet.
     pub fn client(&self) -> Client {
         Client::new(&Options::default()).unwrap()
     }
 
-    /// A build by the library: the next config onto a base, into a repository.
-    pub fn build(&self, client: &Client, base: &Base, target: &str) -> Moved {
-        let config = config::rendered(self.number());
-        let build = build::build(
-            client,
-            &self.cache(),
-            &base.source(self),
-            config,
-            &self.target(target),
-        );
-        self.runtime.block_on(build)
+    /// The next config onto a base, into a repository.
+    pub fn job(&self, base: &Base, target: &str) -> Job {
+        Job {
+            cache: TreeCache::new(self.shared("library-trees"), DEFAULT_LIMIT),
+            base: base.source(self),
+            config: config::rendered(self.number()),
+            target: self.target(target),
+        }
     }
 
-    /// The image that such a build would push.
+    /// Makes the image that a job would push.
     pub fn image(&self, base: &Base, target: &str) -> Image {
-        let (client, config) = (self.client(), config::rendered(self.number()));
-        let make = build::make(
-            &client,
-            &self.cache(),
-            &base.source(self),
-            config,
-            &self.target(target),
-        );
-        self.runtime.block_on(make)
+        let (client, job) = (self.client(), self.job(base, target));
+        self.runtime.block_on(build::make(&client, job))
     }
 
     /// A repository of the registry.
