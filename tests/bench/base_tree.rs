@@ -1,0 +1,66 @@
+//! The tree of a base that nobody has read before: against reading the same blobs by other programs.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::harness::parts::CRANE;
+use crate::race::{Contender, race, run, run_watched};
+use crate::report::{Report, Table, megabytes};
+use crate::world::{Base, World};
+
+pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    let mut peaks = Vec::new();
+    let times = race(vec![
+        Contender::new(
+            "crane blob … \\| zcat, one after the other",
+            rounds,
+            || crane_and_zcat(world, base, 1),
+        ),
+        Contender::new("crane blob … \\| zcat, two at once", rounds, || {
+            crane_and_zcat(world, base, 2)
+        }),
+        Contender::new("mosb plan, nothing cached", rounds, || {
+            let config = world.config_file(world.number());
+            let mut command = world.mosb(&world.fresh("cache"));
+            command
+                .arg("plan")
+                .arg(config)
+                .args(["--base", &world.registry.repository(&base.image())]);
+            let (took, peak) = run_watched(&mut command);
+            peaks.push(peak);
+            took
+        }),
+    ]);
+    report.table("tree", Table::of_race(&times, "crane and zcat"));
+    let stored = megabytes(base.stored);
+    report.at_most(
+        format!(
+            "tree of {stored} in {} layers against crane and zcat",
+            base.layers.len()
+        ),
+        times[2].to(&times[0]),
+        1.2,
+        "×",
+    );
+    let peak = peaks.iter().max().expect("it ran");
+    report.at_most(
+        "resident memory meanwhile",
+        *peak as f64 / f64::from(1 << 20),
+        64.0,
+        "MiB",
+    );
+}
+
+fn crane_and_zcat(world: &World, base: &Base, parallel: usize) -> Duration {
+    let repository = world.registry.repository(base.repository());
+    let mut command = Command::new("sh");
+    // The digests are the only words that the shell sees, and hexadecimal.
+    let script = r#"printf '%s\n' $3 | xargs -P $4 -I {} sh -c 'set -e; "$1" blob "$2@$3" | zcat > /dev/null' sh "$1" "$2" {}"#;
+    command
+        .args(["-c", script, "sh"])
+        .arg(CRANE.program())
+        .arg(repository)
+        .arg(base.layers.join(" "))
+        .arg(parallel.to_string());
+    run(&mut command).1
+}

@@ -1,0 +1,105 @@
+//! A direct build as a program would call the library for it.
+
+use mosb::api::RenderedConfig;
+use mosb::backend::direct::{self, Assembled};
+use mosb::image::layer::Layer;
+use mosb::plan::{Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
+use mosb::registry::cache::TreeCache;
+use mosb::registry::{Client, Resolved, Source, Target, base_tree};
+use tokio::task::spawn_blocking;
+
+/// What is built, onto what, where to.
+#[derive(Debug)]
+pub struct Job {
+    pub cache: TreeCache,
+    pub base: Source,
+    pub config: RenderedConfig,
+    pub target: Target,
+}
+
+/// An image that is made and not pushed.
+#[derive(Debug)]
+pub struct Image {
+    pub assembled: Assembled,
+    pub base: Resolved,
+    pub tags: [String; 2],
+}
+
+/// Bytes that a build moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Moved {
+    pub all: u64,
+    pub layer: u64,
+}
+
+/// Resolves the base, plans.
+async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
+    let resolved = client.resolve(&job.base, None).await.unwrap();
+    let name = match resolved.pinned() {
+        Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
+        None => BaseName::from_layout(resolved.manifest),
+    };
+    let (manifest, config_bytes) = (&resolved.manifest_bytes, &resolved.config_bytes);
+    let base = Base::new(
+        name,
+        job.base.to_string(),
+        resolved.index,
+        manifest,
+        config_bytes,
+    )
+    .unwrap();
+    let layers: Vec<Layer> = resolved
+        .layers
+        .iter()
+        .zip(&base.config.diff_ids)
+        .map(|(blob, diff_id)| Layer {
+            media_type: blob.media_type.clone(),
+            digest: blob.digest,
+            size: blob.size,
+            diff_id: *diff_id,
+            annotations: blob.annotations.clone(),
+        })
+        .collect();
+    let request = Request {
+        config: job.config,
+        base,
+        extensions_image: None,
+        containerfile: None,
+        build_args: Default::default(),
+        trust_bundle: None,
+        method: MethodChoice::Direct,
+        on_top: false,
+        push: job.target.repo().cloned(),
+    };
+    let obtained = base_tree::obtain(
+        Some(&job.cache),
+        &resolved.manifest,
+        &resolved.store,
+        &layers,
+    );
+    let tree = obtained.await.unwrap().tree;
+    let finish = move || Draft::new(request).unwrap().finish(&tree).unwrap();
+    (spawn_blocking(finish).await.unwrap(), resolved)
+}
+
+/// Makes the image without pushing it.
+pub async fn make(client: &Client, job: Job) -> Image {
+    let (plan, base) = plan(client, job).await;
+    Image {
+        assembled: direct::assemble(&plan).unwrap(),
+        base,
+        tags: plan.tags,
+    }
+}
+
+/// All of a build.
+pub async fn build(client: &Client, job: Job) -> Moved {
+    let target = job.target.clone();
+    let client = client.counting_anew();
+    let (plan, base) = plan(&client, job).await;
+    let built = direct::build(&client, &plan, &base, &target).await.unwrap();
+    Moved {
+        all: client.moved().pulled() + client.moved().pushed(),
+        layer: built.layers[0].size,
+    }
+}

@@ -1,0 +1,56 @@
+//! The rendered config that is built: 60 files, 200 KB, a unit; another one for each number.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mosb::api::RenderedConfig;
+use serde_json::{Value, json};
+
+use crate::content::{Content, Random};
+
+const FILES: usize = 60;
+const FILE_BYTES: usize = 200_000 / FILES;
+
+/// The object as the API has it.
+pub fn object(number: u64) -> Value {
+    let mut content = Content::new(number + 1);
+    let files: Vec<_> = (0..FILES)
+        .map(|file| {
+            let bytes = STANDARD.encode(content.take(FILE_BYTES));
+            json!({
+                "path": format!("/etc/{}/part-{file:02}.conf", DIRECTORIES[file % DIRECTORIES.len()]),
+                "mode": 0o644,
+                "overwrite": true,
+                "contents": {"source": format!("data:;base64,{bytes}")},
+            })
+        })
+        .collect();
+    let mut random = Random::new(number);
+    let (head, tail) = (random.next(), random.next());
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "metadata": {"name": format!("rendered-worker-{head:016x}{tail:016x}")},
+        "spec": {"config": {
+            "ignition": {"version": "3.5.0"},
+            "storage": {"files": files},
+            "systemd": {"units": [
+                {"name": "unit-007.service", "enabled": true},
+                {"name": "site.service", "enabled": true,
+                 "contents": "[Service]\nExecStart=/usr/bin/true\n[Install]\nWantedBy=multi-user.target\n"},
+            ]},
+        }},
+    })
+}
+
+/// The same, checked.
+pub fn rendered(number: u64) -> RenderedConfig {
+    RenderedConfig::from_value(object(number)).unwrap()
+}
+
+const DIRECTORIES: [&str; 5] = [
+    "kubernetes",
+    "crio/crio.conf.d",
+    "sysctl.d",
+    "containers/registries.conf.d",
+    "docker/certs.d/registry.example.com",
+];

@@ -1,0 +1,77 @@
+//! A base that is not in the repository that is pushed to: in another one, or in another registry.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::base::TAG;
+use crate::harness::parts::CRANE;
+use crate::one_config::library;
+use crate::race::{Contender, race, run, run_watched};
+use crate::report::{Report, Table, megabytes};
+use crate::world::{Base, World, registry};
+
+/// In another repository of the registry.
+pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    let times = race(vec![
+        Contender::new("same repository", rounds, || {
+            build(world, base, base.repository())
+        }),
+        Contender::new("another repository, never pushed to", rounds, || {
+            build(world, base, &format!("mounted-{}", world.number()))
+        }),
+    ]);
+    report.table("mounts", Table::of_race(&times, "same repository"));
+    let what = format!(
+        "base of {} layers in another repository against the same",
+        base.layers.len()
+    );
+    report.at_most(what, times[1].to(&times[0]), 1.5, "×");
+}
+
+fn build(world: &World, base: &Base, repository: &str) -> Duration {
+    library(world, base, repository).1
+}
+
+/// In another registry.
+pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
+    let mut peaks = [0; 2];
+    let [small_peak, peak] = &mut peaks;
+    let times = race(vec![
+        Contender::new("crane copy", rounds, || {
+            let other = registry();
+            let mut command = Command::new(CRANE.program());
+            let from = world.registry.repository(&base.image());
+            run(command.args(["copy", &from, &other.repository(&format!("copied:{TAG}"))])).1
+        }),
+        Contender::new("mosb build", rounds, || {
+            to_another_registry(world, base, peak)
+        }),
+    ]);
+    to_another_registry(world, small, small_peak);
+    report.table("copies", Table::of_race(&times, "crane copy"));
+    let what = format!(
+        "{} into another registry against crane copy",
+        megabytes(base.stored)
+    );
+    report.at_most(what, times[1].to(&times[0]), 1.2, "×");
+    let [small_peak, peak] = peaks.map(|peak| peak as f64 / f64::from(1 << 20));
+    let what = format!(
+        "resident memory of that, beside {small_peak:.0} MiB for {}",
+        megabytes(small.stored)
+    );
+    report.at_most(what, peak, 64.0, "MiB");
+}
+
+fn to_another_registry(world: &World, base: &Base, peak: &mut u64) -> Duration {
+    let other = registry();
+    let config = world.config_file(world.number());
+    let mut command = world.mosb(&world.shared("program-trees"));
+    command
+        .arg("build")
+        .arg(config)
+        .args(["--base", &world.registry.repository(&base.image())])
+        .args(["--output", &other.repository("copied")]);
+    let (took, most) = run_watched(&mut command);
+    *peak = most.max(*peak);
+    took
+}

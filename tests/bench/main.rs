@@ -1,0 +1,75 @@
+//! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
+//!
+//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]`: only these, and on a small base if
+//! rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the others are the jobs.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a measurement that cannot go on stops where it stands"
+)]
+
+use std::path::Path;
+
+#[path = "../harness/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
+mod harness;
+
+mod bare;
+mod base;
+mod base_tree;
+mod build;
+mod config;
+mod content;
+mod elsewhere;
+mod many;
+mod one_config;
+mod peers;
+mod race;
+mod report;
+mod world;
+
+use one_config::Rounds;
+use report::Report;
+use world::World;
+
+fn main() {
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    let rehearse = words.iter().any(|word| word == "rehearse");
+    let chosen: Vec<&String> = words.iter().filter(|word| *word != "rehearse").collect();
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| *word == name);
+    let world = World::new();
+    let mut report = Report::default();
+    let small = world.base(base::SMALL);
+    let big = world.base(if rehearse { base::REHEARSAL } else { base::BIG });
+    let quick = Rounds {
+        quick: 15,
+        warm: 4,
+        empty: 3,
+    };
+    if wanted("small") {
+        one_config::measure(&world, &small, quick, "small", &mut report);
+    }
+    if wanted("big") {
+        // Each round of buildah's writes gigabytes.
+        let rounds = Rounds { empty: 1, ..quick };
+        one_config::measure(&world, &big, rounds, "big", &mut report);
+    }
+    if wanted("tree") {
+        base_tree::measure(&world, &big, 3, &mut report);
+    }
+    if wanted("mounts") {
+        elsewhere::mounts(&world, &big, 15, &mut report);
+    }
+    if wanted("copies") {
+        elsewhere::copies(&world, &big, &small, 3, &mut report);
+    }
+    if wanted("many") {
+        many::measure(&world, &big, 600, &mut report);
+    }
+    if !rehearse && chosen.is_empty() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+        report.write(&path);
+    }
+}

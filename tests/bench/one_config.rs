@@ -1,0 +1,133 @@
+//! One config onto a base whose tree is cached: against the bare registry calls, and against other programs.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bare;
+use crate::build::{self, Moved};
+use crate::peers::{self, Store};
+use crate::race::{Contender, race, run, timed};
+use crate::report::{Report, Table, megabytes};
+use crate::world::{Base, World};
+
+/// What a build may move beside its layer: manifests, configs.
+const ALLOWED: u64 = 64 << 10;
+
+/// How often each runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounds {
+    pub quick: usize,
+    pub warm: usize,
+    pub empty: usize,
+}
+
+pub fn measure(
+    world: &World,
+    base: &Base,
+    rounds: Rounds,
+    name: &'static str,
+    report: &mut Report,
+) {
+    let layout = world.fresh("layout");
+    let fetched = peers::fetch_layout(world, base, &layout);
+    let warm = Store::empty(world);
+    warm.pull(world, base);
+    let program_cache = world.shared("program-trees");
+    let mut moved = Vec::new();
+    let mut contenders = vec![
+        Contender::new("bare calls", rounds.quick, || bare_calls(world, base)),
+        Contender::new("mosb, the library", rounds.quick, || {
+            let (once, took) = library(world, base, base.repository());
+            moved.push(once);
+            took
+        }),
+        Contender::new("mosb, the program", rounds.quick, || {
+            let target = world.registry.repository(base.repository());
+            program(world, base, &target, &program_cache)
+        }),
+        Contender::new("crane append", rounds.quick, || peers::crane(world, base)),
+        Contender::new("umoci + skopeo, base in a layout", rounds.quick, || {
+            peers::umoci_and_skopeo(world, base, &layout)
+        }),
+        Contender::new("buildah, base in its store", rounds.warm, || {
+            peers::buildah(world, base, &warm)
+        }),
+    ];
+    contenders.push(Contender::new("buildah, empty store", rounds.empty, || {
+        let store = Store::empty(world);
+        peers::buildah(world, base, &store)
+    }));
+    let times = race(contenders);
+    let mut table = Table::of_race(&times, "bare calls");
+    table.row([
+        "skopeo, only fetching the base".to_owned(),
+        crate::report::seconds(fetched),
+        String::new(),
+        "1".to_owned(),
+    ]);
+    report.table(name, table);
+    let base_name = base.shape.name;
+    report.at_most(
+        format!("library against the bare calls, {base_name} base"),
+        times[1].to(&times[0]),
+        1.25,
+        "×",
+    );
+    if base_name != crate::base::SMALL.name {
+        let faster = times[6].median().as_secs_f64() / times[2].median().as_secs_f64();
+        report.at_least(
+            "buildah with an empty store against the program",
+            faster,
+            300.0,
+            "×",
+        );
+    }
+    let most = moved
+        .iter()
+        .map(|moved: &Moved| moved.all - moved.layer)
+        .max();
+    let kib = most.expect("it was built") as f64 / 1024.0;
+    let what = format!(
+        "bytes moved beside the layer of {}, {base_name} base",
+        megabytes(moved[0].layer)
+    );
+    report.at_most(what, kib, (ALLOWED >> 10) as f64, "KiB");
+}
+
+/// A build by the library, with a client that has no connection yet.
+pub fn library(world: &World, base: &Base, repository: &str) -> (Moved, Duration) {
+    let job = world.job(base, repository);
+    timed(|| {
+        let client = world.client();
+        world.runtime.block_on(build::build(&client, job))
+    })
+}
+
+fn bare_calls(world: &World, base: &Base) -> Duration {
+    let image = world.image(base, base.repository());
+    let calls = || {
+        bare::calls(
+            world.registry.address(),
+            base.repository(),
+            crate::base::TAG,
+            &image,
+        )
+    };
+    timed(calls).1
+}
+
+/// `mosb build` of the next config.
+fn program(world: &World, base: &Base, target: &str, cache: &std::path::Path) -> Duration {
+    let config = world.config_file(world.number());
+    let mut command = world.mosb(cache);
+    command
+        .arg("build")
+        .arg(config)
+        .args(["--base", &world.registry.repository(&base.image())])
+        .args(["--output", target, "-o", "json"]);
+    let (stdout, took) = run(&mut command);
+    let result: Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!(result["method"], "direct", "{result}");
+    took
+}

@@ -1,0 +1,177 @@
+//! Other programs that put a layer onto an image and push it.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+
+use crate::base::TAG;
+use crate::harness::parts::CRANE;
+use crate::race::run;
+use crate::world::{Base, World};
+
+/// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the peers it is ready made.
+struct LayerFiles {
+    stored: PathBuf,
+    tar: PathBuf,
+    name: String,
+}
+
+fn layer_files(world: &World, base: &Base) -> LayerFiles {
+    let image = world.image(base, base.repository());
+    let (stored, tar) = (world.fresh("layer"), world.fresh("layer"));
+    let (stored, tar) = (stored.with_extension("tar.gz"), tar.with_extension("tar"));
+    let bytes = &image.assembled.layer.bytes;
+    let mut unpacked = Vec::new();
+    GzDecoder::new(&bytes[..])
+        .read_to_end(&mut unpacked)
+        .unwrap();
+    fs::write(&stored, bytes).unwrap();
+    fs::write(&tar, unpacked).unwrap();
+    let [name, _] = image.tags;
+    LayerFiles { stored, tar, name }
+}
+
+/// `crane append` of the layer as it is stored.
+pub fn crane(world: &World, base: &Base) -> Duration {
+    let layer = layer_files(world, base);
+    let mut command = Command::new(CRANE.program());
+    command
+        .args(["append", "--base"])
+        .arg(world.registry.repository(&base.image()))
+        .arg("--new_layer")
+        .arg(layer.stored)
+        .arg("--new_tag")
+        .arg(
+            world
+                .registry
+                .repository(&format!("{}:{}", base.repository(), layer.name)),
+        );
+    run(&mut command).1
+}
+
+fn skopeo(from: &str, to: &str) -> Duration {
+    let mut command = Command::new("skopeo");
+    command
+        .args([
+            "--insecure-policy",
+            "copy",
+            "--quiet",
+            "--src-tls-verify=false",
+            "--dest-tls-verify=false",
+        ])
+        .args([from, to]);
+    run(&mut command).1
+}
+
+/// The base in an OCI layout, for [`umoci_and_skopeo`].
+pub fn fetch_layout(world: &World, base: &Base, layout: &Path) -> Duration {
+    let from = format!("docker://{}", world.registry.repository(&base.image()));
+    skopeo(&from, &format!("oci:{}:{TAG}", layout.display()))
+}
+
+/// `umoci raw add-layer` in a layout that has the base, then `skopeo copy`.
+pub fn umoci_and_skopeo(world: &World, base: &Base, layout: &Path) -> Duration {
+    let layer = layer_files(world, base);
+    let mut command = Command::new("umoci");
+    command
+        .args(["raw", "add-layer", "--image"])
+        .arg(format!("{}:{TAG}", layout.display()))
+        .args(["--tag", &layer.name])
+        .arg(layer.tar);
+    let to = world
+        .registry
+        .repository(&format!("{}:{}", base.repository(), layer.name));
+    let from = format!("oci:{}:{}", layout.display(), layer.name);
+    run(&mut command).1 + skopeo(&from, &format!("docker://{to}"))
+}
+
+/// A store of buildah's; whatever it mounted is unmounted when it goes.
+pub struct Store(PathBuf);
+
+impl Store {
+    pub fn empty(world: &World) -> Self {
+        let path = world.fresh("store");
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn buildah(&self, subcommand: &str) -> Command {
+        let policy = self.0.join("policy.json");
+        fs::write(
+            &policy,
+            r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
+        )
+        .unwrap();
+        let mut command = Command::new("buildah");
+        command
+            .arg("--root")
+            .arg(self.0.join("root"))
+            .arg("--runroot")
+            .arg(self.0.join("run"))
+            .args([
+                "--storage-driver",
+                "overlay",
+                subcommand,
+                "--quiet",
+                "--tls-verify=false",
+                "--signature-policy",
+            ])
+            .arg(policy);
+        command
+    }
+
+    /// Brings the base into the store.
+    pub fn pull(&self, world: &World, base: &Base) -> Duration {
+        let image = format!("docker://{}", world.registry.repository(&base.image()));
+        run(self.buildah("pull").arg(image)).1
+    }
+
+    /// Builds with a Containerfile that adds the layer to the base; the image's name in the store.
+    pub fn build(&self, world: &World, base: &Base) -> (String, Duration) {
+        let layer = layer_files(world, base);
+        let context = world.fresh("context");
+        fs::create_dir(&context).unwrap();
+        fs::rename(layer.tar, context.join("layer.tar")).unwrap();
+        let from = world.registry.repository(&base.image());
+        let containerfile = context.join("Containerfile");
+        fs::write(&containerfile, format!("FROM {from}\nADD layer.tar /\n")).unwrap();
+        let name = format!("localhost/built:{}", layer.name);
+        let mut command = self.buildah("build-using-dockerfile");
+        command
+            .args(["--pull=false", "--tag", &name, "--file"])
+            .arg(containerfile)
+            .arg(context);
+        (name, run(&mut command).1)
+    }
+
+    /// Pushes an image of the store.
+    pub fn push(&self, world: &World, base: &Base, name: &str) -> Duration {
+        let tag = name.rsplit(':').next().expect("a tag");
+        let to = world
+            .registry
+            .repository(&format!("{}:{tag}", base.repository()));
+        run(self.buildah("push").args([name, &format!("docker://{to}")])).1
+    }
+}
+
+/// Builds and pushes with what the store has.
+pub fn buildah(world: &World, base: &Base, store: &Store) -> Duration {
+    let (name, built) = store.build(world, base);
+    built + store.push(world, base, &name)
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The overlay driver leaves its folder mounted on itself; where it doesn't, there is nothing to unmount.
+        Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.join("root/overlay"))
+            .output()
+            .ok();
+        fs::remove_dir_all(&self.0).ok();
+    }
+}

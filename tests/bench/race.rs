@@ -1,0 +1,136 @@
+//! Contenders that do the same job in turns, so that what else the machine does hits all of them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Who does the job, and how often.
+pub struct Contender<'a> {
+    name: String,
+    rounds: usize,
+    /// Does it once, and says how long that took.
+    run: Box<dyn FnMut() -> Duration + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    pub fn new(name: impl Into<String>, rounds: usize, run: impl FnMut() -> Duration + 'a) -> Self {
+        Self {
+            name: name.into(),
+            rounds,
+            run: Box::new(run),
+        }
+    }
+}
+
+/// How long a contender took in each round.
+#[derive(Debug, Clone)]
+pub struct Times {
+    pub name: String,
+    pub rounds: Vec<Duration>,
+}
+
+impl Times {
+    pub fn median(&self) -> Duration {
+        Duration::from_secs_f64(median(self.rounds.iter().map(Duration::as_secs_f64)))
+    }
+
+    /// How many times as long as another one: the median over the rounds of both.
+    pub fn to(&self, other: &Self) -> f64 {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        median(rounds.map(|(own, other)| own.as_secs_f64() / other.as_secs_f64()))
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
+}
+
+/// Runs all of them round by round, each time from another one on; who runs more than once runs once before that.
+pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
+    let mut times: Vec<_> = contenders
+        .iter()
+        .map(|contender| Times {
+            name: contender.name.clone(),
+            rounds: Vec::new(),
+        })
+        .collect();
+    for contender in contenders
+        .iter_mut()
+        .filter(|contender| contender.rounds > 1)
+    {
+        (contender.run)();
+    }
+    let rounds = contenders.iter().map(|contender| contender.rounds).max();
+    for round in 0..rounds.unwrap_or(0) {
+        for at in 0..contenders.len() {
+            let at = (at + round) % contenders.len();
+            let contender = &mut contenders[at];
+            if round < contender.rounds {
+                let took = (contender.run)();
+                eprintln!("  {:9.3} s  {}", took.as_secs_f64(), contender.name);
+                times[at].rounds.push(took);
+            }
+        }
+    }
+    times
+}
+
+/// How long something takes.
+pub fn timed<T>(job: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = Instant::now();
+    let value = job();
+    (value, begun.elapsed())
+}
+
+/// Runs a program to its end; what it wrote to stdout, and how long it took.
+pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
+    let (output, took) = timed(|| command.stdin(Stdio::null()).output());
+    let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}",
+        output.status
+    );
+    (output.stdout, took)
+}
+
+/// How often the memory of a child is looked at. The kernel keeps the peak, so only what comes in its last moment is missed.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Runs a program to its end; how long it took, and the most memory that was resident.
+pub fn run_watched(command: &mut Command) -> (Duration, u64) {
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let begun = Instant::now();
+    let mut child = silent
+        .spawn()
+        .unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let mut peak = 0;
+    let status = loop {
+        peak = peak_of(child.id()).unwrap_or(peak);
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => thread::sleep(LOOK),
+        }
+    };
+    let took = begun.elapsed();
+    assert!(status.success(), "{command:?}: {status}");
+    (took, peak)
+}
+
+/// `VmHWM` in bytes; none of a process that has ended.
+fn peak_of(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes << 10)
+}

@@ -1,0 +1,157 @@
+//! `docs/performance.md`: prose from `performance.md` beside this file, tables from the run.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, thread};
+
+use crate::race::Times;
+
+const TEMPLATE: &str = include_str!("performance.md");
+
+/// What a run found out.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// By the name that the template has for it.
+    tables: Vec<(&'static str, Table)>,
+    goals: Vec<Goal>,
+}
+
+#[derive(Debug)]
+struct Goal {
+    what: String,
+    wanted: String,
+    found: String,
+    reached: bool,
+}
+
+/// A table of text.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new<const N: usize>(head: [&str; N]) -> Self {
+        let head = head.map(str::to_owned).to_vec();
+        Self { rows: vec![head] }
+    }
+
+    pub fn row<const N: usize>(&mut self, row: [String; N]) {
+        self.rows.push(row.to_vec());
+    }
+
+    /// Contenders, each against the first one.
+    pub fn of_race(times: &[Times], against: &str) -> Self {
+        let mut table = Self::new(["", "median", &format!("× {against}"), "rounds"]);
+        for contender in times {
+            table.row([
+                contender.name.clone(),
+                seconds(contender.median()),
+                format!("{:.2}", contender.to(&times[0])),
+                contender.rounds.len().to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = String::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            text += &format!("| {} |\n", row.join(" | "));
+            if at == 0 {
+                text += &format!("| --- {}|\n", "| ---: ".repeat(row.len() - 1));
+            }
+        }
+        text
+    }
+}
+
+impl Report {
+    pub fn table(&mut self, name: &'static str, table: Table) {
+        println!("\n{name}\n\n{}", table.markdown());
+        self.tables.push((name, table));
+    }
+
+    pub fn at_most(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
+        let reached = found <= limit;
+        self.goal(
+            what.into(),
+            format!("≤ {limit} {unit}"),
+            format!("{found:.2} {unit}"),
+            reached,
+        );
+    }
+
+    pub fn at_least(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
+        let reached = found >= limit;
+        self.goal(
+            what.into(),
+            format!("≥ {limit} {unit}"),
+            format!("{found:.0} {unit}"),
+            reached,
+        );
+    }
+
+    fn goal(&mut self, what: String, wanted: String, found: String, reached: bool) {
+        println!("{what}: {found} (goal {wanted}): {}", yes(reached));
+        self.goals.push(Goal {
+            what,
+            wanted,
+            found,
+            reached,
+        });
+    }
+
+    /// Fills the template. Each of its tables must have been measured.
+    pub fn write(&self, path: &Path) {
+        let mut goals = Table::new(["goal", "wanted", "found", "reached"]);
+        for goal in &self.goals {
+            goals.row([
+                goal.what.clone(),
+                goal.wanted.clone(),
+                goal.found.clone(),
+                yes(goal.reached).to_owned(),
+            ]);
+        }
+        let mut text = TEMPLATE.replace("{goals}", &goals.markdown());
+        text = text.replace("{machine}", &machine());
+        for (name, table) in &self.tables {
+            text = text.replace(&format!("{{{name}}}"), &table.markdown());
+        }
+        assert!(
+            !text.contains('{'),
+            "a table of the template was not measured:\n{text}"
+        );
+        fs::create_dir_all(path.parent().expect("a directory")).unwrap();
+        fs::write(path, text).unwrap();
+        println!("\nwritten: {}", path.display());
+    }
+}
+
+fn yes(reached: bool) -> &'static str {
+    if reached { "yes" } else { "**no**" }
+}
+
+/// Three digits that matter.
+pub fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..100.0 => format!("{seconds:.2} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}
+
+pub fn megabytes(bytes: u64) -> String {
+    let mut text = String::new();
+    write!(text, "{:.1} MB", bytes as f64 / 1e6).expect("memory can be written");
+    text
+}
+
+/// What the figures depend on.
+fn machine() -> String {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{cores} cores, mosb {version}")
+}

@@ -1,0 +1,157 @@
+//! What all measurements share: a registry with the bases in it, numbers for configs that were never built before.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mosb::image::{ImageRef, RepoRef};
+use mosb::registry::cache::{DEFAULT_LIMIT, TreeCache};
+use mosb::registry::{Client, Options, Source, Target};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::base::{self, Shape, TAG};
+use crate::build::{self, Image, Job};
+use crate::config;
+use crate::harness::{Access, Registry, Server, Transport};
+
+pub struct World {
+    pub runtime: Runtime,
+    pub registry: Registry,
+    directory: TempDir,
+    number: Cell<u64>,
+}
+
+/// A base in the registry.
+#[derive(Debug, Clone)]
+pub struct Base {
+    pub shape: Shape,
+    /// Digests of the layers' blobs.
+    pub layers: Vec<String>,
+    /// Bytes of these.
+    pub stored: u64,
+}
+
+/// An empty registry of the kind that everything is measured with.
+pub fn registry() -> Registry {
+    Registry::start(Server::Distribution, Access::Anyone, Transport::Http)
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            runtime: Runtime::new().unwrap(),
+            registry: registry(),
+            directory: TempDir::new().unwrap(),
+            number: Cell::new(0),
+        }
+    }
+
+    /// Makes a base and puts it into the registry.
+    pub fn base(&self, shape: Shape) -> Base {
+        let layout = base::layout(&shape);
+        eprintln!("pushing base {}", shape.name);
+        self.registry
+            .push(&layout, TAG, &format!("{}:{TAG}", shape.name));
+        let manifest = layout.json(&layout.digest(TAG));
+        let layers = manifest["layers"].as_array().unwrap();
+        Base {
+            shape,
+            layers: layers
+                .iter()
+                .map(|layer| layer["digest"].as_str().unwrap().to_owned())
+                .collect(),
+            stored: layers
+                .iter()
+                .filter_map(|layer| layer["size"].as_u64())
+                .sum(),
+        }
+    }
+
+    /// A number that was not given out before.
+    pub fn number(&self) -> u64 {
+        self.number.replace(self.number.get() + 1)
+    }
+
+    /// A path where nothing is yet.
+    pub fn fresh(&self, name: &str) -> PathBuf {
+        self.directory
+            .path()
+            .join(format!("{name}-{}", self.number()))
+    }
+
+    /// The same path each time.
+    pub fn shared(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The config of a number in a file.
+    pub fn config_file(&self, number: u64) -> PathBuf {
+        let path = self.directory.path().join(format!("config-{number}.json"));
+        fs::write(&path, config::object(number).to_string()).unwrap();
+        path
+    }
+
+    /// `mosb`, which finds base trees in this directory.
+    pub fn mosb(&self, cache: &Path) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mosb"));
+        let home = self.shared("home");
+        fs::create_dir_all(&home).unwrap();
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", home)
+            .current_dir(self.directory.path())
+            .arg("--cache-dir")
+            .arg(cache);
+        command
+    }
+
+    /// A new client, which has no connection yet.
+    pub fn client(&self) -> Client {
+        Client::new(&Options::default()).unwrap()
+    }
+
+    /// The next config onto a base, into a repository.
+    pub fn job(&self, base: &Base, target: &str) -> Job {
+        Job {
+            cache: TreeCache::new(self.shared("library-trees"), DEFAULT_LIMIT),
+            base: base.source(self),
+            config: config::rendered(self.number()),
+            target: self.target(target),
+        }
+    }
+
+    /// Makes the image that a job would push.
+    pub fn image(&self, base: &Base, target: &str) -> Image {
+        let (client, job) = (self.client(), self.job(base, target));
+        self.runtime.block_on(build::make(&client, job))
+    }
+
+    /// A repository of the registry.
+    pub fn target(&self, repository: &str) -> Target {
+        self.registry.repository(repository).parse().unwrap()
+    }
+}
+
+impl Base {
+    pub fn repository(&self) -> &'static str {
+        self.shape.name
+    }
+
+    /// `repository:tag`.
+    pub fn image(&self) -> String {
+        format!("{}:{TAG}", self.shape.name)
+    }
+
+    pub fn source(&self, world: &World) -> Source {
+        let repo: RepoRef = world
+            .registry
+            .repository(self.repository())
+            .parse()
+            .unwrap();
+        let image: ImageRef = repo.tagged(TAG).unwrap();
+        Source::Registry(image)
+    }
+}
