@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::harness::{Compression, Entry, Kind, Layout, Mosb, Sandbox, Snapshot, base_image};
 
 mod cases;
+mod generated;
 
 /// A base image, and the same tree for the real tools.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ impl Base {
         let finished = self.mosb.run_with(
             [
                 "build",
+                "--method",
+                "direct",
                 "-",
                 "--base",
                 &self.layout.reference("base"),
@@ -196,11 +199,28 @@ fn without_current_config(mut built: Snapshot) -> Snapshot {
     built
 }
 
-/// One config on one base: the same tree, or both refuse.
-fn compare(base: &Base, what: &str, config: &Value) {
-    match (base.real(config), base.direct(config)) {
-        (Ok(real), Ok(direct)) => without_current_config(direct).assert_same(&real, what),
-        (Err(_), Err((Some(2), _))) => {}
+/// How a comparison ended, when it ended well.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    SameTree,
+    BothRefuse,
+    NotDirect,
+}
+
+/// One config on one base: the same tree, or both refuse, or we say that something must be run.
+fn compare(base: &Base, what: &str, config: &Value) -> Verdict {
+    let direct = base.direct(config);
+    if let Err((Some(2), error)) = &direct
+        && error["code"] == "not-direct"
+    {
+        return Verdict::NotDirect;
+    }
+    match (base.real(config), direct) {
+        (Ok(real), Ok(direct)) => {
+            without_current_config(direct).assert_same(&real, &format!("{what}\n{config:#}"));
+            Verdict::SameTree
+        }
+        (Err(_), Err((Some(2), _))) => Verdict::BothRefuse,
         (Err(real), Ok(_)) => {
             panic!("{what}: the real Ignition refuses and we don't: {real}\n{config:#}")
         }
@@ -211,20 +231,32 @@ fn compare(base: &Base, what: &str, config: &Value) {
     }
 }
 
+/// Compares a table, of which most must really have been written.
+fn compare_all(base: &Base, cases: Vec<(&str, Value)>) {
+    let count = cases.len();
+    let verdicts = cases
+        .iter()
+        .map(|(what, config)| compare(base, what, config));
+    let same = verdicts
+        .filter(|verdict| *verdict == Verdict::SameTree)
+        .count();
+    assert!(
+        same * 3 > count * 2,
+        "only {same} of {count} cases compared a tree"
+    );
+}
+
 #[test]
 fn the_tree_is_what_the_real_tools_make_of_a_plain_base() {
-    let base = Base::new(Vec::new());
-    for (what, config) in cases::plain() {
-        compare(&base, what, &config);
-    }
+    compare_all(&Base::new(Vec::new()), cases::plain());
 }
 
 #[test]
 fn the_tree_is_what_the_real_tools_make_of_a_hostile_base() {
-    let base = Base::new(vec![cases::hostile_base().tar()]);
-    for (what, config) in cases::hostile() {
-        compare(&base, what, &config);
-    }
+    compare_all(
+        &Base::new(vec![cases::hostile_base().tar()]),
+        cases::hostile(),
+    );
 }
 
 #[test]
@@ -233,4 +265,37 @@ fn what_must_be_run_is_a_reason_for_the_containerfile() {
     for (what, config, want) in cases::undecided() {
         assert_eq!(base.reasons(&config), want, "{what}");
     }
+}
+
+/// How many configs are drawn; more by hand, with `MOSB_CASES`.
+fn how_many() -> u32 {
+    std::env::var("MOSB_CASES")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(48)
+}
+
+#[test]
+fn the_tree_of_generated_configs_is_what_the_real_tools_make() {
+    let base = Base::new(vec![cases::hostile_base().tar()]);
+    let same = std::cell::Cell::new(0);
+    let config = proptest::test_runner::Config {
+        cases: how_many(),
+        failure_persistence: None,
+        ..Default::default()
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    runner
+        .run(&generated::config(), |config| {
+            if compare(&base, "generated", &config) == Verdict::SameTree {
+                same.set(same.get() + 1);
+            }
+            Ok(())
+        })
+        .unwrap();
+    let same = same.get();
+    assert!(
+        same * 6 > how_many(),
+        "only {same} generated configs compared a tree"
+    );
 }
