@@ -10,6 +10,7 @@ mod harness;
 
 mod buildah_build;
 mod buildah_world;
+mod cli_commands;
 mod dependencies;
 mod fidelity;
 mod fuzz;

@@ -74,8 +74,9 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
     }
     if let Some(format) = wanted_format(typed) {
         let rendered = error.to_string();
-        let message = rendered.lines().next().unwrap_or_default();
-        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let told = rendered.lines().take_while(|line| !line.is_empty());
+        let message = told.map(str::trim).collect::<Vec<_>>().join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
         print_failure(
             &Failure::from(anyhow::Error::from(Error::Usage(message.to_owned()))),
             format,

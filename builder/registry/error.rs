@@ -317,9 +317,11 @@ impl Error {
             | Self::TimedOut { .. }
             | Self::Tls { .. } => Class::Retry,
             Self::Io { source, .. } => match source.kind() {
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                    Class::UserInput
-                }
+                std::io::ErrorKind::NotFound
+                | std::io::ErrorKind::NotADirectory
+                | std::io::ErrorKind::AlreadyExists
+                | std::io::ErrorKind::PermissionDenied
+                | std::io::ErrorKind::ReadOnlyFilesystem => Class::UserInput,
                 _ => Class::Refused,
             },
             Self::NotFound { .. }

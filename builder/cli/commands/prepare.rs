@@ -10,6 +10,7 @@ use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::Wanted;
 use crate::cli::world::{World, pinned_text};
+use crate::ignition;
 use crate::image::tree::BaseTree;
 use crate::image::{ImageRef, PinnedRef};
 use crate::plan::{Base, BaseName, BuildPlan, Draft, Request};
@@ -38,6 +39,13 @@ pub async fn prepare(
     target: Option<&Target>,
 ) -> anyhow::Result<Prepared> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
+    // A broken config is told before anything is asked of a registry.
+    if let Some(raw) = config.ignition() {
+        ignition::parse(raw).map_err(|source| crate::plan::Error::Ignition {
+            config: config.name().to_string(),
+            source,
+        })?;
+    }
     let source = base_source(wanted, &config)?;
     let resolved = world
         .resolve("base", &source, wanted.platform.as_ref())

@@ -1,0 +1,556 @@
+//! The program as a person or a script uses it, with OCI layouts only: results, exit codes, schemas, signals.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::harness::{Compression, Image, Layout, Mosb, Tree, run};
+
+const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+const OTHER: &str = "rendered-worker-ffffffffffffffffffffffffffffffff";
+
+/// A program, a base in `base:os`, and `worker.yaml`, all in the folder where the program runs.
+struct Desk {
+    mosb: Mosb,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self { mosb: Mosb::new() };
+        let tree = Tree::new()
+            .directory("etc", 0o755)
+            .directory("etc/sudoers.d", 0o750)
+            .directory("usr", 0o755)
+            .link("usr/local", "../var/usrlocal")
+            .directory("var", 0o755)
+            .directory("var/usrlocal", 0o755)
+            .file("etc/hosts", 0o644, "127.0.0.1 localhost\n");
+        let image = Image::new()
+            .label("containers.bootc", "1")
+            .layer(Compression::Gzip, tree.tar());
+        Layout::create(&desk.at("base")).put("os", &image);
+        desk.write("worker.yaml", &config(NAME, "a"));
+        desk
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.mosb.home().join("work").join(name)
+    }
+
+    fn write(&self, name: &str, object: &Value) {
+        fs::write(self.at(name), object.to_string()).unwrap();
+    }
+
+    /// Runs and gives the object, which must be what its schema says, with the exit code.
+    #[track_caller]
+    fn object(&self, line: &str) -> (i32, Value) {
+        let finished = self.mosb.run(words(&format!("{line} -o json")));
+        let object = finished.json();
+        assert_eq!(object["apiVersion"], "mosb.dev/v1", "{line}");
+        let kind = object["kind"].as_str().unwrap();
+        let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+        let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
+        let schema: Value = serde_json::from_slice(&schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let problems: Vec<_> = validator
+            .iter_errors(&object)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(problems.is_empty(), "{line}: {problems:?}\n{object:#}");
+        (finished.code().unwrap(), object)
+    }
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn config(name: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": name },
+        "spec": {
+            "kernelArguments": ["quiet"],
+            "config": {
+                "ignition": { "version": "3.4.0" },
+                "storage": { "files": [
+                    { "path": "/etc/a", "mode": 384, "contents": { "source": format!("data:,{content}") } },
+                    { "path": "/usr/local/bin/b", "mode": 493, "contents": { "source": "data:,b" } },
+                ] },
+            },
+        },
+    })
+}
+
+#[test]
+fn a_build_can_be_planned_done_and_looked_at() {
+    let desk = Desk::new();
+    let (code, plan) = desk.object("plan worker.yaml --base oci:base:os --output oci:out");
+    assert_eq!((code, plan["kind"].as_str()), (0, Some("Plan")), "{plan:#}");
+    assert_eq!(plan["method"], "direct");
+    assert_eq!(plan["leftOut"][0]["code"], "kernel-arguments");
+    assert!(!desk.at("out").exists(), "a plan writes nothing");
+
+    let (code, dry) =
+        desk.object("build worker.yaml --base oci:base:os --output oci:out --dry-run");
+    assert_eq!(
+        (code, &dry["inputs"], &dry["tags"]),
+        (0, &plan["inputs"], &plan["tags"])
+    );
+    assert!(!desk.at("out").exists(), "a dry run writes nothing");
+
+    let (code, built) =
+        desk.object("build worker.yaml --base oci:base:os --output oci:out --digestfile d");
+    assert_eq!(
+        (code, built["kind"].as_str()),
+        (0, Some("BuildResult")),
+        "{built:#}"
+    );
+    assert_eq!(
+        (&built["inputs"], &built["tags"]),
+        (&plan["inputs"], &plan["tags"])
+    );
+    assert_eq!(built["baseTree"]["source"], "cache", "the plan read it");
+    let digest = built["digest"].as_str().unwrap();
+    assert_eq!(fs::read_to_string(desk.at("d")).unwrap(), digest);
+    assert_eq!(built["image"], format!("oci:out@{digest}"));
+    assert_eq!(Layout::at(desk.at("out")).digest(NAME), digest);
+
+    let (code, info) = desk.object(&format!("inspect oci:out:{NAME}"));
+    assert_eq!(
+        (code, &info["renderedConfig"], &info["inputs"]),
+        (0, &json!(NAME), &built["inputs"])
+    );
+    assert_eq!(info["builtByMosb"], true);
+    let (code, files) = desk.object(&format!("files oci:out:{NAME} --layer config"));
+    let paths = files["layers"][0]["paths"].as_array().unwrap();
+    let of = |path: &str| paths.iter().find(|entry| entry["path"] == path).unwrap();
+    assert_eq!(
+        (code, &of("/etc/a")["mode"], &of("/etc/a")["size"]),
+        (0, &json!("0600"), &json!(1))
+    );
+    assert_eq!(of("/var/usrlocal/bin/b")["type"], "file");
+
+    let (code, other) = desk.object("inspect oci:base:os");
+    assert_eq!(
+        (code, &other["builtByMosb"]),
+        (0, &json!(false)),
+        "an image of others is no error"
+    );
+    assert_eq!(
+        desk.object("files oci:base:os").1["code"],
+        "not-built-by-mosb"
+    );
+}
+
+#[test]
+fn diff_says_by_its_exit_code_whether_anything_changes() {
+    let desk = Desk::new();
+    desk.write("other.json", &config(OTHER, "secret"));
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (line, want) in [
+        ("diff worker.yaml worker.yaml".to_owned(), 0),
+        ("diff ./worker.yaml other.json".to_owned(), 1),
+        (format!("diff {image} worker.yaml"), 0),
+        (format!("diff {image} other.json"), 1),
+        (format!("diff {image} {image}"), 0),
+        ("diff worker.yaml none.yaml".to_owned(), 2),
+        ("diff worker.yaml oci:none".to_owned(), 2),
+        ("diff worker.yaml".to_owned(), 2),
+        ("diff worker.yaml localhost:1/none".to_owned(), 3),
+    ] {
+        let finished = desk.mosb.run(words(&line));
+        assert_eq!(
+            finished.code(),
+            Some(want),
+            "{line}\n{}{}",
+            finished.text(),
+            finished.stderr
+        );
+        assert!(!finished.text().contains("secret"), "{line}");
+    }
+    let (_, diff) = desk.object(&format!("diff {image} other.json"));
+    assert_eq!(diff["same"], false);
+    assert_eq!(diff["paths"][0]["path"], "/etc/a");
+    assert_eq!(diff["paths"][0]["what"], json!(["content"]));
+}
+
+#[test]
+fn bad_input_gets_one_error_and_leaves_nothing() {
+    let desk = Desk::new();
+    let edited = |name: &str, edit: &dyn Fn(&mut Value)| {
+        let mut object = config(NAME, "a");
+        edit(&mut object);
+        desk.write(name, &object);
+    };
+    edited("pod.yaml", &|o| o["kind"] = json!("Pod"));
+    edited("unrendered.yaml", &|o| {
+        o["metadata"]["name"] = json!("99-worker")
+    });
+    edited("newline.yaml", &|o| {
+        o["metadata"]["name"] = json!(format!("rendered-a\nRUN x-{}", "0".repeat(32)))
+    });
+    edited("spec9.yaml", &|o| {
+        o["spec"]["config"]["ignition"]["version"] = json!("9.0.0")
+    });
+    edited("dots.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"][0]["path"] = json!("/etc/../x")
+    });
+    edited("remote.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] = json!("https://x/y")
+    });
+    edited("hash.yaml", &|o| {
+        let hash = format!("sha256-{}", "0".repeat(64));
+        o["spec"]["config"]["storage"]["files"][0]["contents"]["verification"] =
+            json!({ "hash": hash });
+    });
+    edited("append.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"] =
+            json!([{ "path": "/etc/hosts", "append": [{ "source": "data:,x" }] }]);
+    });
+    fs::write(desk.at("broken.yaml"), "a: [b").unwrap();
+    fs::write(desk.at("two.yaml"), "a: 1\n---\nb: 2\n").unwrap();
+    fs::write(desk.at("file"), "").unwrap();
+    Layout::create(&desk.at("several"))
+        .put_index("os", &[Image::new(), Image::new().architecture("arm64")]);
+    let build = "--base oci:base:os --output oci:out";
+    for (line, code, object) in [
+        (
+            format!("build none.yaml {build}"),
+            "unreadable-file",
+            "none.yaml",
+        ),
+        (
+            format!("build broken.yaml {build}"),
+            "bad-file",
+            "broken.yaml",
+        ),
+        (format!("build two.yaml {build}"), "bad-file", "2 documents"),
+        (format!("build pod.yaml {build}"), "bad-config", "pod.yaml"),
+        (
+            format!("build unrendered.yaml {build}"),
+            "bad-config",
+            "99-worker",
+        ),
+        (
+            format!("build newline.yaml {build}"),
+            "bad-config",
+            "newline.yaml",
+        ),
+        (
+            format!("build spec9.yaml {build}"),
+            "unknown-ignition-spec",
+            "9.0.0",
+        ),
+        (
+            format!("build dots.yaml {build}"),
+            "invalid-ignition",
+            "/etc/../x",
+        ),
+        (
+            format!("build remote.yaml {build}"),
+            "invalid-ignition",
+            "mosb render",
+        ),
+        (
+            format!("build hash.yaml {build}"),
+            "conflicts-with-base",
+            "/etc/a",
+        ),
+        (
+            format!("build append.yaml {build} --method direct"),
+            "not-direct",
+            "/etc/hosts",
+        ),
+        (
+            "build worker.yaml --output oci:out".to_owned(),
+            "no-base",
+            "--base",
+        ),
+        (
+            "build worker.yaml --base oci:none --output oci:out".to_owned(),
+            "",
+            "none",
+        ),
+        (
+            "build worker.yaml --base oci:base:none --output oci:out".to_owned(),
+            "",
+            "none",
+        ),
+        (
+            "build worker.yaml --base oci:several:os --output oci:out".to_owned(),
+            "platform-ambiguous",
+            "linux/arm64",
+        ),
+        (
+            format!("build worker.yaml {build} --platform linux/s390x"),
+            "platform-missing",
+            "s390x",
+        ),
+        (
+            format!("build worker.yaml {build} --digestfile no/such/d"),
+            "unwritable-file",
+            "no/such/d",
+        ),
+        (
+            format!("build worker.yaml {build} --containerfile none"),
+            "unreadable-file",
+            "none",
+        ),
+        (
+            format!("build worker.yaml {build} --trust-bundle file"),
+            "bad-file",
+            "PEM",
+        ),
+        (
+            format!("build worker.yaml {build} --authfile none"),
+            "",
+            "none",
+        ),
+        (
+            "build worker.yaml --base oci:base:os --output oci:file".to_owned(),
+            "",
+            "file",
+        ),
+    ] {
+        let (exit, error) = desk.object(&line);
+        assert_eq!(
+            (exit, error["kind"].as_str()),
+            (2, Some("Error")),
+            "{line}\n{error:#}"
+        );
+        if !code.is_empty() {
+            assert_eq!(error["code"], code, "{line}\n{error:#}");
+        }
+        assert!(
+            error["message"].as_str().unwrap().contains(object),
+            "{line}\n{error:#}"
+        );
+        assert!(!desk.at("out").exists(), "{line}: something was written");
+        assert_eq!(
+            fs::read_dir(desk.mosb.tmp()).unwrap().count(),
+            0,
+            "{line}: temporary files"
+        );
+    }
+}
+
+#[test]
+fn wrong_use_is_an_object_too_where_json_was_asked_for() {
+    let desk = Desk::new();
+    for line in [
+        "build",
+        "no-such-command",
+        "inspect UPPER",
+        "plan worker.yaml --method fast",
+    ] {
+        let (exit, error) = desk.object(line);
+        assert_eq!(
+            (exit, error["code"].as_str()),
+            (2, error["code"].as_str()),
+            "{line}"
+        );
+        assert_eq!(error["kind"], "Error", "{line}");
+    }
+    assert_eq!(desk.mosb.run(["plan", "--help"]).code(), Some(0));
+    assert_eq!(desk.mosb.run(["--version"]).code(), Some(0));
+    let (_, missing) = desk.object("build worker.yaml");
+    assert!(
+        missing["message"].as_str().unwrap().contains("--output"),
+        "{missing:#}"
+    );
+    let (code, unreachable) = desk.object("inspect localhost:1/none");
+    assert_eq!(
+        (code, unreachable["code"].as_str()),
+        (3, Some("unreachable"))
+    );
+}
+
+#[test]
+fn the_small_commands() {
+    let desk = Desk::new();
+    let (code, version) = desk.object("version");
+    assert_eq!(
+        (code, version["version"].as_str()),
+        (0, Some(env!("CARGO_PKG_VERSION")))
+    );
+    assert!(
+        desk.mosb
+            .run(["completion", "bash"])
+            .ok()
+            .text()
+            .contains("mosb")
+    );
+    assert_eq!(desk.object("cache list").1["trees"], json!([]));
+    desk.object("plan worker.yaml --base oci:base:os");
+    let (_, list) = desk.object("cache list");
+    assert_eq!(list["trees"].as_array().unwrap().len(), 1);
+    let (_, pruned) = desk.object("cache prune");
+    assert_eq!(
+        (&pruned["removed"], &pruned["size"]),
+        (&json!(1), &list["size"])
+    );
+    assert_eq!(desk.object("cache list").1["size"], 0);
+    let yaml = desk
+        .mosb
+        .run(words("plan worker.yaml --base oci:base:os -o yaml"))
+        .ok();
+    assert!(
+        yaml.text()
+            .starts_with("apiVersion: mosb.dev/v1\nkind: Plan\n"),
+        "{}",
+        yaml.text()
+    );
+    let maps = desk
+        .mosb
+        .run(words("plan worker.yaml --base oci:base:os -o configmap"))
+        .ok();
+    assert!(maps.text().contains("kind: ConfigMap"), "{}", maps.text());
+    let file = desk
+        .mosb
+        .run(words(
+            "plan worker.yaml --base oci:base:os -o containerfile --method containerfile",
+        ))
+        .ok();
+    assert!(file.text().contains("FROM "), "{}", file.text());
+}
+
+#[test]
+fn a_config_comes_from_stdin_and_progress_stays_off_stdout() {
+    let desk = Desk::new();
+    let text = config(NAME, "a").to_string();
+    let line = words("plan - --base oci:base:os -o json");
+    let finished = desk.mosb.run_with(line, text.as_bytes()).ok();
+    assert_eq!(finished.json()["renderedConfig"], NAME);
+    assert!(
+        finished.stderr.contains("resolving base oci:base:os"),
+        "{}",
+        finished.stderr
+    );
+    let quiet = desk
+        .mosb
+        .run_with(words("plan - --base oci:base:os -q"), text.as_bytes())
+        .ok();
+    assert_eq!(quiet.stderr, "");
+    let json = desk
+        .mosb
+        .run_with(
+            words("plan - --base oci:base:os --log-format json"),
+            text.as_bytes(),
+        )
+        .ok();
+    for line in json.stderr.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn a_home_is_not_needed() {
+    let desk = Desk::new();
+    let homeless = |line: &str| {
+        let mut command = desk.mosb.command(words(line));
+        command
+            .env_remove("HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("XDG_CONFIG_HOME");
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .code()
+    };
+    assert_eq!(
+        homeless("build worker.yaml --base oci:base:os --output oci:out"),
+        Some(0)
+    );
+    assert_eq!(homeless("cache list"), Some(2));
+}
+
+#[test]
+fn a_closed_stdout_is_no_error_and_a_full_one_is() {
+    let desk = Desk::new();
+    let mosb = desk
+        .mosb
+        .command(words("plan worker.yaml --base oci:base:os"));
+    let program = mosb.get_program().to_owned();
+    let piped = |to: &str| {
+        let mut shell = Command::new("bash");
+        let line = format!(
+            r#""$0" plan worker.yaml --base oci:base:os -q {to}; echo "${{PIPESTATUS[0]}}" >&2"#
+        );
+        shell
+            .args(["-c", &line])
+            .arg(&program)
+            .current_dir(desk.at(""))
+            .env("HOME", desk.mosb.home());
+        String::from_utf8(shell.output().unwrap().stderr).unwrap()
+    };
+    assert_eq!(piped("| true"), "0\n");
+    assert!(
+        piped("> /dev/full").starts_with("error: stdout: not writable"),
+        "{}",
+        piped("> /dev/full")
+    );
+}
+
+#[test]
+fn a_signal_ends_it_at_once() {
+    for (signal, want) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let desk = Desk::new();
+        // A config that never comes.
+        let mut command = desk.mosb.command(words(
+            "build - --base oci:base:os --output oci:out -o json -v",
+        ));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        let handled = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+            let caught = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigCgt:"))
+                .unwrap();
+            u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << 14) != 0
+        };
+        let began = Instant::now();
+        while !handled() {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "it never listens to signals"
+            );
+            std::thread::yield_now();
+        }
+        kill_process(pid, signal).unwrap();
+        // An end of stdin would be another way to end.
+        let stdin = child.stdin.take();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        assert_eq!(output.status.code(), Some(want));
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&error["code"], &error["exitCode"]),
+            (&json!("interrupted"), &json!(want))
+        );
+        assert!(!desk.at("out").exists());
+        assert_eq!(fs::read_dir(desk.mosb.tmp()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn what_is_built_is_what_other_tools_read() {
+    let desk = Desk::new();
+    let (_, built) = desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:{}:{NAME}", desk.at("out").display());
+    let seen = run("skopeo", ["inspect", "--format", "{{.Digest}}", &image]).ok();
+    assert_eq!(json!(seen.text().trim()), built["digest"]);
+}
