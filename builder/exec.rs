@@ -25,7 +25,7 @@ const STDOUT_LIMIT: usize = 1024 * 1024;
 const LINE_LIMIT: usize = 64 * 1024;
 
 /// What a child inherits of our environment. Everything else would let the caller's shell change what is built.
-const INHERITED: [&str; 18] = [
+const INHERITED: [&str; 20] = [
     "PATH",
     "HOME",
     "TMPDIR",
@@ -41,6 +41,8 @@ const INHERITED: [&str; 18] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "CONTAINERS_CONF",
+    "REGISTRY_AUTH_FILE",
+    "DOCKER_CONFIG",
     "_CONTAINERS_USERNS_CONFIGURED",
     "_CONTAINERS_ROOTLESS_UID",
     "_CONTAINERS_ROOTLESS_GID",
@@ -204,11 +206,12 @@ impl Command {
         self
     }
 
+    /// What it was to do: the first word that is no option, else the first.
     fn action(&self) -> String {
-        self.args
-            .iter()
-            .map(|word| word.to_string_lossy())
-            .find(|word| !word.starts_with('-'))
+        let words = || self.args.iter().map(|word| word.to_string_lossy());
+        let action = words().find(|word| !word.starts_with('-'));
+        action
+            .or_else(|| words().next())
             .unwrap_or_default()
             .into_owned()
     }

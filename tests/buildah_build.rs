@@ -6,7 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::buildah_world::{World, block_on, plan};
-use crate::harness::{Kind, Sandbox, Snapshot};
+use mosb::backend::buildah;
+use mosb::containerfile;
+use mosb::registry::Target;
+
+use crate::harness::{
+    Access, Kind, Layout, Registry, Sandbox, Server, Snapshot, Transport, base_image,
+};
+use crate::registry_world;
 
 const CURRENT_CONFIG: &str = "etc/machine-config-daemon/currentconfig";
 
@@ -132,6 +139,55 @@ fn files_that_buildah_mounts_over_are_the_configs() {
 }
 
 #[test]
+fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
+    for (access, transport) in [
+        (Access::Basic, Transport::Https),
+        (Access::Anyone, Transport::Http),
+    ] {
+        let registry = Registry::start(Server::Debian, access, transport);
+        registry.push(&base_image(), "base", "os/base:v1");
+        let mut world = World::new();
+        let secret = world.directory.path().join("entitlement");
+        fs::create_dir(&secret).unwrap();
+        fs::write(secret.join("key"), "hush").unwrap();
+        world.client = registry_world::client(&registry);
+        world.options.authfile = Some(registry.authfile());
+        world.options.cert_dir = (transport == Transport::Https).then(|| registry.certificates());
+        let volume = format!("{}:/etc/pki/entitlement:ro", secret.display());
+        world.options.volumes = vec![volume.parse().unwrap()];
+        let base = world.resolve(&registry.repository("os/base:v1"));
+        let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush\n";
+        let plan = plan(&config(), Some(own), &base);
+        let target: Target = registry.repository("os/out").parse().unwrap();
+        let text = containerfile::render(&plan).unwrap();
+        let building = buildah::build(
+            &world.client,
+            &plan,
+            &text,
+            &base,
+            &target,
+            &world.options,
+            |_, line| println!("{line}"),
+        );
+        let built = block_on(building).unwrap();
+        let layers: u64 = built.layers.iter().map(|layer| layer.size).sum();
+        assert!(layers < 64 << 10, "{layers}");
+        let made = world.resolve(&built.pushed.image.unwrap().value().to_string());
+        assert_eq!(made.layers[..base.layers.len()], base.layers[..]);
+        assert_eq!(made.layers.len(), base.layers.len() + 1);
+        let pulled = world.directory.path().join("pulled");
+        let name = format!("os/out:{}", crate::buildah_world::NAME);
+        registry.pull(&name, &format!("oci:{}:x", pulled.display()));
+        let mut tree = Snapshot::default();
+        for layer in Layout::at(pulled).layers("x") {
+            tree = tree.with_layer(layer).unwrap();
+        }
+        assert!(!tree.0.contains_key("etc/pki/entitlement/key"));
+        assert!(tree.0.contains_key("usr/local/bin/tool"));
+    }
+}
+
+#[test]
 fn the_administrators_containerfile_is_last_and_sees_the_config() {
     let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
     let world = World::new();
@@ -187,8 +243,7 @@ fn what_fails_says_how() {
         ),
     ] {
         if reason == "heredoc"
-            && block_on(mosb::backend::buildah::version()).unwrap()
-                >= mosb::backend::buildah::Version(1, 33, 0)
+            && block_on(buildah::version()).unwrap() >= buildah::Version(1, 33, 0)
         {
             continue;
         }

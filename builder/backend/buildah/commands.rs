@@ -1,5 +1,6 @@
 //! The command lines. Pure: same plan and options, same words. No word holds a secret: credentials are files of mode 0600.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -91,14 +92,14 @@ fn buildah(store: &Store, at: &Path) -> Command {
 }
 
 /// What pulls: credentials, certificates, mirrors, platform.
-fn pulling(mut command: Command, plan: &BuildPlan, options: &Options) -> Command {
+fn pulling(mut command: Command, plan: &BuildPlan, options: &Options, plain: bool) -> Command {
     if let Some(authfile) = &options.authfile {
         command = command.option("--authfile", authfile);
     }
     if let Some(cert_dir) = &options.cert_dir {
         command = command.option("--cert-dir", cert_dir);
     }
-    if !options.tls_verify {
+    if !options.tls_verify || plain {
         command = command.option("--tls-verify", "false");
     }
     if let Some(conf) = &options.registries_conf {
@@ -129,9 +130,25 @@ pub(super) fn pull(
         .arg("pull")
         .arg("--quiet")
         .option("--policy", "missing");
-    pulling(command, plan, options)
+    // As our own client does: plain HTTP on loopback where there are no certificates.
+    let plain = match base {
+        BaseSource::Registry(image) => {
+            options.cert_dir.is_none() && is_loopback(image.repo().host())
+        }
+        BaseSource::Layout(_) | BaseSource::Dir(_) => false,
+    };
+    pulling(command, plan, options, plain)
         .limit(options.limit)
         .user_words([from])
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost"
+        || address
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 /// Builds.
@@ -184,7 +201,7 @@ pub(super) fn bud(
     for (key, value) in &request.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));
     }
-    pulling(command, plan, options)
+    pulling(command, plan, options, false)
         .limit(options.limit)
         .user_words([at.join(CONTEXT)])
 }
@@ -216,6 +233,21 @@ pub(super) fn remove_containers(store: &Store) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (host, want) in [
+            ("localhost:5000", true),
+            ("127.0.0.1:5000", true),
+            ("127.0.0.1", true),
+            ("[::1]:5000", true),
+            ("quay.io", false),
+            ("localhost.example.com:5000", false),
+            ("10.0.0.1:5000", false),
+        ] {
+            assert_eq!(is_loopback(host), want, "{host}");
+        }
+    }
 
     #[test]
     fn a_volume_is_two_absolute_paths() {

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use tempfile::TempDir;
 
 use super::commands;
@@ -42,12 +43,15 @@ impl Store {
             made.map_err(io(&folder))?;
         }
         let path = store.folder.join("lock");
-        let lock = File::options()
+        let create = File::options()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(&path)
-            .map_err(io(&path))?;
+            .open(&path);
+        create.map_err(io(&path))?;
+        let lock = File::open(&path).map_err(io(&path))?;
+        // Our buildah holds the lock with us, so that one that outlives a killed mosb is not cleaned away under its feet.
+        fcntl_setfd(&lock, FdFlags::empty()).map_err(|error| io(&path)(error.into()))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             store.clean().await?;
         }
