@@ -29,10 +29,10 @@ impl Applier<'_> {
             let Ok(Some(directory)) = real(&self.tree, emptied) else {
                 continue;
             };
-            if !self
+            if self
                 .tree
                 .get(&directory)
-                .is_some_and(|found| found.kind == Kind::Directory)
+                .is_none_or(|found| found.kind != Kind::Directory)
             {
                 continue;
             }
