@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tar::EntryType;
 
-use crate::harness::Tree;
+use crate::harness::{Tree, parts};
 
 /// libFuzzer's coverage, as cargo-fuzz asks for it, but for the sanitizer, which needs a nightly and finds nothing in a
 /// program without unsafe code.
@@ -80,9 +80,10 @@ fn layers(directory: &Path) -> PathBuf {
     directory.to_owned()
 }
 
-/// Builds every target beside the other build results; the directory of the programs comes back.
+/// Builds every target; the directory of the programs comes back. The results are kept with the parts, outside the checkout:
+/// every dependency is built with coverage, too.
 fn build(package: &Path) -> PathBuf {
-    let results = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("fuzz");
+    let results = parts::cache().join("fuzz");
     let status = Command::new(env!("CARGO"))
         .args([
             "build",

@@ -73,7 +73,7 @@ fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
     plan["notes"].as_array().unwrap().clone()
 }
 
-fn arrives(tag: &str) {
+fn arrives(tag: &str, method: &str) {
     let base = ostree_base();
     let mosb = Mosb::new();
     let output = mosb.home().join("output");
@@ -84,11 +84,15 @@ fn arrives(tag: &str) {
         &base.reference(tag),
         "--output",
         &format!("oci:{}", output.display()),
+        "--method",
+        method,
+        "--isolation",
+        "chroot",
         "-o",
         "json",
     ];
     let result = mosb.run_with(arguments, config().as_bytes()).ok().json();
-    assert_eq!(result["method"], "direct", "{result:#}");
+    assert_eq!(result["method"], method, "{result:#}");
     let built = Layout::at(output);
 
     // What the layer changes in the image must be what changes in the tree of a node, and nothing else.
@@ -163,10 +167,15 @@ fn arrives(tag: &str) {
 
 #[test]
 fn a_direct_build_arrives_where_the_links_lead() {
-    arrives("base");
+    arrives("base", "direct");
 }
 
 #[test]
 fn a_direct_build_arrives_where_the_links_lead_nowhere_yet() {
-    arrives("empty-var");
+    arrives("empty-var", "direct");
+}
+
+#[test]
+fn a_containerfile_build_arrives_where_the_links_lead() {
+    arrives("base", "containerfile");
 }

@@ -1,7 +1,7 @@
 //! A base image as CoreOS has it, and the importer by which nodes take an image; the recipe's text is part of its version.
 //!
 //! The Debian root in ostree's shape: `/etc` is `/usr/etc`; `/home`, `/root`, `/srv`, `/opt` and `/usr/local` lead into `/var`;
-//! `/etc/ssl/certs` leads to `/etc/pki/tls/certs`. In the image nearly every path is a hard link into `sysroot/ostree/repo`.
+//! `/etc/ssl/certs` leads to `/etc/pki/tls/certs`; `ostree container commit` is the real one. In the image nearly every path is a hard link into `sysroot/ostree/repo`.
 
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,17 @@ ln -s var/opt opt
 ln -s ../var/usrlocal usr/local
 ln -s sysroot/ostree ostree
 chmod 0700 var/roothome
+# ostree-ext writes its own, and buildah takes no image that names a path twice.
+rm -rf var/tmp
+# `ostree container commit`, as CoreOS has it: the program of this machine with its libraries, and ostree-ext behind it.
+cp /usr/bin/ostree usr/bin/ostree
+cp "$2" usr/bin/ostree-ext-cli
+mkdir -p usr/libexec/libostree/ext
+printf '#!/bin/sh\nexec /usr/bin/ostree-ext-cli "$@"\n' > usr/libexec/libostree/ext/ostree-container
+chmod 755 usr/libexec/libostree/ext/ostree-container
+for library in $(ldd /usr/bin/ostree "$2" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u); do
+    test -e "./$library" || cp -L "$library" usr/lib/x86_64-linux-gnu/
+done
 cd ..
 ostree --repo=made init --mode=bare
 made() {

@@ -142,7 +142,7 @@ pub fn source(path: &str) -> PathBuf {
 }
 
 /// Where parts are kept.
-fn cache() -> PathBuf {
+pub fn cache() -> PathBuf {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
