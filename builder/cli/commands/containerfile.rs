@@ -30,12 +30,20 @@ pub async fn build(
     let text = containerfile::render(plan)?;
     let options = options(&build.wanted.buildah, settings)?;
     let progress = world.progress.clone();
-    let on_line = move |_: Stream, line: &str| match line.starts_with("STEP ") {
-        true => progress.step(line),
-        false => tracing::debug!("{line}"),
+    let on_line = move |_: Stream, line: &str| match step(line) {
+        Some(step) => progress.step(&step),
+        None => tracing::debug!("{line}"),
     };
     let target = &build.target;
     Ok(backend::buildah::build(&world.push, plan, &text, base, target, &options, on_line).await?)
+}
+
+/// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages `[1/2] STEP 1/4: …`.
+fn step(line: &str) -> Option<String> {
+    const SHOWN: usize = 100;
+    let (before, _) = line.split_once("STEP ")?;
+    let announces = before.is_empty() || before.starts_with('[') && before.ends_with("] ");
+    announces.then(|| line.chars().take(SHOWN).collect())
 }
 
 /// The command lines that a build would run.
@@ -78,4 +86,23 @@ fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options, Er
         registries_conf: named.map(|(file, _)| file.clone()),
         limit: LIMIT,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_and_nothing_else() {
+        let long = format!("[2/2] STEP 2/4: RUN {}", "x".repeat(200));
+        for (line, want) in [
+            ("STEP 1/2: FROM a", Some("STEP 1/2: FROM a")),
+            ("[1/2] STEP 1/2: FROM a", Some("[1/2] STEP 1/2: FROM a")),
+            (&long, Some(&long[..100])),
+            ("Error: building at STEP \"RUN x\"", None),
+            ("hello", None),
+        ] {
+            assert_eq!(step(line).as_deref(), want, "{line}");
+        }
+    }
 }

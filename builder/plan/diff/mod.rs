@@ -1,0 +1,303 @@
+//! What changes from one rendered config to another: paths, units, settings, base.
+//!
+//! Secrets stay where they are: of contents only size and digest are told, of what mosb does not know only that it changed.
+
+mod side;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Error;
+use crate::image::Digest;
+pub use side::Side;
+
+/// What happened to a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// Only the second side has it.
+    Added,
+    /// Only the first side has it.
+    Removed,
+    /// Both have it, not the same.
+    Changed,
+}
+
+/// All that changes; nothing in it if the same image comes of both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diff {
+    /// Name, base, and the fields of the spec beside the Ignition config.
+    pub settings: Vec<SettingChange>,
+    /// Files, directories and links, by path.
+    pub paths: Vec<PathChange>,
+    /// systemd units, by name.
+    pub units: Vec<UnitChange>,
+}
+
+/// A setting that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SettingChange {
+    /// The field, such as `spec.kernelType`; `base` for the base image.
+    pub field: String,
+    /// What happened to it.
+    pub change: Change,
+    /// Its value before, where it may be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Its value after, where it may be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// A path that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathChange {
+    /// The path as the config has it.
+    pub path: String,
+    /// What happened to it.
+    pub change: Change,
+    /// Which of its properties differ: `type`, `content`, `append`, `mode`, `user`, `group`, `target`, `overwrite`.
+    pub what: Vec<&'static str>,
+    /// Before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<PathState>,
+    /// After.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<PathState>,
+}
+
+/// What a config says of a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathState {
+    /// `file`, `directory`, `symlink` or `hardlink`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Octal, four digits; absent if the config doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Name or number; absent if the config doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Name or number; absent if the config doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Of a file; absent if the config gives none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentState>,
+    /// What is appended to a file, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub append: Vec<ContentState>,
+    /// Of a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// As the config says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrite: Option<bool>,
+}
+
+/// Contents, without them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentState {
+    /// Bytes, unpacked.
+    pub size: u64,
+    /// `sha256:…` of the unpacked bytes.
+    pub digest: String,
+}
+
+/// A unit that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnitChange {
+    /// Its name.
+    pub name: String,
+    /// What happened to it.
+    pub change: Change,
+    /// Which of its properties differ: `enabled`, `masked`, `content`, `dropins`.
+    pub what: Vec<&'static str>,
+    /// Before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<UnitState>,
+    /// After.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<UnitState>,
+}
+
+/// What a config says of a unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnitState {
+    /// Absent if the config doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Absent if the config doesn't say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked: Option<bool>,
+    /// Of the unit file; absent if the config gives none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<ContentState>,
+    /// Drop-ins by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(default)]
+    pub dropins: BTreeMap<String, ContentState>,
+}
+
+impl ContentState {
+    fn of(bytes: &[u8]) -> Self {
+        Self {
+            size: bytes.len() as u64,
+            digest: Digest::of(bytes).to_string(),
+        }
+    }
+}
+
+impl PathState {
+    fn differences(&self, other: &Self) -> Vec<&'static str> {
+        differing([
+            ("type", self.kind != other.kind),
+            ("content", self.content != other.content),
+            ("append", self.append != other.append),
+            ("mode", self.mode != other.mode),
+            ("user", self.user != other.user),
+            ("group", self.group != other.group),
+            ("target", self.target != other.target),
+            ("overwrite", self.overwrite != other.overwrite),
+        ])
+    }
+}
+
+impl UnitState {
+    fn differences(&self, other: &Self) -> Vec<&'static str> {
+        differing([
+            ("enabled", self.enabled != other.enabled),
+            ("masked", self.masked != other.masked),
+            ("content", self.content != other.content),
+            ("dropins", self.dropins != other.dropins),
+        ])
+    }
+}
+
+impl Diff {
+    /// Compares two sides.
+    ///
+    /// # Errors
+    /// Contents that can't be unpacked or are not what the config says.
+    pub fn between(from: &Side<'_>, to: &Side<'_>) -> Result<Self, Error> {
+        let mut settings = Vec::new();
+        if let (Some(before), Some(after)) = (&from.base, &to.base)
+            && !before.is_same(after)
+        {
+            let (before, after) = (before.name.clone(), after.name.clone());
+            settings.push(SettingChange::new("base", Some(before), Some(after)));
+        }
+        let (before, after) = (from.settings(), to.settings());
+        for field in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+            let (before, after) = (before.get(field), after.get(field));
+            if before != after {
+                settings.push(SettingChange::new(field, before.cloned(), after.cloned()));
+            }
+        }
+        for (field, change) in changes(&from.rest(), &to.rest()) {
+            settings.push(SettingChange {
+                field: field.clone(),
+                change,
+                from: None,
+                to: None,
+            });
+        }
+        let (before, after) = (from.paths()?, to.paths()?);
+        let paths = changes(&before, &after).map(|(path, change)| {
+            let (from, to) = (before.get(path).cloned(), after.get(path).cloned());
+            PathChange {
+                path: (*path).to_owned(),
+                change,
+                what: both(&from, &to)
+                    .map(|(from, to)| from.differences(to))
+                    .unwrap_or_default(),
+                from,
+                to,
+            }
+        });
+        let (old, new) = (from.units(), to.units());
+        let units = changes(&old, &new).map(|(name, change)| {
+            let (from, to) = (old.get(name).cloned(), new.get(name).cloned());
+            UnitChange {
+                name: (*name).to_owned(),
+                change,
+                what: both(&from, &to)
+                    .map(|(from, to)| from.differences(to))
+                    .unwrap_or_default(),
+                from,
+                to,
+            }
+        });
+        let mut diff = Self {
+            settings,
+            paths: paths.collect(),
+            units: units.collect(),
+        };
+        // The same meaning in other words, such as base64 for percent signs: the image keeps the words.
+        if diff.is_same() && from.config.current_config() != to.config.current_config() {
+            diff.settings.push(SettingChange {
+                field: "spec (other words, same meaning)".to_owned(),
+                change: Change::Changed,
+                from: None,
+                to: None,
+            });
+        }
+        Ok(diff)
+    }
+
+    /// Whether nothing changes.
+    pub fn is_same(&self) -> bool {
+        self.settings.is_empty() && self.paths.is_empty() && self.units.is_empty()
+    }
+}
+
+impl SettingChange {
+    fn new(field: &str, from: Option<String>, to: Option<String>) -> Self {
+        Self {
+            field: field.to_owned(),
+            change: match (&from, &to) {
+                (None, _) => Change::Added,
+                (_, None) => Change::Removed,
+                (Some(_), Some(_)) => Change::Changed,
+            },
+            from,
+            to,
+        }
+    }
+}
+
+/// The keys whose values are not the same, in their order.
+fn changes<'a, K: Ord, V: PartialEq>(
+    from: &'a BTreeMap<K, V>,
+    to: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (&'a K, Change)> {
+    let keys: BTreeSet<&K> = from.keys().chain(to.keys()).collect();
+    keys.into_iter()
+        .filter_map(|key| match (from.get(key), to.get(key)) {
+            (None, _) => Some((key, Change::Added)),
+            (_, None) => Some((key, Change::Removed)),
+            (Some(before), Some(after)) => (before != after).then_some((key, Change::Changed)),
+        })
+}
+
+fn both<'a, T>(from: &'a Option<T>, to: &'a Option<T>) -> Option<(&'a T, &'a T)> {
+    from.as_ref().zip(to.as_ref())
+}
+
+fn differing<const N: usize>(properties: [(&'static str, bool); N]) -> Vec<&'static str> {
+    let differing = properties.into_iter().filter(|(_, differs)| *differs);
+    differing.map(|(name, _)| name).collect()
+}

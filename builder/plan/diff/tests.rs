@@ -1,0 +1,167 @@
+//! Each change by itself, and that no secret is told.
+
+use super::*;
+use crate::api::RenderedConfig;
+use crate::image::Digest;
+use serde_json::Value;
+use serde_json::json;
+
+fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
+    let mut object = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
+        "spec": {
+            "osImageURL": "quay.io/os/base:1", "kernelArguments": ["a=1"], "kernelType": "default",
+            "config": {
+                "ignition": { "version": "3.5.0" },
+                "passwd": { "users": [{ "name": "core", "passwordHash": "$6$secret" }] },
+                "storage": { "files": [{ "path": "/etc/a", "mode": 420, "contents": { "source": "data:,secret" } }],
+                             "links": [{ "path": "/etc/l", "target": "a" }] },
+                "systemd": { "units": [{ "name": "x.service", "enabled": true,
+                                         "contents": "[Service]\nExecStart=/x\n[Install]\nWantedBy=y.target\n" }] },
+            },
+        },
+    });
+    change(&mut object);
+    RenderedConfig::from_value(object).unwrap()
+}
+
+/// One line for each change.
+fn told(diff: &Diff) -> Vec<String> {
+    let settings = diff
+        .settings
+        .iter()
+        .map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
+    let paths = diff
+        .paths
+        .iter()
+        .map(|p| format!("{:?} {} {:?}", p.change, p.path, p.what));
+    let units = diff
+        .units
+        .iter()
+        .map(|u| format!("{:?} {} {:?}", u.change, u.name, u.what));
+    settings.chain(paths).chain(units).collect()
+}
+
+fn diff(from: &RenderedConfig, to: &RenderedConfig) -> Diff {
+    let sides = [from, to].map(|config| Side::of_config(config).unwrap());
+    Diff::between(&sides[0], &sides[1]).unwrap()
+}
+
+#[test]
+fn each_change_is_told_and_no_secret() {
+    type Edit = fn(&mut Value);
+    let before = config(|_| ());
+    for (what, edit, want) in [
+        ("nothing", (|_| ()) as Edit, &[][..]),
+        (
+            "an empty list",
+            |o| o["spec"]["extensions"] = json!([]),
+            &["Changed spec (other words, same meaning) None None"],
+        ),
+        (
+            "name",
+            |o| o["metadata"]["name"] = json!("rendered-worker-ffffffffffffffffffffffffffffffff"),
+            &[
+                "Changed metadata.name Some(\"rendered-worker-0123456789abcdef0123456789abcdef\") Some(\"rendered-worker-ffffffffffffffffffffffffffffffff\")",
+            ],
+        ),
+        (
+            "base",
+            |o| o["spec"]["osImageURL"] = json!("quay.io/os/base:2"),
+            &[
+                "Changed base Some(\"quay.io/os/base:1\") Some(\"quay.io/os/base:2\")",
+                "Changed spec.osImageURL Some(\"quay.io/os/base:1\") Some(\"quay.io/os/base:2\")",
+            ],
+        ),
+        (
+            "arguments gone",
+            |o| o["spec"]["kernelArguments"] = Value::Null,
+            &["Removed spec.kernelArguments Some(\"a=1\") None"],
+        ),
+        (
+            "kernel",
+            |o| o["spec"]["kernelType"] = json!("realtime"),
+            &["Changed spec.kernelType Some(\"default\") Some(\"realtime\")"],
+        ),
+        (
+            "a password",
+            |o| {
+                o["spec"]["config"]["passwd"]["users"][0]["passwordHash"] = json!("$6$other-secret")
+            },
+            &["Changed spec.config.passwd None None"],
+        ),
+        (
+            "content and mode",
+            |o| {
+                o["spec"]["config"]["storage"]["files"][0] = json!({ "path": "/etc/a", "mode": 384, "contents": { "source": "data:,secret2" } })
+            },
+            &["Changed /etc/a [\"content\", \"mode\"]"],
+        ),
+        (
+            "a link becomes a file, a directory comes",
+            |o| {
+                o["spec"]["config"]["storage"]["links"] = json!([]);
+                let files = o["spec"]["config"]["storage"]["files"].as_array_mut();
+                files.unwrap().push(json!({ "path": "/etc/l" }));
+                o["spec"]["config"]["storage"]["directories"] = json!([{ "path": "/etc/d" }]);
+            },
+            &["Added /etc/d []", "Changed /etc/l [\"type\", \"target\"]"],
+        ),
+        (
+            "the same bytes in other words",
+            |o| {
+                o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] =
+                    json!("data:;base64,c2VjcmV0")
+            },
+            &["Changed spec (other words, same meaning) None None"],
+        ),
+        (
+            "unit",
+            |o| o["spec"]["config"]["systemd"]["units"][0] = json!({ "name": "x.service", "mask": true, "dropins": [{ "name": "d.conf", "contents": "[Unit]\n" }] }),
+            &["Changed x.service [\"enabled\", \"masked\", \"content\", \"dropins\"]"],
+        ),
+        (
+            "unit gone",
+            |o| o["spec"]["config"]["systemd"] = json!({}),
+            &["Removed x.service []"],
+        ),
+    ] {
+        let diff = diff(&before, &config(edit));
+        assert_eq!(told(&diff), want, "{what}");
+        assert_eq!(diff.is_same(), want.is_empty(), "{what}");
+        let text = serde_json::to_string(&diff).unwrap();
+        assert!(!text.contains("secret"), "{what}: {text}");
+    }
+}
+
+#[test]
+fn a_base_is_the_same_by_digest_whatever_it_is_called() {
+    let digest = Digest::of(b"base");
+    let config = config(|o| o["spec"]["osImageURL"] = json!(format!("quay.io/os/base@{digest}")));
+    let from_config = Side::of_config(&config).unwrap();
+    for (what, name, base, same) in [
+        ("same name", format!("quay.io/os/base@{digest}"), None, true),
+        ("a layout's", digest.to_string(), None, true),
+        (
+            "by tag, label has the digest",
+            "quay.io/os/base:1".to_owned(),
+            Some(digest),
+            true,
+        ),
+        (
+            "other",
+            "quay.io/os/base:1".to_owned(),
+            Some(Digest::of(b"other")),
+            false,
+        ),
+        ("not known", "quay.io/os/base:1".to_owned(), None, false),
+    ] {
+        let image = Side::of_image(&config, Some(&name), base).unwrap();
+        assert_eq!(
+            Diff::between(&image, &from_config).unwrap().is_same(),
+            same,
+            "{what}"
+        );
+    }
+}
