@@ -9,6 +9,7 @@ mod assemble;
 mod commands;
 mod error;
 mod leftovers;
+mod read;
 mod space;
 mod store;
 mod version;
@@ -179,7 +180,7 @@ pub async fn make(
     let blobs = at.join("layers");
     let image = {
         let (plan, out, blobs) = (plan.clone(), out.clone(), blobs.clone());
-        let read = move || assemble::read(&plan, &out, &manifest, &blobs);
+        let read = move || read::read(&plan, &out, &manifest, &blobs);
         tokio::task::spawn_blocking(read)
             .await
             .expect("it does not panic and is not cancelled")?
