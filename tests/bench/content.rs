@@ -70,7 +70,7 @@ impl Content {
                     self.buffer.extend_from_slice(&number.to_le_bytes());
                 } else {
                     // Squared, so that some words are common.
-                    let skewed = (number & 0xffff) * (number >> 16 & 0xffff) >> 21;
+                    let skewed = ((number & 0xffff) * ((number >> 16) & 0xffff)) >> 21;
                     self.buffer
                         .extend_from_slice(&self.words[skewed as usize % WORDS]);
                 }

@@ -5,15 +5,17 @@ use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
 use crate::api::{KernelType, RenderedConfig};
+use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::Wanted;
 use crate::cli::world::{World, pinned_text};
+use crate::containerfile;
 use crate::ignition;
 use crate::image::tree::BaseTree;
 use crate::image::{ImageRef, PinnedRef};
-use crate::plan::{Base, BaseName, BuildPlan, Draft, Request};
+use crate::plan::{Base, BaseName, BuildPlan, Draft, Method, Request};
 use crate::registry::base_tree::{self, Obtained};
 use crate::registry::{Resolved, Source, Target};
 use crate::report::Finding;
@@ -83,6 +85,7 @@ pub async fn prepare(
     let finish = spawn_blocking(move || draft.finish(&tree)).await;
     let mut plan = finish.context("planning stopped")??;
     warnings.extend(of_tree);
+    warnings.extend(containerfile_warning(&plan).await?);
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
     Ok(Prepared {
@@ -90,6 +93,22 @@ pub async fn prepare(
         base: resolved,
         tree: used,
     })
+}
+
+/// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would misread; a machine may also plan
+/// what another one builds.
+async fn containerfile_warning(plan: &BuildPlan) -> anyhow::Result<Option<Finding>> {
+    if matches!(plan.method, Method::Direct) {
+        return Ok(None);
+    }
+    let text = containerfile::render(plan)?;
+    match buildah::version().await {
+        Ok(version) => {
+            buildah::check_heredoc(&text, version).map_err(backend::Error::from)?;
+            Ok(None)
+        }
+        Err(why) => Ok(Some(Finding::new("no-buildah", why.to_string()))),
+    }
 }
 
 /// The config, the Containerfile, the trust bundle. Stdin may take for ever, so it must not hold up a signal.
