@@ -28,7 +28,7 @@ check: ## format, lints, documentation, generated files, licences
 	cargo fmt --all --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
-	cargo test --quiet --test real dependencies::
+	cargo test --quiet --test real -- dependencies:: documentation::
 
 .PHONY: fix
 fix: ## format, and what clippy can mend by itself

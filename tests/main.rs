@@ -12,6 +12,7 @@ mod buildah_build;
 mod buildah_world;
 mod cli_commands;
 mod dependencies;
+mod documentation;
 mod fidelity;
 mod fuzz;
 mod ignition_oracle;
