@@ -255,7 +255,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
         (
             format!("build remote.yaml {build}"),
             "invalid-ignition",
-            "mosb render",
+            "render the config first",
         ),
         (
             format!("build hash.yaml {build}"),

@@ -15,7 +15,7 @@ pub enum NameError {
     Subdomain(String),
     /// It is no rendered name.
     #[error(
-        "{0:?} is not rendered: want rendered-<pool>-<32 hex digits>, as `mosb render` or the machine-config-controller names it"
+        "{0:?} is not rendered: want rendered-<pool>-<32 hex digits>, as the machine-config-controller names it"
     )]
     Rendered(String),
     /// It is no build name.

@@ -13,7 +13,7 @@ use crate::report::{Class, Finding};
 pub enum Error {
     /// Spec 1 or 2.
     #[error(
-        "ignition.version: spec {} is of before 3.0.0, and an image is built from spec 3 only; render the config first (`mosb render`)",
+        "ignition.version: spec {} is of before 3.0.0, and an image is built from spec 3 only; render the config first",
         shown(found)
     )]
     OldSpec {
@@ -59,7 +59,7 @@ impl Error {
 #[non_exhaustive]
 pub enum ContentError {
     /// It lies elsewhere. A parsed config has none.
-    #[error("the contents are not a data URL; render the config first (`mosb render`)")]
+    #[error("the contents are not a data URL; render the config first")]
     Remote,
     /// Not a data URL as Ignition takes them.
     #[error("the data URL is not readable")]

@@ -80,7 +80,7 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
 }
 
 fn read_references(config: &mut Object<'_, '_>) {
-    const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first (`mosb render`)";
+    const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first";
     let merged = config.each("merge", |o| {
         resource::read_reference(o, Remote::Allowed).source
     });

@@ -107,7 +107,7 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
     match readable {
         Err(message) => problem("bad-source", message.to_owned()),
         Ok(()) if remote == Remote::Refused => {
-            let message = "lies elsewhere, and nothing is fetched while an image is built; render the config first (`mosb render`)";
+            let message = "lies elsewhere, and nothing is fetched while an image is built; render the config first, with the contents in it";
             problem("remote-source", message.to_owned());
         }
         Ok(()) => {}

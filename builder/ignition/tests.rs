@@ -286,7 +286,7 @@ fn a_message_names_field_path_and_remedy() {
     assert_eq!(
         parse(&config).unwrap_err().to_string(),
         "the Ignition config is not valid: storage.files[0].contents.source (\"/etc/x\"): lies elsewhere, and nothing is \
-         fetched while an image is built; render the config first (`mosb render`)"
+         fetched while an image is built; render the config first, with the contents in it"
     );
 }
 

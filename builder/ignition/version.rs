@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(error.reason(), want, "{found:?}");
             let message = error.to_string();
             let remedy = if want == "old-ignition-spec" {
-                "mosb render"
+                "render the config first"
             } else {
                 "3.0.0, 3.1.0"
             };
