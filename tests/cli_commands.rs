@@ -257,11 +257,7 @@ fn bad_input_gets_one_error_and_leaves_nothing() {
             "invalid-ignition",
             "render the config first",
         ),
-        (
-            format!("build hash.yaml {build}"),
-            "conflicts-with-base",
-            "/etc/a",
-        ),
+        (format!("build hash.yaml {build}"), "wrong-hash", "/etc/a"),
         (
             format!("build append.yaml {build} --method direct"),
             "not-direct",
