@@ -40,6 +40,12 @@ pub enum Error {
         /// What it should be.
         what: &'static str,
     },
+    /// A trust bundle without a certificate.
+    #[error("{file}: no certificate in it; give PEM (-----BEGIN CERTIFICATE-----)")]
+    NoCertificate {
+        /// The file.
+        file: String,
+    },
     /// Neither YAML nor JSON, or not one document.
     #[error("{file}: {source}")]
     Yaml {
@@ -138,6 +144,7 @@ impl Error {
             | Self::Read { .. }
             | Self::TooLarge { .. }
             | Self::NotText { .. }
+            | Self::NoCertificate { .. }
             | Self::Yaml { .. }
             | Self::Config { .. }
             | Self::NoBase { .. }
@@ -156,7 +163,7 @@ impl Error {
             Self::Usage(_) => "wrong-use",
             Self::Read { .. } => "unreadable-file",
             Self::TooLarge { .. } => "file-too-large",
-            Self::NotText { .. } | Self::Yaml { .. } => "bad-file",
+            Self::NotText { .. } | Self::NoCertificate { .. } | Self::Yaml { .. } => "bad-file",
             Self::Config { .. } => "bad-config",
             Self::NoBase { .. } => "no-base",
             Self::ConfigImage { .. } => "bad-reference",

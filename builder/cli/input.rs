@@ -90,9 +90,8 @@ pub fn trust_bundle(path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = input.bytes("trust bundle", FILE_LIMIT)?;
     let marker = b"-----BEGIN CERTIFICATE-----";
     if !bytes.windows(marker.len()).any(|window| window == marker) {
-        return Err(Error::NotText {
+        return Err(Error::NoCertificate {
             file: input.to_string(),
-            what: "file of certificates in PEM (-----BEGIN CERTIFICATE-----)",
         });
     }
     Ok(bytes)
@@ -146,7 +145,7 @@ mod tests {
         }
         assert!(matches!(
             trust_bundle(&folder.path().join("two")),
-            Err(Error::NotText { .. })
+            Err(Error::NoCertificate { .. })
         ));
     }
 }
