@@ -77,11 +77,9 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
         let told = rendered.lines().take_while(|line| !line.is_empty());
         let message = told.map(str::trim).collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
-        print_failure(
-            &Failure::from(anyhow::Error::from(Error::Usage(message.to_owned()))),
-            format,
-            2,
-        );
+        let failure = Failure::from(anyhow::Error::from(Error::Usage(message.to_owned())));
+        // On stderr it was told already.
+        let _ = output::print(format, &failure.object(2));
     }
     2
 }
