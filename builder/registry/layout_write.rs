@@ -41,7 +41,8 @@ impl LayoutWriter {
     pub async fn open(dir: &Path) -> Result<Self, Error> {
         let dir = dir.to_owned();
         blocking(move || {
-            std::fs::create_dir_all(&dir).map_err(failed(&dir, "the folder can't be made"))?;
+            std::fs::create_dir_all(&dir)
+                .map_err(failed(&dir, "the folder can't be made; choose another"))?;
             let folder = Arc::new(Folder::open(&dir)?);
             let lock = take(&folder)?;
             if folder.file("oci-layout")?.is_some() {
