@@ -23,7 +23,7 @@ pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 ///
 /// Example:
 ///
-///     mosb build worker.yaml --base quay.io/fedora/fedora-coreos:stable --output oci:out
+///     mosb build worker.yaml --base quay.io/fedora/fedora-coreos:stable --platform linux/amd64 --output oci:out
 #[derive(Debug, Parser)]
 #[command(
     name = "mosb",
