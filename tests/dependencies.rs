@@ -17,7 +17,7 @@ impl Policy {
         let allowed = |licence: &str| {
             licences
                 .iter()
-                .any(|allowed| allowed.as_str() == Some(licence))
+                .any(|allowed| allowed.as_str() == Some(licence.trim()))
         };
         // `/` is how old manifests write OR; AND binds tighter.
         let expression = expression.replace('/', " OR ");
@@ -82,6 +82,7 @@ fn licence_expressions_are_understood() {
         ("none", "", false),
         ("either", "GPL-2.0-only OR MIT", true),
         ("the old way", "MIT/Apache-2.0", true),
+        ("the old way, spaced", "GPL-2.0-only / MIT", true),
         ("both", "MIT AND GPL-2.0-only", false),
         ("one of the two sides", "GPL-2.0-only AND MIT OR ISC", true),
         (
