@@ -36,7 +36,7 @@ impl Folder {
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )
-        .map_err(|e| io(path, "no folder that can be read", e))?;
+        .map_err(|e| io(path, "not readable as a folder", e))?;
         Ok(Self {
             path: path.to_owned(),
             fd,
@@ -126,7 +126,10 @@ impl Folder {
     ) -> Result<BlobStream<Error>, Error> {
         let path = self.path.join(name);
         let Some((file, size)) = self.file(name)? else {
-            return Err(odd(&self.path, &format!("blob {blob} is missing")));
+            return Err(odd(
+                &self.path,
+                &format!("blob {blob} is missing, so the image is not whole; copy it there again"),
+            ));
         };
         if size < range.end {
             return Err(Error::SizeMismatch {
