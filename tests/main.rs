@@ -8,6 +8,11 @@
 
 mod harness;
 
+mod bad_base;
+mod bad_config;
+mod bad_target;
+mod build_faults;
+mod build_world;
 mod buildah_build;
 mod buildah_world;
 mod cli_commands;
@@ -16,6 +21,7 @@ mod fidelity;
 mod fuzz;
 mod ignition_oracle;
 mod importer;
+mod interrupted;
 mod part_layout;
 mod part_ostree;
 mod part_program;
