@@ -199,7 +199,6 @@ fn what_ignition_would_not_take_is_refused() {
     let owned = json!([{ "path": "/etc/x", "user": { "name": "nobody-knows" } }]);
     let ignition = |ignition: Value| rendered(&ignition).to_string().into_bytes();
     let (bad, odd) = ("invalid-ignition", "conflicts-with-base");
-    let contents = "bad-contents";
     let cases: Vec<Case> = vec![
         (
             "unknown spec",
@@ -247,19 +246,19 @@ fn what_ignition_would_not_take_is_refused() {
         (
             "wrong hash",
             file("/etc/x", hashed),
-            contents,
+            "wrong-hash",
             &["/etc/x", "sha256"],
         ),
         (
             "bomb",
             file("/etc/x", gzip(&bomb)),
-            contents,
+            "contents-too-large",
             &["/etc/x", "67108864"],
         ),
         (
             "no gzip",
             file("/etc/x", gzip("data:,x")),
-            contents,
+            "bad-gzip",
             &["/etc/x", "gzip"],
         ),
         (

@@ -16,6 +16,7 @@ mod build_world;
 mod buildah_build;
 mod buildah_world;
 mod cli_commands;
+mod consumers;
 mod dependencies;
 mod fidelity;
 mod fuzz;
@@ -32,6 +33,7 @@ mod registry_faults;
 mod registry_layout;
 mod registry_push;
 mod registry_world;
+mod reproducible;
 mod systemd_presets;
 
 #[test]
