@@ -8,8 +8,8 @@ help: ## this list
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
-	cargo build --release --bin mosb --example demo
-	cargo run --release --quiet --example demo
+	cargo build --release --features demo --bins
+	cargo run --release --features demo --quiet --bin demo
 
 .PHONY: build
 build: ## the program, as target/release/mosb

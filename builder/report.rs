@@ -56,3 +56,12 @@ impl Finding {
         self
     }
 }
+
+/// What an error says, without the number that the system's errors carry.
+pub fn said(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    if let Some(number) = text.rfind(" (os error ").filter(|_| text.ends_with(')')) {
+        text.truncate(number);
+    }
+    text
+}

@@ -8,15 +8,22 @@
 
 mod harness;
 
+mod bad_base;
+mod bad_config;
+mod bad_target;
+mod build_faults;
+mod build_world;
 mod buildah_build;
 mod buildah_world;
 mod cli_commands;
+mod consumers;
 mod dependencies;
 mod documentation;
 mod fidelity;
 mod fuzz;
 mod ignition_oracle;
 mod importer;
+mod interrupted;
 mod part_layout;
 mod part_ostree;
 mod part_program;
@@ -27,6 +34,7 @@ mod registry_faults;
 mod registry_layout;
 mod registry_push;
 mod registry_world;
+mod reproducible;
 mod systemd_presets;
 
 #[test]

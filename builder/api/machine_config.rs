@@ -115,7 +115,7 @@ pub struct RenderedConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderedConfigError {
     /// Another kind.
-    #[error("it is a {found}, not a MachineConfig of {API_VERSION}")]
+    #[error("it is {found}; give a rendered MachineConfig ({API_VERSION})")]
     Kind {
         /// Kind and API version as they are.
         found: String,
@@ -160,9 +160,9 @@ impl RenderedConfig {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("kind") != "MachineConfig" || text("apiVersion") != API_VERSION {
             let found = match (value.is_object(), text("kind"), text("apiVersion")) {
-                (false, ..) => "text without fields".to_owned(),
-                (true, "", _) => "object without a kind".to_owned(),
-                (true, kind, version) => format!("{kind} of {version:?}"),
+                (false, ..) => "no object with fields".to_owned(),
+                (true, "", _) => "an object without a kind".to_owned(),
+                (true, kind, version) => format!("of kind {kind:?} ({version:?})"),
             };
             return Err(RenderedConfigError::Kind { found });
         }
@@ -369,7 +369,7 @@ mod tests {
             (
                 "other kind",
                 (|o| o["kind"] = json!("Pod")) as Change,
-                "it is a Pod of",
+                "it is of kind \"Pod\"",
             ),
             (
                 "unrendered",

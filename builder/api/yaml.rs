@@ -12,7 +12,7 @@ pub const INPUT_LIMIT: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// Not UTF-8.
-    #[error("it is no text in UTF-8 (byte {0})")]
+    #[error("it is no text in UTF-8 (byte {0}); give a rendered MachineConfig in YAML or JSON")]
     Utf8(usize),
     /// Larger than [`INPUT_LIMIT`].
     #[error("it has more than {INPUT_LIMIT} bytes; no rendered MachineConfig is that large")]
@@ -24,7 +24,7 @@ pub enum YamlError {
     #[error("not readable as YAML: {0}")]
     Yaml(String),
     /// Nothing in it.
-    #[error("it is empty")]
+    #[error("it is empty; give a rendered MachineConfig")]
     Empty,
     /// More than one document.
     #[error("it holds {0} documents; give exactly one")]

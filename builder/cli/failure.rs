@@ -4,7 +4,7 @@ use anyhow::Error;
 
 use super::error;
 use super::objects;
-use crate::report::{Class, Finding};
+use crate::report::{Class, Finding, said};
 use crate::{backend, containerfile, ignition, image, payload, plan, registry};
 
 /// A failure as it is told.
@@ -69,7 +69,7 @@ fn plan_findings(error: &plan::Error) -> Vec<Finding> {
 fn sentence(error: &Error) -> String {
     let mut told = String::new();
     for cause in error.chain() {
-        let text = cause.to_string();
+        let text = said(cause);
         if told.is_empty() {
             told = text;
         } else if !told.contains(&text) {

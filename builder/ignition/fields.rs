@@ -149,7 +149,12 @@ impl<'v, 'p> Object<'v, 'p> {
             let list = self.at.key(key);
             for (index, name) in names.into_iter().enumerate() {
                 if !seen.insert(name) {
-                    let message = "the same entry stands here twice; remove one";
+                    // Whatever isn't a path may be a secret.
+                    let what = match name.starts_with('/') {
+                        true => format!("{name:?}"),
+                        false => "the same entry".to_owned(),
+                    };
+                    let message = format!("{what} stands here twice; remove one");
                     self.sink
                         .problem(self.finding(list.index(index), "duplicate", message));
                 }

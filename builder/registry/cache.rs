@@ -3,24 +3,24 @@
 //! A file is named after the manifest's digest and the version of the form, written whole or not at all, and checked by its
 //! own SHA-256 when it is read. Several processes may use one directory at once. What was used last stays longest.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry, File, FileTimes};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use tempfile::NamedTempFile;
-
+use super::atomic::{TEMPORARY, Temporary, failed, take};
+use super::error::Error;
+use super::folder::Folder;
 use crate::image::Digest;
 use crate::image::tree::{self, BaseTree};
-use crate::report::Finding;
+use crate::report::{Finding, said};
 
 /// Bytes of all entries unless told: some fifty of the biggest bases.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
 /// Biggest file that is read as an entry; a tree of 100 000 paths has some 4 MB.
 const LARGEST: u64 = 512 << 20;
-const TEMPORARY: &str = ".writing-";
-/// Age at which a file that nobody finished writing is rubbish.
-const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A directory of base trees.
 #[derive(Debug, Clone)]
@@ -115,14 +115,24 @@ impl TreeCache {
         pruned.warnings.into_iter().next().map_or(Ok(()), Err)
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(TEMPORARY)
-            .tempfile_in(&self.directory)?;
-        file.write_all(bytes)?;
-        NamedTempFile::persist(file, path)?;
-        Ok(())
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+        let directory = &self.directory;
+        fs::create_dir_all(directory).map_err(failed(directory, "the folder can't be made"))?;
+        let folder = Arc::new(Folder::open(directory)?);
+        let (temporary, mut file) = Temporary::create(Arc::clone(&folder))?;
+        file.write_all(bytes)
+            .map_err(failed(path, "not writable"))?;
+        let name = path.file_name().and_then(OsStr::to_str);
+        temporary.rename(&folder, name.expect("a digest and a version"))
+    }
+
+    /// Whether the writer of this file is gone. Each is made and locked under the directory's lock.
+    fn abandoned(&self, name: &str) -> bool {
+        let file = Folder::open(&self.directory).and_then(|folder| {
+            let _lock = take(&folder)?;
+            folder.file(name)
+        });
+        matches!(file, Ok(Some((file, _))) if file.try_lock().is_ok())
     }
 
     /// The trees that are there, last used first.
@@ -161,8 +171,7 @@ impl TreeCache {
         let mut kept = 0;
         for file in files {
             let temporary = file.name.starts_with(TEMPORARY);
-            let age = file.used.elapsed().unwrap_or_default();
-            if temporary && age < ABANDONED {
+            if temporary && !self.abandoned(&file.name) {
                 continue;
             }
             if !temporary && kept + file.size <= keep {
@@ -229,16 +238,22 @@ impl Cached {
     }
 }
 
-fn warning(path: &Path, what: &str, error: &dyn std::error::Error) -> Finding {
+fn warning(path: &Path, what: &str, error: &(dyn std::error::Error + 'static)) -> Finding {
     Finding::new(
         "base-tree-cache",
-        format!("the cached base tree {} {what}: {error}", path.display()),
+        format!(
+            "the cached base tree {} {what}: {}",
+            path.display(),
+            said(error.source().unwrap_or(error))
+        ),
     )
     .on(path.display().to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::image::tree::OwnedEntry;
 
@@ -309,11 +324,14 @@ mod tests {
         assert_eq!(left(&cache), want);
 
         fs::write(directory.path().join("other"), "of somebody else").unwrap();
-        fs::write(directory.path().join(".writing-now"), "").unwrap();
-        let abandoned = directory.path().join(".writing-long-ago");
-        fs::write(&abandoned, "").unwrap();
-        let then = SystemTime::now() - 2 * ABANDONED;
-        File::open(&abandoned).unwrap().set_modified(then).unwrap();
+        let folder = Arc::new(Folder::open(directory.path()).unwrap());
+        let (writing, _writer) = Temporary::create(folder).unwrap();
+        let living = writing.path();
+        fs::write(
+            directory.path().join(format!("{TEMPORARY}of-the-killed")),
+            "",
+        )
+        .unwrap();
         let old = format!("{}.tree-0", manifest(9).hex());
         fs::write(directory.path().join(&old), "old version").unwrap();
         let pruned = cache.prune(2 * size);
@@ -324,6 +342,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, [".writing-now", "other"]);
+        let living = living.file_name().unwrap().to_str().unwrap();
+        assert_eq!(names, [living, ".mosb.lock", "other"]);
     }
 }

@@ -156,7 +156,7 @@ pub enum Error {
         found: u64,
     },
     /// A manifest or index that can't be read.
-    #[error("{image}: manifest not readable: {cause}")]
+    #[error("{image}: manifest not readable: {cause}; the image is damaged or no container image")]
     ManifestInvalid {
         /// The image.
         image: String,
@@ -221,7 +221,7 @@ pub enum Error {
         cause: String,
     },
     /// The folder's file system said no.
-    #[error("{}: {doing}", path.display())]
+    #[error("{}: {doing}; {}", path.display(), remedy(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -284,6 +284,20 @@ pub enum Error {
         /// The entry.
         prefix: String,
     },
+}
+
+/// What to do about what the system said.
+fn remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "check the name"
+        }
+        ErrorKind::PermissionDenied => "check that this user may do that",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or choose another folder",
+        ErrorKind::ReadOnlyFilesystem => "choose a folder that can be written to",
+        _ => "check the disk that it is on",
+    }
 }
 
 fn list(items: &[String]) -> String {

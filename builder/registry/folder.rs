@@ -126,7 +126,10 @@ impl Folder {
     ) -> Result<BlobStream<Error>, Error> {
         let path = self.path.join(name);
         let Some((file, size)) = self.file(name)? else {
-            return Err(odd(&self.path, &format!("blob {blob} is missing")));
+            return Err(odd(
+                &self.path,
+                &format!("blob {blob} is missing, so the image is not whole; copy it there again"),
+            ));
         };
         if size < range.end {
             return Err(Error::SizeMismatch {

@@ -41,7 +41,12 @@ impl ImageFolder {
             .map(|blobs| blobs.below("sha256"))
             .transpose()?
             .flatten()
-            .ok_or_else(|| odd(dir, "an OCI layout without blobs/sha256"))?;
+            .ok_or_else(|| {
+                odd(
+                    dir,
+                    "an OCI layout without blobs/sha256; copy the image there again",
+                )
+            })?;
         Ok(Self {
             folder,
             kind: Kind::Layout(blobs),
@@ -83,8 +88,12 @@ impl ImageFolder {
                 }),
             (Kind::Layout(_), Some(digest)) => self.manifest(&digest),
             (Kind::Layout(_), None) => {
-                let index = read_index(&self.folder)?
-                    .ok_or_else(|| odd(self.path(), "an OCI layout without index.json"))?;
+                let index = read_index(&self.folder)?.ok_or_else(|| {
+                    odd(
+                        self.path(),
+                        "an OCI layout without index.json; copy the image there again",
+                    )
+                })?;
                 self.manifest(&pick(self.path(), &index, tag)?)
             }
         }
@@ -98,9 +107,10 @@ impl ImageFolder {
         };
         let bytes = folder
             .read(&name, "its manifest", MANIFEST_LIMIT)?
-            .ok_or_else(|| Error::NotFound {
-                image: format!("{}@{digest}", self.path().display()),
-                said: super::said::Said::default(),
+            .ok_or_else(|| {
+                let cause =
+                    format!("no image {digest}; check the digest, or copy the image there again");
+                odd(self.path(), &cause)
             })?;
         let found = Digest::of(&bytes);
         if found != *digest {
@@ -131,7 +141,7 @@ pub(super) fn check_version(folder: &Folder) -> Result<(), Error> {
         .ok_or_else(|| {
             odd(
                 folder.path(),
-                "not an OCI layout: its file oci-layout is missing",
+                "not an OCI layout: its file oci-layout is missing; check the name of the folder",
             )
         })?;
     let version: Value = serde_json::from_slice(&version).unwrap_or_default();
@@ -184,7 +194,10 @@ fn pick(dir: &Path, index: &Value, tag: Option<&str>) -> Result<Digest, Error> {
     found.dedup_by_key(|(digest, _)| *digest);
     match found[..] {
         [(digest, _)] => Ok(digest),
-        [] => Err(odd(dir, "an OCI layout without images")),
+        [] => Err(odd(
+            dir,
+            "an OCI layout without images; copy one there, or give another folder",
+        )),
         _ => Err(Error::LayoutAmbiguous {
             dir: PathBuf::from(dir),
             has: shown,

@@ -44,14 +44,25 @@ impl LayoutWriter {
             std::fs::create_dir_all(&dir)
                 .map_err(failed(&dir, "the folder can't be made; choose another"))?;
             let folder = Arc::new(Folder::open(&dir)?);
+            let not_ours = || -> Result<bool, Error> {
+                // In this order: whoever makes one writes oci-layout first.
+                Ok(foreign(&dir)? && folder.file("oci-layout")?.is_none())
+            };
+            let refused = || {
+                odd(
+                    &dir,
+                    "holds files and is no OCI layout; choose a new or empty folder",
+                )
+            };
+            // A folder of somebody else doesn't even get a lock file.
+            if not_ours()? {
+                return Err(refused());
+            }
             let lock = take(&folder)?;
             if folder.file("oci-layout")?.is_some() {
                 check_version(&folder)?;
             } else if foreign(&dir)? {
-                return Err(odd(
-                    &dir,
-                    "holds files and is no OCI layout; choose a new or empty folder",
-                ));
+                return Err(refused());
             } else {
                 replace(&folder, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
             }

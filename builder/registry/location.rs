@@ -170,6 +170,12 @@ impl FromStr for Target {
                 let (dir, tag, digest) = layout(s, rest)?;
                 (Place::Layout(dir), tag, digest)
             }
+            None if s.starts_with("dir:") => {
+                return Err(Error::Location {
+                    text: s.to_owned(),
+                    cause: "a dir: folder is not written; write oci:DIR or host/repo",
+                });
+            }
             None => {
                 let image: ImageRef = s.strip_prefix("docker://").unwrap_or(s).parse()?;
                 let tag = image.tag().map(str::to_owned);

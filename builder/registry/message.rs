@@ -13,6 +13,7 @@ use url::Url;
 use super::error::Error;
 use super::retry::Outcome;
 use super::said::Said;
+use crate::report::said;
 
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
@@ -185,7 +186,7 @@ pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(next) = below(cause) {
         cause = next;
     }
-    cause.to_string()
+    said(cause)
 }
 
 impl From<reqwest::Error> for Broken {

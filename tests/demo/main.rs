@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 mod base;
@@ -143,12 +143,7 @@ impl Mosb {
 
 /// The program that was built beside this one.
 fn program() -> Result<PathBuf, Box<dyn Error>> {
-    let own = std::env::current_exe()?;
-    let program = own
-        .ancestors()
-        .nth(2)
-        .unwrap_or(Path::new("."))
-        .join("mosb");
+    let program = std::env::current_exe()?.with_file_name("mosb");
     if program.is_file() {
         Ok(program)
     } else {

@@ -24,13 +24,13 @@ mod tree;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
-pub use proxy::{Fault, FaultProxy};
+pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};
 pub use sandbox::Sandbox;
-pub use snapshot::{Entry, Kind, Snapshot};
+pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use tree::Tree;
 
-pub use child::run;
+pub use child::{Finished, run};
 pub use http::ask;
 pub use ostree::{base as ostree_base, import as ostree_import};
 pub use root::{base_image, debian_root};

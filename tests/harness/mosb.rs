@@ -9,11 +9,14 @@ use tempfile::TempDir;
 
 use super::child::{Finished, finish, limited};
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mosb");
+
 /// A user who has never run the program: fresh home, cache, configuration and runtime directory.
 #[derive(Debug)]
 pub struct Mosb {
     home: TempDir,
     environment: Vec<(String, String)>,
+    within: Vec<String>,
 }
 
 impl Mosb {
@@ -25,7 +28,14 @@ impl Mosb {
         Self {
             home,
             environment: Vec::new(),
+            within: Vec::new(),
         }
+    }
+
+    /// The program is started by this one, which runs the command that it is given: `prlimit`, `unshare`, a shell.
+    pub fn within<A: Into<String>>(mut self, launcher: impl IntoIterator<Item = A>) -> Self {
+        self.within = launcher.into_iter().map(Into::into).collect();
+        self
     }
 
     /// One more environment variable.
@@ -56,15 +66,25 @@ impl Mosb {
         arguments: impl IntoIterator<Item = A>,
         stdin: &[u8],
     ) -> Finished {
-        let mut command = limited(env!("CARGO_BIN_EXE_mosb"));
+        let launched = self.launched();
+        let mut command = limited(launched[0]);
+        command.args(&launched[1..]);
         finish(self.surround(&mut command).args(arguments), stdin)
     }
 
     /// The program as a command, to be started, signalled and killed by the test.
     pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mosb"));
+        let launched = self.launched();
+        let mut command = Command::new(launched[0]);
+        command.args(&launched[1..]);
         self.surround(&mut command).args(arguments);
         command
+    }
+
+    /// The command line without the program's own arguments.
+    fn launched(&self) -> Vec<&str> {
+        let within = self.within.iter().map(String::as_str);
+        within.chain([PROGRAM]).collect()
     }
 
     /// Nothing of the test's own environment but the search path.

@@ -265,3 +265,8 @@ fn content(from: &mut impl Read) -> io::Result<Kind> {
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// The SHA-256 of bytes, as hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}

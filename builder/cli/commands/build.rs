@@ -84,16 +84,19 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let unusable = |kind: std::io::ErrorKind| Error::Write {
+    let unusable = |kind: std::io::ErrorKind, cause| Error::Write {
         file: file.display().to_string(),
-        source: kind.into(),
+        source: std::io::Error::new(kind, cause),
     };
     if file.is_dir() {
-        return Err(unusable(std::io::ErrorKind::IsADirectory));
+        return Err(unusable(std::io::ErrorKind::IsADirectory, "it is a folder"));
     }
     match folder.is_dir() {
         true => Ok(folder),
-        false => Err(unusable(std::io::ErrorKind::NotFound)),
+        false => Err(unusable(
+            std::io::ErrorKind::NotFound,
+            "its folder is not there",
+        )),
     }
 }
 

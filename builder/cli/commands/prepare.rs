@@ -16,6 +16,7 @@ use crate::ignition;
 use crate::image::tree::BaseTree;
 use crate::image::{ImageRef, PinnedRef};
 use crate::plan::{Base, BaseName, BuildPlan, Draft, Method, Request};
+use crate::registry;
 use crate::registry::base_tree::{self, Obtained};
 use crate::registry::{Resolved, Source, Target};
 use crate::report::Finding;
@@ -213,5 +214,9 @@ async fn tree(world: &World, base: &Resolved) -> anyhow::Result<Obtained> {
     world.progress.step("reading the base's tree");
     let obtained =
         base_tree::obtain(world.cache.as_ref(), &base.manifest, &base.store, &layers).await;
-    Ok(obtained?)
+    // What is wrong with a layer doesn't say of which image.
+    obtained.map_err(|error| match &error {
+        registry::Error::Layer(_) => anyhow::Error::from(error).context(pinned_text(base)),
+        _ => error.into(),
+    })
 }

@@ -60,7 +60,10 @@ pub enum Error {
         source: io::Error,
     },
     /// An entry of the tar is broken, hostile or too much.
-    #[error("layer {layer}: entry {entry:?}: {cause}")]
+    #[error(
+        "layer {layer}: entry {:?}: {cause}; the base is broken or hostile, build it again or choose another",
+        shown(entry)
+    )]
     Entry {
         /// The layer.
         layer: Digest,
@@ -92,7 +95,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum EntryError {
     /// The sum of the header's bytes is another.
-    #[error("bad header checksum; the tar is damaged")]
+    #[error("the sum in its header is another")]
     Checksum,
     /// A number that is none, negative or out of range.
     #[error("{0} is not a number that fits")]
@@ -104,13 +107,15 @@ pub enum EntryError {
     #[error("unknown entry type {0:#04x}")]
     Type(u8),
     /// A path that leads out of the root or can't be one.
-    #[error("a path with .., a NUL or an overlong component is refused by every unpacker")]
+    #[error(
+        "a path, or a hard link's target, with .., a NUL or an overlong component is refused by every unpacker"
+    )]
     Path,
     /// A whiteout of nothing.
     #[error("a whiteout that names nothing")]
     Whiteout,
     /// Beyond a limit.
-    #[error("more than {limit} {what}; no real base has that many")]
+    #[error("more than {limit} {what}, which no real base has")]
     TooMuch {
         /// Of what.
         what: &'static str,
@@ -132,6 +137,15 @@ pub enum EntryError {
     /// The tar ends within an entry.
     #[error("the tar ends in the middle")]
     Truncated,
+}
+
+/// A path that may be long without end.
+fn shown(entry: &str) -> String {
+    const MOST: usize = 200;
+    match entry.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &entry[..end]),
+        None => entry.to_owned(),
+    }
 }
 
 impl Error {

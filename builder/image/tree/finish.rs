@@ -82,7 +82,7 @@ impl Builder {
             let State::Here(kind) = inode.state else {
                 return Err(Error::Entry {
                     layer: self.layers[usize::from(inode.layer) - 1],
-                    entry: lossy(name),
+                    entry: lossy(&self.path_of(id)),
                     cause: EntryError::DanglingLink(lossy(bytes.unwrap_or_default())),
                 });
             };
@@ -103,6 +103,21 @@ impl Builder {
             writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);
         }
         Ok(writer.finish())
+    }
+
+    /// The path of a node, found by looking everywhere: only an error asks for it.
+    fn path_of(&self, wanted: NodeId) -> Vec<u8> {
+        let mut open = vec![(Vec::new(), ROOT)];
+        while let Some((path, id)) = open.pop() {
+            if id == wanted {
+                return path;
+            }
+            for (name, child) in &self.nodes[id as usize].children {
+                let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                open.push(([&path, slash, name].concat(), *child));
+            }
+        }
+        unreachable!("every node is below the root")
     }
 
     /// The nodes whose content is kept, in the order of [`kept`] and within its bounds.

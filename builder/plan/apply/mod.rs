@@ -52,7 +52,9 @@ pub enum ApplyError {
         found: &'static str,
     },
     /// A parent is no directory.
-    #[error("{path}: {parent} is no directory in the base, so nothing can be written below it")]
+    #[error(
+        "{path}: {parent} is no directory in the base, so nothing can be written below it; choose another path"
+    )]
     NotADirectory {
         /// The path of the config.
         path: String,
@@ -70,7 +72,7 @@ pub enum ApplyError {
         link: TreePath,
     },
     /// Links lead in a circle.
-    #[error("{path}: the base's links lead in a circle")]
+    #[error("{path}: the base's links lead in a circle; choose another path")]
     LinkLoop {
         /// The path of the config.
         path: String,
