@@ -5,6 +5,10 @@
     clippy::unwrap_used,
     reason = "a test that cannot go on stops where it stands"
 )]
+#![expect(
+    clippy::type_complexity,
+    reason = "a table of cases is a list of tuples"
+)]
 
 mod harness;
 
