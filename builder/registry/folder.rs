@@ -36,7 +36,7 @@ impl Folder {
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
         )
-        .map_err(|e| io(path, "no folder that can be read; check its name", e))?;
+        .map_err(|e| io(path, "no folder that can be read", e))?;
         Ok(Self {
             path: path.to_owned(),
             fd,

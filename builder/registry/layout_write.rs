@@ -41,8 +41,7 @@ impl LayoutWriter {
     pub async fn open(dir: &Path) -> Result<Self, Error> {
         let dir = dir.to_owned();
         blocking(move || {
-            std::fs::create_dir_all(&dir)
-                .map_err(failed(&dir, "the folder can't be made; choose another"))?;
+            std::fs::create_dir_all(&dir).map_err(failed(&dir, "the folder can't be made"))?;
             let folder = Arc::new(Folder::open(&dir)?);
             let not_ours = || -> Result<bool, Error> {
                 // In this order: whoever makes one writes oci-layout first.
