@@ -22,6 +22,7 @@ use crate::image::path::TreePath;
 use crate::image::tree::BaseTree;
 use crate::report::Finding;
 pub use commit::CURRENT_CONFIG;
+pub use units::instance_of;
 pub(super) use units::preset_units;
 
 /// What came of it.
