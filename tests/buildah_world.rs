@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use mosb::api::RenderedConfig;
@@ -60,6 +61,31 @@ impl World {
 
     pub fn cache(&self) -> &Path {
         &self.options.cache_dir
+    }
+
+    /// IDs of the containers in buildah's store.
+    pub fn containers(&self) -> String {
+        let place = |kind| {
+            let driver = self.options.storage_driver.as_deref();
+            let name = format!("buildah/{kind}-{}", driver.unwrap_or("default"));
+            self.cache().join(name)
+        };
+        let said = Command::new("buildah")
+            .arg("--root")
+            .arg(place("store"))
+            .arg("--runroot")
+            .arg(place("run"))
+            .args(
+                self.options
+                    .storage_driver
+                    .iter()
+                    .flat_map(|driver| ["--storage-driver", driver]),
+            )
+            .args(["containers", "--quiet", "--all"])
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
     }
 
     /// The Debian root's image.

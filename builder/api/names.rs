@@ -38,6 +38,9 @@ pub struct RenderedName(String);
 #[serde(try_from = "String", into = "String")]
 pub struct BuildName(String);
 
+/// The longest name of an object.
+const NAME: usize = 253;
+
 fn is_subdomain(s: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let part = |p: &str| {
@@ -46,7 +49,7 @@ fn is_subdomain(s: &str) -> bool {
             && bytes.last().is_some_and(|b| alphanumeric(*b))
             && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
     };
-    s.len() <= 253 && s.split('.').all(part)
+    s.len() <= NAME && s.split('.').all(part)
 }
 
 /// `<pool>-<32 hex digits>` taken apart.
@@ -101,9 +104,10 @@ impl RenderedName {
 }
 
 impl BuildName {
-    /// The build of this pool with the first 32 of these hex digits.
+    /// The build of this pool with the first 32 of these hex digits; a pool's name that leaves no room for them is cut.
     pub fn new(pool: &PoolName, hex: &str) -> Result<Self, NameError> {
-        format!("{}-{}", pool.0, hex.get(..32).unwrap_or(hex)).parse()
+        let pool = shortened(&pool.0, NAME - "-".len() - 32);
+        format!("{pool}-{}", hex.get(..32).unwrap_or(hex)).parse()
     }
 
     /// The name as the API has it.
@@ -132,7 +136,7 @@ impl FromStr for RenderedName {
     type Err = NameError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let rest = s.strip_prefix("rendered-").and_then(pool_and_hash);
-        if rest.is_some() && s.len() <= 253 {
+        if rest.is_some() && s.len() <= NAME {
             Ok(Self(s.to_owned()))
         } else {
             Err(NameError::Rendered(s.to_owned()))
@@ -143,7 +147,7 @@ impl FromStr for RenderedName {
 impl FromStr for BuildName {
     type Err = NameError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        if pool_and_hash(s).is_some() && s.len() <= 253 {
+        if pool_and_hash(s).is_some() && s.len() <= NAME {
             Ok(Self(s.to_owned()))
         } else {
             Err(NameError::Build(s.to_owned()))
@@ -232,5 +236,12 @@ mod tests {
             BuildName::new(&pool, &"0a".repeat(32)).unwrap().as_str(),
             format!("worker-{}", "0a".repeat(16))
         );
+        // An owner's name may be as long as any object's.
+        let [a, b] = ['a', 'b'].map(|last| {
+            let pool: PoolName = format!("{}{last}", "p".repeat(252)).parse().unwrap();
+            BuildName::new(&pool, &"0a".repeat(32)).unwrap()
+        });
+        assert_eq!(a.as_str().len(), 253);
+        assert_ne!(a, b);
     }
 }

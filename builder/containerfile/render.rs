@@ -92,7 +92,10 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
 /// the digest of its config.
 fn from(plan: &BuildPlan) -> String {
     let base = &plan.request.base;
-    if let Ok(image) = base.image.parse::<PinnedRef>() {
+    // `oci:5000/os@sha256:…` is a folder, though it could be read as a host with a port.
+    if !base.name.is_layout()
+        && let Ok(image) = base.image.parse::<PinnedRef>()
+    {
         return image.to_string();
     }
     let config = base.manifest.pointer("/config/digest");

@@ -78,6 +78,14 @@ fn without_an_ignition_part_only_the_config_itself_goes_in() {
 }
 
 #[test]
+fn a_layout_is_never_taken_for_a_registry() {
+    let mut base = base(false, true);
+    base.image = format!("oci:5000/os@{}", base.manifest_digest);
+    let made = text(request(json!({}), base)).unwrap();
+    assert!(!made.contains("oci:"), "{made}");
+}
+
+#[test]
 fn units_on_an_ostree_base() {
     let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
     expect_file!["../../testdata/containerfile/units-ostree/Containerfile"].assert_eq(&made);

@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | `wrong-type` | a field holds another JSON type than its spec says |
 //! | `ambiguous-field`* | one field in two spellings, `path` and `Path` |
-//! | `bad-path`, `unusable-path`* | not absolute and clean; NUL, too long, a file or link at `/` |
+//! | `bad-path`, `unusable-path`* | not absolute and clean; NUL, too long, a file or link at `/`, a name that is a whiteout (`.wh.…`) in a layer |
 //! | `duplicate`, `link-in-the-way`, `unit-in-the-way` | two entries want one place |
 //! | `bad-mode` | not 0 to 0o7777 |
 //! | `bad-owner`, `unusable-owner`* | id and name together; an id no file can have |

@@ -11,6 +11,8 @@ use super::version::SpecVersion;
 
 /// Longest name of a file on Linux, `NAME_MAX`.
 pub(super) const NAME_MAX: usize = 255;
+/// What the name of a whiteout begins with (OCI image spec, layer): no file can have such a name in an image.
+pub(super) const WHITEOUT: &str = ".wh.";
 /// Longest path, `PATH_MAX` without its NUL.
 const PATH_MAX: usize = 4095;
 
@@ -166,6 +168,9 @@ fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
             "unusable-path",
             "no name can be longer than 255 bytes, no path longer than 4095",
         );
+    } else if path.split('/').any(|name| name.starts_with(WHITEOUT)) {
+        let message = "a name that begins with `.wh.` takes another path away in a layer of an image; give it another name";
+        o.problem("path", "unusable-path", message);
     }
     path.to_owned()
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::config::{Dropin, Systemd, Unit};
 use super::error::shown;
 use super::fields::Object;
-use super::storage::NAME_MAX;
+use super::storage::{NAME_MAX, WHITEOUT};
 use super::unit_text;
 
 /// Reads the section.
@@ -70,9 +70,12 @@ fn dropin(o: &mut Object<'_, '_>) -> Dropin {
                 "bad-dropin-name",
                 format!("{} must end in `.conf`", shown(&name)),
             );
-        } else if name.len() > NAME_MAX || name.contains(|c: char| c == '/' || c.is_control()) {
+        } else if name.len() > NAME_MAX
+            || name.contains(|c: char| c == '/' || c.is_control())
+            || name.starts_with(WHITEOUT)
+        {
             let message = format!(
-                "{} must be a file name, without slashes and control characters",
+                "{} must be a file name, without slashes and control characters, and not begin with `.wh.`",
                 shown(&name)
             );
             o.problem("name", "unsafe-dropin-name", message);

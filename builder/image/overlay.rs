@@ -122,6 +122,8 @@ impl LayerEntry {
 pub struct Overlay<'a> {
     base: &'a BaseTree,
     changes: BTreeMap<TreePath, Change>,
+    /// Whether a hard link was ever put.
+    has_links: bool,
 }
 
 impl<'a> Overlay<'a> {
@@ -130,6 +132,7 @@ impl<'a> Overlay<'a> {
         Self {
             base,
             changes: BTreeMap::new(),
+            has_links: false,
         }
     }
 
@@ -174,8 +177,9 @@ impl<'a> Overlay<'a> {
 
     /// Whether a change above the path hides what the base has there.
     fn hidden(&self, path: &TreePath) -> bool {
-        path.ancestors()
-            .any(|above| self.changes.get(&above).is_some_and(Change::hides_base))
+        let mut above = std::iter::successors(path.parent(), TreePath::parent);
+        // From below, as what is new is mostly in a directory that is new itself.
+        above.any(|above| self.changes.get(&above).is_some_and(Change::hides_base))
     }
 
     /// The names in a directory, sorted; empty if it is none.
@@ -233,6 +237,16 @@ impl<'a> Overlay<'a> {
     /// Puts something at a path. A directory on a directory keeps what is below; everything else replaces what was there.
     /// The parents must be directories already.
     pub fn put(&mut self, path: TreePath, node: Node) {
+        self.hand_over(&path);
+        let node = match node {
+            // A link to a link is one to its file, so that no chain gets long.
+            Node::Hardlink { to } => {
+                self.has_links = true;
+                let to = self.carrier(&to).clone();
+                Node::Hardlink { to }
+            }
+            node => node,
+        };
         let merges = matches!(node, Node::Directory { .. })
             && self
                 .get(&path)
@@ -257,20 +271,74 @@ impl<'a> Overlay<'a> {
         self.changes.insert(path, change);
     }
 
+    /// Writes into the file that stands at a path: all its names are still one file.
+    pub fn rewrite(&mut self, path: &TreePath, node: Node) {
+        let carrier = self.carrier(path).clone();
+        match self.changes.get_mut(&carrier) {
+            Some(Change::Put(old) | Change::Replaced(old)) => *old = node,
+            Some(Change::Gone) | None => self.put(carrier, node),
+        }
+    }
+
     /// Takes away what stands at a path, and all below it.
     pub fn remove(&mut self, path: &TreePath) {
+        self.hand_over(path);
         self.forget_below(path);
         self.changes.insert(path.clone(), Change::Gone);
     }
 
     /// Takes back a change of this build: what the base has there can be seen again.
     pub fn withdraw(&mut self, path: &TreePath) {
+        self.hand_over(path);
         self.changes.remove(path);
     }
 
     fn forget_below(&mut self, path: &TreePath) {
-        self.changes
-            .retain(|other, _| other == path || !path.holds(other));
+        // What begins with the same text stands together, and all below the path is in it.
+        let same = self.changes.range(path.clone()..);
+        let same = same.take_while(|(other, _)| other.relative().starts_with(path.relative()));
+        let below: Vec<TreePath> = same
+            .map(|(other, _)| other)
+            .filter(|other| *other != path && path.holds(other))
+            .cloned()
+            .collect();
+        for gone in below {
+            self.hand_over(&gone);
+            self.changes.remove(&gone);
+        }
+    }
+
+    /// The path under which the file is that a path is a hard link to.
+    fn carrier<'p>(&'p self, path: &'p TreePath) -> &'p TreePath {
+        match self.changes.get(path).and_then(Change::node) {
+            Some(Node::Hardlink { to }) => to,
+            Some(_) | None => path,
+        }
+    }
+
+    /// Before a name of a file goes: its other names keep the file, and the first of them carries it from now on.
+    fn hand_over(&mut self, path: &TreePath) {
+        let Some(file) = self.changes.get(path).and_then(Change::node) else {
+            return;
+        };
+        if !self.has_links || !matches!(file, Node::File { .. }) {
+            return;
+        }
+        let file = file.clone();
+        let mut heir: Option<TreePath> = None;
+        for (other, change) in &mut self.changes {
+            let (Change::Put(node) | Change::Replaced(node)) = change else {
+                continue;
+            };
+            if !matches!(node, Node::Hardlink { to } if to == path) {
+                continue;
+            }
+            *node = match &heir {
+                Some(heir) => Node::Hardlink { to: heir.clone() },
+                None => file.clone(),
+            };
+            heir.get_or_insert_with(|| other.clone());
+        }
     }
 
     /// Whether the build changes nothing.
@@ -292,9 +360,8 @@ impl<'a> Overlay<'a> {
     pub fn layer(&self) -> Vec<LayerEntry> {
         let mut entries: BTreeMap<(TreePath, bool), LayerEntry> = BTreeMap::new();
         for (path, change) in &self.changes {
-            let in_base = (!self.hidden(path))
-                .then(|| self.base.get(path.relative()))
-                .flatten();
+            // Also below a directory that was wiped: a layer only adds to what the base has there, so each name counts.
+            let in_base = self.base.get(path.relative());
             let vanished = match (change.node(), &in_base) {
                 (None, base) => base.is_some(),
                 (Some(_), None) => false,
@@ -305,12 +372,17 @@ impl<'a> Overlay<'a> {
             if vanished {
                 entries.insert((path.clone(), false), LayerEntry::Whiteout(path.clone()));
             } else if let (Change::Replaced(Node::Directory { .. }), Some(_)) = (change, &in_base) {
-                for (name, _) in self.base.children(path.relative()) {
-                    let child = std::str::from_utf8(name)
-                        .ok()
-                        .and_then(|name| path.join(name).ok());
-                    if let Some(child) = child.filter(|child| !self.changes.contains_key(child)) {
-                        entries.insert((child.clone(), false), LayerEntry::Whiteout(child));
+                let base = self.base.children(path.relative());
+                let child = |name| path.join(std::str::from_utf8(name).ok()?).ok();
+                let children = base.iter().map(|(name, _)| child(name));
+                // A name that can't be written into a layer goes with the whole directory.
+                let gone = match children.collect::<Option<Vec<_>>>() {
+                    Some(children) => children,
+                    None => vec![path.clone()],
+                };
+                for gone in gone {
+                    if gone == *path || !self.changes.contains_key(&gone) {
+                        entries.insert((gone.clone(), false), LayerEntry::Whiteout(gone));
                     }
                 }
             }
@@ -349,9 +421,11 @@ mod tests {
         BaseTree::from_entries([
             (b"etc".to_vec(), OwnedEntry::directory(0o750)),
             (b"etc/a".to_vec(), OwnedEntry::file(b"base")),
+            (b"etc/d/sub/z".to_vec(), OwnedEntry::file(b"z")),
             (b"etc/d/x".to_vec(), OwnedEntry::file(b"x")),
             (b"etc/d/y".to_vec(), OwnedEntry::file(b"y")),
             (b"etc-more".to_vec(), OwnedEntry::file(b"")),
+            (b"odd/\xff".to_vec(), OwnedEntry::file(b"")),
         ])
     }
 
@@ -410,7 +484,55 @@ mod tests {
                     o.put(path("/etc/d"), Node::Directory { meta: META });
                     o.put(path("/etc/d/y"), file("n"));
                 },
-                &["=/etc 750", "+/etc/d", "-/etc/d/x", "+/etc/d/y"],
+                &[
+                    "=/etc 750",
+                    "+/etc/d",
+                    "-/etc/d/sub",
+                    "-/etc/d/x",
+                    "+/etc/d/y",
+                ],
+            ),
+            (
+                "directory wiped, and one below it made anew",
+                |o| {
+                    o.remove(&path("/etc/d"));
+                    o.put(path("/etc/d"), Node::Directory { meta: META });
+                    o.put(path("/etc/d/sub"), Node::Directory { meta: META });
+                    o.put(path("/etc/d/sub/n"), file("n"));
+                },
+                &[
+                    "=/etc 750",
+                    "+/etc/d",
+                    "+/etc/d/sub",
+                    "+/etc/d/sub/n",
+                    "-/etc/d/sub/z",
+                    "-/etc/d/x",
+                    "-/etc/d/y",
+                ],
+            ),
+            (
+                "directory wiped, and a file where one was below it",
+                |o| {
+                    o.remove(&path("/etc/d"));
+                    o.put(path("/etc/d"), Node::Directory { meta: META });
+                    o.put(path("/etc/d/sub"), file("n"));
+                },
+                &[
+                    "=/etc 750",
+                    "+/etc/d",
+                    "-/etc/d/sub",
+                    "+/etc/d/sub",
+                    "-/etc/d/x",
+                    "-/etc/d/y",
+                ],
+            ),
+            (
+                "directory wiped, with a name that is no text",
+                |o| {
+                    o.remove(&path("/odd"));
+                    o.put(path("/odd"), Node::Directory { meta: META });
+                },
+                &["-/odd", "+/odd"],
             ),
             (
                 "directory kept",
@@ -439,7 +561,7 @@ mod tests {
         overlay.put(path("/etc/n"), file("n"));
         overlay.remove(&path("/etc/d"));
         assert_eq!(overlay.children(&path("/etc")), ["a", "n"]);
-        assert_eq!(overlay.children(&path("/")), ["etc", "etc-more"]);
+        assert_eq!(overlay.children(&path("/")), ["etc", "etc-more", "odd"]);
         assert_eq!(overlay.get(&path("/etc/d/x")), None);
         assert_eq!(
             overlay.content(&path("/etc/a")),
@@ -448,5 +570,68 @@ mod tests {
         assert_eq!(overlay.content(&path("/etc/d/x")), Content::NoFile);
         overlay.put(path("/etc/d"), Node::Directory { meta: META });
         assert_eq!(overlay.children(&path("/etc/d")), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_stays_under_its_other_names() {
+        let base = BaseTree::from_entries([]);
+        let linked = || {
+            let mut overlay = Overlay::new(&base);
+            overlay.put(path("/tmp"), Node::Directory { meta: META });
+            overlay.put(path("/tmp/a"), file("a"));
+            let link = |to| Node::Hardlink { to: path(to) };
+            overlay.put(path("/b"), link("/tmp/a"));
+            overlay.put(path("/c"), link("/b"));
+            overlay
+        };
+        type Change = fn(&mut Overlay<'_>);
+        for (what, change, a, rest) in [
+            ("nothing", (|_| ()) as Change, Some("a"), "a"),
+            ("removed", |o| o.remove(&path("/tmp/a")), None, "a"),
+            ("withdrawn", |o| o.withdraw(&path("/tmp/a")), None, "a"),
+            (
+                "removed with its directory",
+                |o| o.remove(&path("/tmp")),
+                None,
+                "a",
+            ),
+            (
+                "replaced",
+                |o| o.put(path("/tmp/a"), file("n")),
+                Some("n"),
+                "a",
+            ),
+            (
+                "written into by another name",
+                |o| o.rewrite(&path("/c"), file("n")),
+                Some("n"),
+                "n",
+            ),
+        ] {
+            let mut overlay = linked();
+            change(&mut overlay);
+            let content = |p| match overlay.content(&path(p)) {
+                Content::Known(bytes) => Some(bytes),
+                Content::NotKept | Content::NoFile => None,
+            };
+            let [a, rest] = [a, Some(rest)].map(|want| want.map(Bytes::from));
+            assert_eq!(content("/tmp/a"), a, "{what}");
+            assert_eq!(
+                [content("/b"), content("/c")],
+                [rest.clone(), rest],
+                "{what}"
+            );
+            let links = overlay
+                .puts()
+                .filter(|(_, node)| matches!(node, Node::Hardlink { .. }));
+            let targets: Vec<_> = links.map(|(path, _)| overlay.carrier(path)).collect();
+            assert!(
+                targets.iter().all(|to| {
+                    let node = overlay.changes.get(to).and_then(super::Change::node);
+                    matches!(node, Some(Node::File { .. }))
+                }),
+                "{what}: {targets:?}"
+            );
+        }
     }
 }

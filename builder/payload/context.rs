@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::TRUST_BUNDLE_KEY;
 use super::error::Error;
 use crate::ignition::Systemd;
-use crate::plan::{BuildPlan, Mounted, MountedAs, mounted};
+use crate::plan::{BuildPlan, Mounted, MountedAs, instance_of, mounted};
 
 /// The folder of a context that holds them.
 pub const FOLDER: &str = "machineconfig";
@@ -152,13 +152,6 @@ fn instance_lines(systemd: &Systemd) -> String {
         }
     }
     templates.into_values().map(|line| line + "\n").collect()
-}
-
-/// `foo@bar.service` taken apart into `foo@.service` and `bar`.
-fn instance_of(name: &str) -> Option<(String, &str)> {
-    let (prefix, rest) = name.split_once('@')?;
-    let (instance, suffix) = rest.rsplit_once('.')?;
-    Some((format!("{prefix}@.{suffix}"), instance))
 }
 
 #[cfg(test)]

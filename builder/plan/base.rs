@@ -27,6 +27,11 @@ impl BaseName {
         Self(manifest.to_string())
     }
 
+    /// Whether the base is in an OCI layout: a reference is never a bare digest.
+    pub fn is_layout(&self) -> bool {
+        self.0.parse::<Digest>().is_ok()
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

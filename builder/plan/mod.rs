@@ -16,7 +16,7 @@ pub mod packages;
 mod request;
 pub mod systemd;
 
-pub use apply::{ApplyError, CURRENT_CONFIG};
+pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
 pub use build_plan::{BuildPlan, Draft};
 pub use inputs::{FORMAT, Inputs};

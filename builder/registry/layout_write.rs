@@ -82,6 +82,16 @@ impl LayoutWriter {
             .is_some_and(|(_, found)| found == size))
     }
 
+    /// Whether a blob is there with these very bytes; what only has its name is written anew.
+    pub fn holds(&self, digest: &Digest, bytes: &Bytes) -> Result<bool, Error> {
+        let size = bytes.len() as u64;
+        if !self.has(digest, size)? {
+            return Ok(false);
+        }
+        let there = self.0.blobs.read(&digest.hex(), "a blob", size)?;
+        Ok(there.as_ref() == Some(bytes))
+    }
+
     /// Writes a blob. The stream ends in an error if the bytes are not the blob's.
     pub async fn put(&self, blob: &BlobRef, mut bytes: BlobStream<Error>) -> Result<(), Error> {
         let dir = Arc::clone(&self.0.dir);
@@ -121,7 +131,7 @@ impl LayoutWriter {
             size: manifest.len() as u64,
             annotations: Default::default(),
         };
-        if !self.has(&digest, blob.size)? {
+        if !self.holds(&digest, manifest)? {
             let bytes = manifest.clone();
             self.put(
                 &blob,
@@ -248,6 +258,18 @@ mod tests {
         assert!(path.exists());
         drop(living);
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn what_only_has_the_name_of_a_manifest_is_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = LayoutWriter::open(dir.path()).await.unwrap();
+        let manifest = Bytes::from_static(b"right");
+        let path = format!("blobs/sha256/{}", Digest::of(&manifest).hex());
+        let path = dir.path().join(path);
+        std::fs::write(&path, "wrong").unwrap();
+        layout.commit(&manifest, "m", &[]).await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), manifest);
     }
 
     #[tokio::test]

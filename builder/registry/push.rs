@@ -307,7 +307,12 @@ pub(super) async fn to_layout(
     stream::iter(unique(plan))
         .map(|to_push| async move {
             let blob = &to_push.blob;
-            if layout.has(&blob.digest, blob.size)? {
+            let there = match &to_push.from {
+                BlobFrom::Bytes(bytes) => layout.holds(&blob.digest, bytes)?,
+                // The base's are large, and nobody but us and the base's maker named them.
+                BlobFrom::File(_) | BlobFrom::Store(_) => layout.has(&blob.digest, blob.size)?,
+            };
+            if there {
                 return Ok(());
             }
             let image = match &to_push.from {

@@ -47,6 +47,13 @@ pub(super) fn verified(image: &str, blob: &BlobRef, bytes: BlobStream<Error>) ->
                     Ok(Some((chunk, Some((bytes, hash, seen)))))
                 }
                 None if seen < size => Err(wrong_size(seen)),
+                // No chunk came to be checked with.
+                None if size == 0 && Digest::of(b"") != want => Err(Error::DigestMismatch {
+                    image,
+                    what: "a blob",
+                    want,
+                    found: Digest::of(b""),
+                }),
                 None => Ok(None),
             }
         }
@@ -146,6 +153,10 @@ mod tests {
             size: 0,
             ..blob
         };
+        assert_eq!(
+            read(&empty, &[]).await,
+            (String::new(), Some("digest-mismatch"))
+        );
         let all = collect("x", &empty, "its config", 10, stream::empty().boxed()).await;
         assert_eq!(all.unwrap_err().reason(), "digest-mismatch");
     }

@@ -120,6 +120,10 @@ impl Wire {
                 moved.add_pushed(call.body.len());
             }
             match redirect(&response, &url)? {
+                Some(next) if !body_may_follow(call, &next) => {
+                    let cause = "redirected to another host with a login in the request";
+                    return Err(Broken::new(Outcome::Fatal, cause));
+                }
                 Some(next) => url = next,
                 None => return self.receive(response, url, call).await,
             }
@@ -304,6 +308,12 @@ pub(super) fn same_origin(a: &Url, b: &Url) -> bool {
         && a.port_or_known_default() == b.port_or_known_default()
 }
 
+/// Whether what a request holds may go where a redirect leads: the body of a POST is a login (that of an upload is none,
+/// and goes by PUT).
+fn body_may_follow(call: &Call, next: &Url) -> bool {
+    call.method != Method::POST || call.body.is_empty() || same_origin(&call.url, next)
+}
+
 /// Where a redirect leads. From https it never leads to http, except where a registry behind a TLS proxy names itself so.
 fn redirect(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, Broken> {
     let follow = [
@@ -375,6 +385,12 @@ mod tests {
     fn credentials_stay_with_their_origin() {
         let url = |s| Url::parse(s).unwrap();
         let home = url("https://reg.example/v2/");
+        let mut login = Call::new(Method::POST, home.clone());
+        login.body = Bytes::from_static(b"refresh_token=x");
+        let upload = Call {
+            method: Method::PUT,
+            ..login.clone()
+        };
         for (other, want) in [
             ("https://reg.example:443/x", true),
             ("https://reg.example:8443/x", false),
@@ -382,6 +398,8 @@ mod tests {
             ("https://cdn.reg.example/x", false),
         ] {
             assert_eq!(same_origin(&home, &url(other)), want, "{other}");
+            assert_eq!(body_may_follow(&login, &url(other)), want, "{other}");
+            assert!(body_may_follow(&upload, &url(other)), "{other}");
         }
     }
 }

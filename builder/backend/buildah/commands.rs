@@ -30,6 +30,12 @@ const PULL_NEWER: Version = Version(1, 36, 0);
 /// Versions that set the limits of processes in steps themselves.
 const OWN_LIMITS: Version = Version(1, 33, 0);
 
+/// The file beside the folder of a build that says that it began, and its image once there is one. It outlives the
+/// folder of a build that was interrupted, and tells the next one to clear away.
+pub(super) fn image_id(at: &Path) -> PathBuf {
+    at.with_extension(IMAGE_ID)
+}
+
 /// How buildah is to be run.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -177,7 +183,7 @@ pub(super) fn bud(
             options.isolation.as_deref().unwrap_or("chroot"),
         )
         .option("--pull", pull)
-        .option("--iidfile", at.join(IMAGE_ID))
+        .option("--iidfile", image_id(at))
         .option("--file", at.join(CONTAINERFILE));
     // buildah mounts its own over these files for each RUN; without the network nobody needs them.
     if request.containerfile.is_none()

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::BuiltLayer;
-use crate::exec::Stream;
+use crate::exec::{self, Stream};
 use crate::image::{Digest, PinnedRef};
 use crate::payload::context;
 use crate::plan::BuildPlan;
@@ -165,15 +165,25 @@ pub async fn make(
     }
     let pull = commands::pull(plan, base, &store, options, at);
     pull.run(&mut on_line).await?;
+    let image_id = commands::image_id(at);
+    write(&image_id, b"")?;
     let bud = commands::bud(plan, version, &store, options, at);
-    bud.run(&mut on_line).await?;
-    let image = read_digest(&at.join(commands::IMAGE_ID))?;
+    let built = bud.run(&mut on_line).await;
+    // One that ended by itself has cleared away; one that was killed could not.
+    if matches!(&built, Err(exec::Error::Failed { status, .. }) if status.code().is_some()) {
+        fs::remove_file(&image_id).map_err(io(&image_id))?;
+    }
+    built?;
+    let image = read_digest(&image_id)?;
     let out = at.join(commands::OUT);
     write_out(plan, &out)?;
     let pushed = commands::push(&image, &store, at).run(&mut on_line).await;
     let removed = commands::remove(&image, &store, at).run(&mut on_line).await;
-    if let Err(error) = removed {
-        tracing::warn!(%error, "the built image stays in buildah's store");
+    match removed {
+        Ok(_) => fs::remove_file(&image_id).map_err(io(&image_id))?,
+        Err(error) => {
+            tracing::warn!(%error, "the built image stays in buildah's store until the next build");
+        }
     }
     pushed?;
     let manifest = read_digest(&at.join(commands::DIGEST))?;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::commands;
 use super::error::Error;
-use super::io;
+use super::{io, read_digest};
 
 /// The folders of a store.
 #[derive(Debug)]
@@ -84,8 +84,22 @@ impl Store {
         if let Err(error) = commands::remove_containers(self).run(|_, _| ()).await {
             tracing::warn!(%error, "containers of an interrupted build stay in buildah's store");
         }
-        left.iter()
-            .try_for_each(|path| fs::remove_dir_all(path).map_err(io(path)))
+        for path in &left {
+            // Each build has a folder, and beside it a file with its image as soon as there is one.
+            if path.is_dir() {
+                fs::remove_dir_all(path).map_err(io(path))?;
+                continue;
+            }
+            if let Ok(image) = read_digest(path)
+                && let Err(error) = commands::remove(&image, self, &self.folder)
+                    .run(|_, _| ())
+                    .await
+            {
+                tracing::warn!(%error, "an image of an interrupted build stays in buildah's store");
+            }
+            fs::remove_file(path).map_err(io(path))?;
+        }
+        Ok(())
     }
 
     /// Where layers and images are; each driver has its own, as one can't read another's.

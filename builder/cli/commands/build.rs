@@ -1,6 +1,8 @@
 //! `mosb build`.
 
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -100,13 +102,17 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
     }
 }
 
-/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none.
+/// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none. It is no secret: its mode is
+/// what the umask leaves, so that another user's step can read it.
 fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
     let wrong = |source| Error::Write {
         file: file.display().to_string(),
         source,
     };
-    let mut temporary = tempfile::NamedTempFile::new_in(digest_folder(file)?).map_err(wrong)?;
+    let mut temporary = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(digest_folder(file)?)
+        .map_err(wrong)?;
     temporary.write_all(digest.as_bytes()).map_err(wrong)?;
     temporary
         .persist(file)

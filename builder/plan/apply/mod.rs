@@ -22,6 +22,7 @@ use crate::image::path::TreePath;
 use crate::image::tree::BaseTree;
 use crate::report::Finding;
 pub use commit::CURRENT_CONFIG;
+pub use units::instance_of;
 pub(super) use units::preset_units;
 
 /// What came of it.
@@ -119,6 +120,14 @@ pub enum ApplyError {
         /// What is there.
         found: &'static str,
     },
+    /// A name that takes something else away.
+    #[error(
+        "{path}: a name that begins with .wh. takes another path away in a layer of an image; give the unit or alias another name"
+    )]
+    Whiteout {
+        /// The path in the image.
+        path: TreePath,
+    },
     /// The content can't be had.
     #[error("{path}: {source}")]
     Content {
@@ -155,6 +164,7 @@ pub(super) fn apply<'a>(
         applier.presets(&config.systemd);
     }
     applier.current_config(current_config)?;
+    applier.no_whiteouts()?;
     let left_out = if commits {
         applier.commit()
     } else {
@@ -201,6 +211,15 @@ impl Applier<'_> {
                 uid: 0,
                 gid: 0,
             },
+        }
+    }
+
+    /// Refuses names that a layer can't hold (OCI image spec, layer, whiteouts): what `[Install]` names may have one.
+    fn no_whiteouts(&self) -> Result<(), ApplyError> {
+        let mut puts = self.tree.puts().map(|(path, _)| path);
+        match puts.find(|path| path.name().starts_with(".wh.")) {
+            Some(path) => Err(ApplyError::Whiteout { path: path.clone() }),
+            None => Ok(()),
         }
     }
 

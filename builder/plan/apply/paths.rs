@@ -97,27 +97,34 @@ pub(super) fn join_path(tree: &Overlay<'_>, path: &str) -> Result<TreePath, Stop
     let Some(parent) = whole.parent() else {
         return Ok(whole);
     };
+    // Where Ignition believes to be, and where the kernel is then: nowhere, if that isn't there.
     let mut at = TreePath::root();
+    let mut here = Ok(Some(TreePath::root()));
     for component in parent.components() {
+        let exact = match here? {
+            Some(here) => match tree.get(&here) {
+                Some(found) if found.kind == Kind::Directory => here.join(component).ok(),
+                Some(_) => return Err(Stop::NotADirectory(here)),
+                None => None,
+            },
+            None => None,
+        };
+        let found = exact.as_ref().and_then(|exact| tree.get(exact));
         let next = at.join(component).unwrap_or_default();
-        at = match link_at(tree, &next)? {
-            Some(target) if target.starts_with('/') => clean(&target),
-            Some(target) => clean(&format!("{at}/{target}")),
-            None => next,
+        (at, here) = match found.map(|found| (found.kind, found.target)) {
+            Some((Kind::Symlink, Some(target))) => {
+                let to = match target.starts_with('/') {
+                    true => clean(&target),
+                    false => clean(&format!("{at}/{target}")),
+                };
+                let here = real(tree, &to.to_string());
+                (to, here)
+            }
+            Some((Kind::Symlink, None)) | None => (next, Ok(None)),
+            Some((Kind::Directory | Kind::File | Kind::Other, _)) => (next, Ok(exact)),
         };
     }
     Ok(at.join(whole.name()).unwrap_or(at))
-}
-
-/// The target of a symbolic link at a path whose parents the kernel follows.
-fn link_at(tree: &Overlay<'_>, path: &TreePath) -> Result<Option<String>, Stop> {
-    let Some(exact) = exact(tree, path)? else {
-        return Ok(None);
-    };
-    Ok(tree
-        .get(&exact)
-        .filter(|found| found.kind == Kind::Symlink)
-        .and_then(|found| found.target))
 }
 
 /// The path with its parents' links followed and the last component as it is; `None` if a parent isn't there.
@@ -144,14 +151,24 @@ impl Applier<'_> {
                 _ => Err(Stop::NotADirectory(real)),
             };
         }
-        let parent = self.mkdir_all(&path.parent().unwrap_or_default())?;
-        let made = parent.join(path.name()).unwrap_or_default();
-        if self.tree.get(&made).is_some() {
-            return Err(Stop::Dangling(made));
+        let mut at = TreePath::root();
+        for component in path.components() {
+            let next = at.join(component).unwrap_or_default();
+            at = match self.tree.get(&next).map(|found| found.kind) {
+                None => {
+                    let meta = self.born(&at, 0o755, true);
+                    self.tree.put(next.clone(), Node::Directory { meta });
+                    next
+                }
+                Some(Kind::Directory) => next,
+                Some(Kind::File | Kind::Other) => return Err(Stop::NotADirectory(next)),
+                Some(Kind::Symlink) => match real(&self.tree, &next.to_string())? {
+                    Some(real) => real,
+                    None => return Err(Stop::Dangling(next)),
+                },
+            };
         }
-        let meta = self.born(&parent, 0o755, true);
-        self.tree.put(made.clone(), Node::Directory { meta });
-        Ok(made)
+        Ok(at)
     }
 
     /// Where an entry of the config lands, with its parents made.

@@ -329,3 +329,20 @@ fn the_config_itself_is_in_the_image() {
         crate::image::overlay::Content::Known(Bytes::from_static(b"{}"))
     );
 }
+
+#[test]
+fn an_alias_takes_nothing_away() {
+    let base = base();
+    for (alias, fine) in [(".wh.b.service", false), ("x.wh.service", true)] {
+        let contents = format!("[Service]\nExecStart=/bin/true\n[Install]\nAlias={alias}\n");
+        let units = json!([{ "name": "a.service", "enabled": true, "contents": contents }]);
+        let applied = applied(&base, json!({}), units);
+        match fine {
+            true => assert!(applied.is_ok(), "{alias}"),
+            false => assert!(
+                matches!(applied, Err(ApplyError::Whiteout { .. })),
+                "{alias}"
+            ),
+        }
+    }
+}

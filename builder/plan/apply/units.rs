@@ -167,13 +167,8 @@ impl Applier<'_> {
         };
         let verb = if preset.enabled { "enable" } else { "disable" };
         content.extend_from_slice(format!("{verb} {}\n", preset.what).as_bytes());
-        self.tree.put(
-            real,
-            Node::File {
-                meta,
-                content: content.freeze(),
-            },
-        );
+        let content = content.freeze();
+        self.tree.rewrite(&real, Node::File { meta, content });
         Ok(())
     }
 
@@ -232,7 +227,7 @@ pub(in crate::plan) fn preset_units(config: &Systemd) -> Vec<String> {
 }
 
 /// `foo@bar.service` taken apart into `foo@.service` and `bar`.
-fn instance_of(name: &str) -> Option<(String, &str)> {
+pub fn instance_of(name: &str) -> Option<(String, &str)> {
     let (prefix, rest) = name.split_once('@')?;
     let (instance, suffix) = rest.rsplit_once('.')?;
     Some((format!("{prefix}@.{suffix}"), instance))
