@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::build_world::{NAME, World, assert_refused, assert_valid, base, rendered};
+use crate::build_world::{NAME, World, assert_refused, assert_valid, base, rendered, with};
 use crate::harness::{Layout, Registry};
 
 /// Ends a line, a word, a quotation; expands; climbs.
@@ -259,6 +259,10 @@ fn a_name_is_refused_before_anything_is_made_of_it() {
             "bad-config",
             &["metadata.ownerReferences"],
         );
+        let path = format!("/etc/passwd/{text}");
+        let below = with("storage", json!({ "files": [{ "path": path }] }));
+        let finished = world.build(below.as_bytes(), &[]);
+        assert_refused(&finished, text, 2, "conflicts-with-base", &["/etc/passwd"]);
     }
     assert!(!world.output().exists());
 }
