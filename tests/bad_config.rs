@@ -122,7 +122,7 @@ fn what_is_no_rendered_config_is_refused() {
             "unrendered",
             named("00-worker"),
             "bad-config",
-            &["metadata.name", "\"00-worker\"", "mosb render"],
+            &["metadata.name", "\"00-worker\"", "rendered-<pool>-"],
         ),
         ("no name", named(""), "bad-config", &["metadata.name"]),
         (

@@ -117,7 +117,7 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
     let uploads: Which = |seen| seen.head.path().contains("/blobs/uploads/");
     let manifests: Which =
         |seen| seen.head.method == "PUT" && seen.head.path().contains("/manifests/");
-    let cases: [(&str, Which, Fault, i32, &str, &[&str]); 10] = [
+    let cases: [(&str, Which, Fault, i32, &str, &[&str]); 11] = [
         (
             "cut",
             all,
@@ -173,6 +173,14 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
             1,
             "denied",
             &["403", "acme/forbidden-push"],
+        ),
+        (
+            "no push",
+            uploads,
+            Fault::CutBefore,
+            3,
+            "unreachable",
+            &["not reachable", "network"],
         ),
         (
             "full",

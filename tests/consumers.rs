@@ -190,7 +190,7 @@ impl Place {
             "wrong password",
             1,
             "denied",
-            &["acme/base:v1", "401", &wrong, "--authfile"],
+            &["acme/base", "401", &wrong, "--authfile"],
         );
         let finished = build(&world.mosb, &base, &target, &strangers[2..]);
         assert_refused(
@@ -198,7 +198,7 @@ impl Place {
             "no password",
             1,
             "denied",
-            &["acme/base:v1", "401", "without credentials"],
+            &["acme/base", "401", "without credentials"],
         );
         strangers.extend(["--push-authfile".to_owned(), wrong.clone()]);
         strangers[1] = registry.authfile().display().to_string();
@@ -223,17 +223,12 @@ fn debian_registry_with_basic_auth_and_tls() {
     let place = Place::new(Server::Debian, Access::Basic, Transport::Https);
     place.build_and_read();
     place.refuses_strangers();
-    let home = place.world.mosb.home().display().to_string();
-    let without = [
-        "--authfile".to_owned(),
-        place.registry.authfile().display().to_string(),
-    ];
-    let finished = build(
-        &place.world.mosb,
-        &place.registry.repository("acme/base:v1"),
-        &format!("oci:{home}/x"),
-        &without,
-    );
+    // An authority that did not sign it.
+    let other = Registry::start(Server::Debian, Access::Anyone, Transport::Https);
+    let mut strange = login(&place.registry);
+    strange[3] = other.certificates().display().to_string();
+    let base = place.registry.repository("acme/base:v1");
+    let finished = build(&place.world.mosb, &base, &place.world.target(), &strange);
     assert_refused(
         &finished,
         "unknown CA",

@@ -76,8 +76,8 @@ fn killed_at_each_request_it_ends_the_same() {
             let mosb = Mosb::new();
             let target = target(&format!("n{number}{}", how.to_lowercase()));
             proxy.fail(number, Fault::Delay(Duration::from_secs(20)));
-            let child = start(&mosb, &base, &target);
-            wait_for(|| proxy.seen().len() >= number);
+            let mut child = start(&mosb, &base, &target);
+            wait_for(|| proxy.seen().len() >= number || child.try_wait().unwrap().is_some());
             signal(&child, how);
             let begun = Instant::now();
             let finished = ended(child);
@@ -121,7 +121,7 @@ fn killed_at_each_request_it_ends_the_same() {
     }
 }
 
-fn wait_for(condition: impl Fn() -> bool) {
+fn wait_for(mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !condition() {
         assert!(Instant::now() < end, "it never happened");

@@ -27,6 +27,7 @@ mod fidelity;
 mod fuzz;
 mod ignition_oracle;
 mod importer;
+mod injection;
 mod interrupted;
 mod part_layout;
 mod part_ostree;

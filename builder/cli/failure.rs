@@ -65,11 +65,34 @@ fn plan_findings(error: &plan::Error) -> Vec<Finding> {
     }
 }
 
+/// What one error of the chain says. A path of the config may hold a line's end, which is none of the sentence.
+fn line(cause: &(dyn std::error::Error + 'static)) -> String {
+    let text = said(cause);
+    let of_a_path = cause.is::<plan::ApplyError>()
+        || matches!(
+            cause.downcast_ref::<plan::Error>(),
+            Some(plan::Error::Apply { .. })
+        );
+    match of_a_path {
+        true => harmless(&text),
+        false => text,
+    }
+}
+
+/// Control characters as they are written in a program.
+fn harmless(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => vec![c],
+    };
+    text.chars().flat_map(shown).collect()
+}
+
 /// The chain as one sentence. A cause that its parent repeats already is left out.
 fn sentence(error: &Error) -> String {
     let mut told = String::new();
     for cause in error.chain() {
-        let text = said(cause);
+        let text = line(cause);
         if told.is_empty() {
             told = text;
         } else if !told.contains(&text) {
@@ -105,13 +128,8 @@ impl Failure {
             text.push_str(&finding.message);
         }
         // What comes from a registry or a config may hold anything; a terminal obeys control characters.
-        text.chars()
-            .flat_map(|c| match c {
-                '\n' => vec!['\n'],
-                c if c.is_control() => c.escape_default().collect(),
-                c => vec![c],
-            })
-            .collect()
+        let lines: Vec<String> = text.split('\n').map(harmless).collect();
+        lines.join("\n")
     }
 
     /// What is printed on stdout with `-o json`.

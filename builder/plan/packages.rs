@@ -29,7 +29,7 @@ pub enum Error {
     /// Names that no table has.
     #[error(
         "{config}: spec.extensions: unknown: {}; known are {}",
-        .unknown.join(", "),
+        .unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
         EXTENSIONS.map(|(name, _)| name).join(", ")
     )]
     Unknown {
@@ -171,7 +171,7 @@ mod tests {
         };
         let text = error.to_string();
         assert!(
-            text.starts_with("c: spec.extensions: unknown: a, b; known are two-node-ha, "),
+            text.starts_with("c: spec.extensions: unknown: \"a\", \"b\"; known are two-node-ha, "),
             "{text}"
         );
     }
