@@ -70,7 +70,7 @@ fn to_another_registry(world: &World, base: &Base, peak: &mut u64) -> Duration {
         .arg("build")
         .arg(config)
         .args(["--base", &world.registry.repository(&base.image())])
-        .args(["--output", &other.repository("copied")]);
+        .args(["--output", &other.repository("copied"), "-q"]);
     let (took, most) = run_watched(&mut command);
     *peak = most.max(*peak);
     took
