@@ -117,6 +117,7 @@ fn bare_calls(world: &World, base: &Base, order: Order) -> Duration {
             base.repository(),
             crate::base::TAG,
             &image,
+            order,
         )
     };
     timed(calls).1
