@@ -34,6 +34,8 @@ fn build(world: &World, base: &Base, repository: &str) -> Duration {
 
 /// In another registry.
 pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
+    // So that the base's tree is there.
+    to_another_registry(world, base, &mut 0);
     let mut peaks = [0; 2];
     let [small_peak, peak] = &mut peaks;
     let times = race(vec![
