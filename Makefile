@@ -44,8 +44,8 @@ generate: ## writes generated reference files anew: JSON Schemas, command-line h
 	UPDATE_EXPECT=1 cargo test --lib generated
 
 .PHONY: bench
-bench: parts ## measures, and writes docs/performance.md (half an hour)
-	cargo bench
+bench: packages parts ## measures, and writes docs/performance.md (half an hour, 20 GB of disk)
+	cargo bench --bench bench
 
 .PHONY: fuzz
 fuzz: ## fuzzes each target for SECONDS (600)

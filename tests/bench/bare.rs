@@ -1,55 +1,88 @@
-//! The registry calls that a build can't do without, by hand: one connection, one request after the other, no checks.
+//! The registry calls that a build can't do without, by hand and without any checks.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::thread;
 
 use mosb::image::Digest;
 
 use crate::build::Image;
 
+/// A connection that is used again and again.
 struct Connection {
     host: String,
     stream: BufReader<TcpStream>,
 }
 
+/// How the requests follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other, on one connection.
+    Loop,
+    /// Layer and config at once, then both tags, on two connections: nothing can be faster.
+    AtOnce,
+}
+
 /// Reads the base's manifest and config, sends layer and config, puts the manifest under both tags.
-pub fn calls(host: &str, repository: &str, base_tag: &str, image: &Image) {
-    let stream = TcpStream::connect(host).unwrap();
-    stream.set_nodelay(true).unwrap();
-    let mut to = Connection {
-        host: host.to_owned(),
-        stream: BufReader::new(stream),
-    };
+pub fn calls(host: &str, repository: &str, base_tag: &str, image: &Image, order: Order) {
     let at = format!("/v2/{repository}");
-    let media_type = &image.assembled.edited.media_type;
-    let accept = format!("accept: {media_type}\r\n");
-    to.ask("GET", &format!("{at}/manifests/{base_tag}"), &accept, &[]);
-    to.ask(
-        "GET",
-        &format!("{at}/blobs/{}", image.base.config.digest),
-        "",
-        &[],
-    );
     let edited = &image.assembled.edited;
-    to.upload(
-        &at,
-        image.assembled.layer.digest,
-        &image.assembled.layer.bytes,
-    );
-    to.upload(&at, edited.config_digest(), &edited.config);
-    let content_type = format!("content-type: {media_type}\r\n");
-    for tag in &image.tags {
-        to.ask(
-            "PUT",
-            &format!("{at}/manifests/{tag}"),
-            &content_type,
-            &edited.manifest,
-        );
+    let media_type = &edited.media_type;
+    let layer = || {
+        (
+            image.assembled.layer.digest,
+            &image.assembled.layer.bytes[..],
+        )
+    };
+    let config = || (edited.config_digest(), &edited.config[..]);
+    let put = |to: &mut Connection, tag: &str| {
+        let content_type = format!("content-type: {media_type}\r\n");
+        let target = format!("{at}/manifests/{tag}");
+        to.ask("PUT", &target, &content_type, &edited.manifest);
+    };
+    let [name, build_name] = &image.tags;
+
+    let mut first = Connection::to(host);
+    let accept = format!("accept: {media_type}\r\n");
+    first.ask("GET", &format!("{at}/manifests/{base_tag}"), &accept, &[]);
+    let base_config = image.base.config.digest;
+    first.ask("GET", &format!("{at}/blobs/{base_config}"), "", &[]);
+    match order {
+        Order::Loop => {
+            first.upload(&at, layer());
+            first.upload(&at, config());
+            put(&mut first, name);
+            put(&mut first, build_name);
+        }
+        Order::AtOnce => {
+            let mut second = thread::scope(|scope| {
+                let second = scope.spawn(|| {
+                    let mut second = Connection::to(host);
+                    second.upload(&at, config());
+                    second
+                });
+                first.upload(&at, layer());
+                second.join().unwrap()
+            });
+            thread::scope(|scope| {
+                scope.spawn(|| put(&mut second, build_name));
+                put(&mut first, name);
+            });
+        }
     }
 }
 
 impl Connection {
-    fn upload(&mut self, at: &str, digest: Digest, bytes: &[u8]) {
+    fn to(host: &str) -> Self {
+        let stream = TcpStream::connect(host).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            host: host.to_owned(),
+            stream: BufReader::new(stream),
+        }
+    }
+
+    fn upload(&mut self, at: &str, (digest, bytes): (Digest, &[u8])) {
         let session = self.ask("POST", &format!("{at}/blobs/uploads/"), "", &[]);
         let session = session.expect("a place to upload to");
         let path = match session.split_once("://") {

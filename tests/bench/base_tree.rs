@@ -23,7 +23,7 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
             let config = world.config_file(world.number());
             let mut command = world.mosb(&world.fresh("cache"));
             command
-                .arg("plan")
+                .args(["plan", "-q"])
                 .arg(config)
                 .args(["--base", &world.registry.repository(&base.image())]);
             let (took, peak) = run_watched(&mut command);

@@ -3,6 +3,7 @@
 use mosb::api::RenderedConfig;
 use mosb::backend::direct::{self, Assembled};
 use mosb::image::layer::Layer;
+use mosb::image::tree::BaseTree;
 use mosb::plan::{Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
 use mosb::registry::cache::TreeCache;
 use mosb::registry::{Client, Resolved, Source, Target, base_tree};
@@ -32,26 +33,36 @@ pub struct Moved {
     pub layer: u64,
 }
 
-/// Resolves the base, plans.
-async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
+/// Resolves the base.
+async fn request(client: &Client, job: &Job, method: MethodChoice) -> (Request, Resolved) {
     let resolved = client.resolve(&job.base, None).await.unwrap();
     let name = match resolved.pinned() {
         Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
         None => BaseName::from_layout(resolved.manifest),
     };
-    let (manifest, config_bytes) = (&resolved.manifest_bytes, &resolved.config_bytes);
-    let base = Base::new(
-        name,
-        job.base.to_string(),
-        resolved.index,
-        manifest,
-        config_bytes,
-    )
-    .unwrap();
+    let (manifest, config) = (&resolved.manifest_bytes, &resolved.config_bytes);
+    let image = job.base.to_string();
+    let request = Request {
+        config: job.config.clone(),
+        base: Base::new(name, image, resolved.index, manifest, config).unwrap(),
+        extensions_image: None,
+        containerfile: None,
+        build_args: Default::default(),
+        trust_bundle: None,
+        method,
+        on_top: false,
+        push: job.target.repo().cloned(),
+    };
+    (request, resolved)
+}
+
+/// Resolves the base, plans.
+async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
+    let (request, resolved) = request(client, &job, MethodChoice::Direct).await;
     let layers: Vec<Layer> = resolved
         .layers
         .iter()
-        .zip(&base.config.diff_ids)
+        .zip(&request.base.config.diff_ids)
         .map(|(blob, diff_id)| Layer {
             media_type: blob.media_type.clone(),
             digest: blob.digest,
@@ -60,26 +71,21 @@ async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
             annotations: blob.annotations.clone(),
         })
         .collect();
-    let request = Request {
-        config: job.config,
-        base,
-        extensions_image: None,
-        containerfile: None,
-        build_args: Default::default(),
-        trust_bundle: None,
-        method: MethodChoice::Direct,
-        on_top: false,
-        push: job.target.repo().cloned(),
-    };
-    let obtained = base_tree::obtain(
-        Some(&job.cache),
-        &resolved.manifest,
-        &resolved.store,
-        &layers,
-    );
-    let tree = obtained.await.unwrap().tree;
+    let (cache, blobs) = (Some(&job.cache), &resolved.store);
+    let obtained = base_tree::obtain(cache, &resolved.manifest, blobs, &layers).await;
+    let tree = obtained.unwrap().tree;
     let finish = move || Draft::new(request).unwrap().finish(&tree).unwrap();
     (spawn_blocking(finish).await.unwrap(), resolved)
+}
+
+/// Resolves the base, plans what only buildah can do.
+pub async fn containerfile_plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
+    let (request, resolved) = request(client, &job, MethodChoice::Containerfile).await;
+    let tree = BaseTree::from_entries([]);
+    (
+        Draft::new(request).unwrap().finish(&tree).unwrap(),
+        resolved,
+    )
 }
 
 /// Makes the image without pushing it.

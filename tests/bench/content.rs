@@ -26,8 +26,8 @@ impl Random {
 const WORDS: usize = 2048;
 /// A stretch of one kind.
 const STRETCH: usize = 4096;
-/// Of 16 stretches, those that no compressor gets smaller; the others shrink to a third.
-const HARD: u64 = 2;
+/// One of so many can't be compressed; the others shrink to a little over a third.
+const HARD: u64 = 24;
 
 /// An endless text of words, with stretches of noise in it.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Content {
         self.buffer.clear();
         while self.buffer.len() < size {
             let end = self.buffer.len() + STRETCH;
-            let hard = self.random.next() % 16 < HARD;
+            let hard = self.random.next().is_multiple_of(HARD);
             while self.buffer.len() < end {
                 let number = self.random.next();
                 if hard {

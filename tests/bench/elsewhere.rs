@@ -34,6 +34,8 @@ fn build(world: &World, base: &Base, repository: &str) -> Duration {
 
 /// In another registry.
 pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &mut Report) {
+    // So that the base's tree is there.
+    to_another_registry(world, base, &mut 0);
     let mut peaks = [0; 2];
     let [small_peak, peak] = &mut peaks;
     let times = race(vec![
@@ -70,7 +72,7 @@ fn to_another_registry(world: &World, base: &Base, peak: &mut u64) -> Duration {
         .arg("build")
         .arg(config)
         .args(["--base", &world.registry.repository(&base.image())])
-        .args(["--output", &other.repository("copied")]);
+        .args(["--output", &other.repository("copied"), "-q"]);
     let (took, most) = run_watched(&mut command);
     *peak = most.max(*peak);
     took

@@ -20,6 +20,7 @@ mod build;
 mod config;
 mod content;
 mod elsewhere;
+mod image_push;
 mod many;
 mod one_config;
 mod peers;
@@ -67,6 +68,9 @@ fn main() {
     }
     if wanted("many") {
         many::measure(&world, &big, 600, &mut report);
+    }
+    if wanted("image") {
+        image_push::measure(&world, &big, 3, &mut report);
     }
     if !rehearse && chosen.is_empty() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 
-use crate::bare;
+use crate::bare::{self, Order};
 use crate::base::TAG;
 use crate::build::{self, Image, Job};
 use crate::race::timed;
@@ -73,7 +73,7 @@ fn bare_calls(host: &str, repository: &str, images: &[Image]) {
         for _ in 0..PARALLEL {
             scope.spawn(|| {
                 while let Some(image) = images.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bare::calls(host, repository, TAG, image);
+                    bare::calls(host, repository, TAG, image, Order::Loop);
                 }
             });
         }

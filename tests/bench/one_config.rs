@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::bare;
+use crate::bare::{self, Order};
 use crate::build::{self, Moved};
 use crate::peers::{self, Store};
 use crate::race::{Contender, race, run, timed};
@@ -36,7 +36,12 @@ pub fn measure(
     let program_cache = world.shared("program-trees");
     let mut moved = Vec::new();
     let mut contenders = vec![
-        Contender::new("bare calls", rounds.quick, || bare_calls(world, base)),
+        Contender::new("bare calls, at once", rounds.quick, || {
+            bare_calls(world, base, Order::AtOnce)
+        }),
+        Contender::new("bare calls, one after the other", rounds.quick, || {
+            bare_calls(world, base, Order::Loop)
+        }),
         Contender::new("mosb, the library", rounds.quick, || {
             let (once, took) = library(world, base, base.repository());
             moved.push(once);
@@ -70,12 +75,12 @@ pub fn measure(
     let base_name = base.shape.name;
     report.at_most(
         format!("library against the bare calls, {base_name} base"),
-        times[1].to(&times[0]),
+        times[2].to(&times[0]),
         1.25,
         "×",
     );
     if base_name != crate::base::SMALL.name {
-        let faster = times[6].median().as_secs_f64() / times[2].median().as_secs_f64();
+        let faster = times[7].median().as_secs_f64() / times[3].median().as_secs_f64();
         report.at_least(
             "buildah with an empty store against the program",
             faster,
@@ -104,7 +109,7 @@ pub fn library(world: &World, base: &Base, repository: &str) -> (Moved, Duration
     })
 }
 
-fn bare_calls(world: &World, base: &Base) -> Duration {
+fn bare_calls(world: &World, base: &Base, order: Order) -> Duration {
     let image = world.image(base, base.repository());
     let calls = || {
         bare::calls(
@@ -112,6 +117,7 @@ fn bare_calls(world: &World, base: &Base) -> Duration {
             base.repository(),
             crate::base::TAG,
             &image,
+            order,
         )
     };
     timed(calls).1
@@ -125,7 +131,7 @@ fn program(world: &World, base: &Base, target: &str, cache: &std::path::Path) ->
         .arg("build")
         .arg(config)
         .args(["--base", &world.registry.repository(&base.image())])
-        .args(["--output", target, "-o", "json"]);
+        .args(["--output", target, "-o", "json", "-q"]);
     let (stdout, took) = run(&mut command);
     let result: Value = serde_json::from_slice(&stdout).unwrap();
     assert_eq!(result["method"], "direct", "{result}");

@@ -89,7 +89,7 @@ pub fn umoci_and_skopeo(world: &World, base: &Base, layout: &Path) -> Duration {
     run(&mut command).1 + skopeo(&from, &format!("docker://{to}"))
 }
 
-/// A store of buildah's; whatever it mounted is unmounted when it goes.
+/// A store of buildah's, gone when this value is.
 pub struct Store(PathBuf);
 
 impl Store {
@@ -166,12 +166,7 @@ pub fn buildah(world: &World, base: &Base, store: &Store) -> Duration {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The overlay driver leaves its folder mounted on itself; where it doesn't, there is nothing to unmount.
-        Command::new("umount")
-            .arg("--lazy")
-            .arg(self.0.join("root/overlay"))
-            .output()
-            .ok();
+        // What is left goes with the directory of this run.
         fs::remove_dir_all(&self.0).ok();
     }
 }

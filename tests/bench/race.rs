@@ -52,7 +52,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Runs all of them round by round, each time from another one on; who runs more than once runs once before that.
+/// Who takes part in so many rounds runs once before the first one.
+const MANY: usize = 10;
+
+/// Runs all of them round by round, each time from another one on.
 pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
     let mut times: Vec<_> = contenders
         .iter()
@@ -63,7 +66,7 @@ pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
         .collect();
     for contender in contenders
         .iter_mut()
-        .filter(|contender| contender.rounds > 1)
+        .filter(|contender| contender.rounds >= MANY)
     {
         (contender.run)();
     }

@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use crate::race::Times;
 
-const TEMPLATE: &str = include_str!("performance.md");
+const TEMPLATE: &str = "tests/bench/performance.md";
 
 /// What a run found out.
 #[derive(Debug, Default)]
@@ -114,7 +114,9 @@ impl Report {
                 yes(goal.reached).to_owned(),
             ]);
         }
-        let mut text = TEMPLATE.replace("{goals}", &goals.markdown());
+        let template = Path::new(env!("CARGO_MANIFEST_DIR")).join(TEMPLATE);
+        let template = fs::read_to_string(template).unwrap();
+        let mut text = template.replace("{goals}", &goals.markdown());
         text = text.replace("{machine}", &machine());
         for (name, table) in &self.tables {
             text = text.replace(&format!("{{{name}}}"), &table.markdown());

@@ -1,0 +1,70 @@
+//! An image that buildah made on a big base: pushed by buildah, and by us.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use mosb::backend::buildah::{self, BaseSource, Options};
+
+use crate::build;
+use crate::peers::Store;
+use crate::race::{Contender, race};
+use crate::report::{Report, Table};
+use crate::world::{Base, World};
+
+pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    let store = Store::empty(world);
+    store.pull(world, base);
+    let times = race(vec![
+        Contender::new("buildah push", rounds, || {
+            let (name, _) = store.build(world, base);
+            store.push(world, base, &name)
+        }),
+        Contender::new("mosb, from the end of buildah's build on", rounds, || {
+            ours(world, base)
+        }),
+    ]);
+    report.table("image", Table::of_race(&times, "buildah push"));
+}
+
+/// The last thing that buildah says of a build.
+const BUILT: [&str; 2] = [
+    "Writing manifest to image destination",
+    "Storing signatures",
+];
+
+fn ours(world: &World, base: &Base) -> Duration {
+    let options = Options {
+        cache_dir: world.shared("buildah-cache"),
+        storage_driver: Some("overlay".to_owned()),
+        isolation: None,
+        volumes: Vec::new(),
+        authfile: None,
+        cert_dir: None,
+        tls_verify: false,
+        registries_conf: None,
+        limit: Duration::from_secs(1800),
+    };
+    fs::create_dir_all(&options.cache_dir).unwrap();
+    let job = world.job(base, base.repository());
+    let target = job.target.clone();
+    let client = world.client();
+    world.runtime.block_on(async {
+        let (plan, resolved) = build::containerfile_plan(&client, job).await;
+        let from = resolved.pinned().expect("it is in a registry");
+        let mut containerfile = format!("FROM {from}\nCOPY . /usr/share/site/\n");
+        for (label, value) in &plan.labels {
+            containerfile += &format!("LABEL {label}={value:?}\n");
+        }
+        let source = BaseSource::of(&resolved);
+        let mut built = None;
+        let made = buildah::make(&plan, &containerfile, &source, &options, |_, line| {
+            if BUILT.contains(&line) {
+                built = Some(Instant::now());
+            }
+        });
+        let made = made.await.unwrap();
+        let push = buildah::push_plan(&plan, &made, &resolved);
+        client.push(&target, &push).await.unwrap();
+        built.expect("buildah says when it is done").elapsed()
+    })
+}
