@@ -181,6 +181,18 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             })),
         ),
         (
+            "a directory wiped, and one that it held made anew",
+            storage(json!({
+                "directories": [{ "path": "/etc/systemd", "overwrite": true }], "files": [{ "path": "/etc/systemd/system/x" }],
+            })),
+        ),
+        (
+            "a directory wiped, and a file where it held one",
+            storage(json!({
+                "directories": [{ "path": "/etc/systemd", "overwrite": true }], "files": [{ "path": "/etc/systemd/system" }],
+            })),
+        ),
+        (
             "a directory over a link",
             storage(json!({ "directories": [{ "path": "/bin", "overwrite": true }] })),
         ),
