@@ -45,6 +45,8 @@ fn base() -> BaseTree {
         entry("usr/local", OwnedEntry::symlink("../var/usrlocal")),
         entry("var/usrlocal/bin", OwnedEntry::directory(0o755)),
         entry("tmp", OwnedEntry::directory(0o1777)),
+        entry("usr/bin/systemctl", unknown(1)),
+        entry("usr/lib/systemd/libsystemd-shared-257.so", unknown(1)),
         entry("opt/tree/a", unknown(1)),
         entry("opt/tree/b", unknown(1)),
     ])
