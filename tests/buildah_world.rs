@@ -98,6 +98,28 @@ impl World {
         block_on(self.client.resolve(&source, None)).unwrap()
     }
 
+    /// Builds until buildah writes this line, and then drops the build, as ctrl-C does.
+    pub fn interrupt(&self, plan: &BuildPlan, base: &Resolved, line: &str) {
+        let target: Target = format!("oci:{}", self.directory.path().join("none").display())
+            .parse()
+            .unwrap();
+        let text = containerfile::render(plan).unwrap();
+        let seen = tokio::sync::Notify::new();
+        let on_line = |_, written: &str| {
+            if written == line {
+                seen.notify_one();
+            }
+        };
+        let (client, options) = (&self.client, &self.options);
+        let build = buildah::build(client, plan, &text, base, &target, options, on_line);
+        block_on(async {
+            tokio::select! {
+                ended = build => panic!("it ended: {ended:?}"),
+                () = seen.notified() => {}
+            }
+        });
+    }
+
     /// Builds into a layout `output`, and gives its tree.
     pub fn build(
         &self,
