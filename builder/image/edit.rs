@@ -84,7 +84,9 @@ pub fn append_layer(
         .unwrap_or(NO_TIME)
         .to_owned();
     let history = json!({ "created": created, "created_by": layer.created_by });
-    push(&mut config, "history", history);
+    if history_is_whole(&config, manifest) {
+        push(&mut config, "history", history);
+    }
     let all = object(object(&mut config, "config"), "Labels");
     for (key, value) in labels {
         all[key] = json!(value);
@@ -93,6 +95,7 @@ pub fn append_layer(
 
     let mut manifest = manifest.clone();
     manifest["mediaType"] = json!(media_type);
+    forget_base_of_base(&mut manifest);
     let descriptor = object(&mut manifest, "config");
     descriptor["digest"] = json!(Digest::of(&config));
     descriptor["size"] = json!(config.len());
@@ -112,6 +115,32 @@ pub fn append_layer(
         manifest: canonical(&manifest),
         media_type: media_type.to_owned(),
         config,
+    }
+}
+
+/// Whether the history has an entry for each layer: one that hasn't would be read wrongly with one more.
+fn history_is_whole(config: &Value, manifest: &Value) -> bool {
+    let list = |value: &Value, key: &str| {
+        value
+            .get(key)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let of_layers = list(config, "history")
+        .into_iter()
+        .filter(|entry| entry.get("empty_layer") != Some(&json!(true)));
+    of_layers.count() == list(manifest, "layers").len()
+}
+
+/// Takes out of a manifest what a base says of its own base: in an image made of it that would be said of the wrong one.
+/// Our labels say it of the right one.
+pub fn forget_base_of_base(manifest: &mut Value) {
+    if let Some(annotations) = manifest
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    {
+        annotations.retain(|key, _| !key.starts_with("org.opencontainers.image.base."));
     }
 }
 
@@ -152,7 +181,8 @@ mod tests {
             "history": [{ "created_by": "base", "comment": "x" }],
         });
         let manifest = json!({
-            "schemaVersion": 2, "annotations": { "ostree.version": "40" }, "other": 1.5,
+            "schemaVersion": 2, "other": 1.5,
+            "annotations": { "ostree.version": "40", "org.opencontainers.image.base.name": "its own" },
             "config": { "mediaType": OCI_CONFIG, "digest": Digest::of(b"x"), "size": 1, "data": "eA==" },
             "layers": [{ "mediaType": OCI_LAYER, "digest": Digest::of(b"base"), "size": 4, "annotations": { "a": "b" } }],
         });
@@ -177,6 +207,7 @@ mod tests {
 
         let mut want = manifest.clone();
         want["mediaType"] = json!(OCI_MANIFEST);
+        want["annotations"] = json!({ "ostree.version": "40" });
         want["config"] = json!({ "mediaType": OCI_CONFIG, "digest": edited.config_digest(), "size": edited.config.len() });
         want["layers"] = json!([
             manifest["layers"][0],
@@ -210,5 +241,23 @@ mod tests {
         );
         let config: Value = serde_json::from_slice(&edited.config).unwrap();
         assert_eq!(config.pointer("/history/0/created"), Some(&json!(NO_TIME)));
+    }
+
+    #[test]
+    fn a_history_that_leaves_layers_out_stays_as_it_is() {
+        let manifest = json!({ "layers": [{}, {}] });
+        for (history, want) in [
+            (json!(null), json!(null)),
+            (json!([{}]), json!([{}])),
+            (
+                json!([{}, { "empty_layer": true }]),
+                json!([{}, { "empty_layer": true }]),
+            ),
+        ] {
+            let config = json!({ "history": history });
+            let edited = append_layer(&manifest, &config, &layer(), &BTreeMap::new());
+            let config: Value = serde_json::from_slice(&edited.config).unwrap();
+            assert_eq!(config["history"], want);
+        }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use crate::canonical::canonical;
+use crate::image::edit::forget_base_of_base;
 use crate::image::{DiffId, Digest};
 use crate::plan::Base;
 
@@ -145,6 +146,7 @@ pub fn assemble(base: &Base, config: &Value, layers: Vec<NewLayer>) -> Result<As
     manifest["layers"] = below.map(as_oci).chain(above).collect();
     manifest["schemaVersion"] = json!(2);
     manifest["mediaType"] = json!(OCI_MANIFEST);
+    forget_base_of_base(&mut manifest);
     manifest["config"] =
         json!({ "mediaType": OCI_CONFIG, "digest": Digest::of(&config), "size": config.len() });
     Ok(Assembled {
