@@ -216,8 +216,18 @@ impl Command {
             .into_owned()
     }
 
+    /// By way of util-linux's setpriv, where it is: then the kernel kills the program when something kills us.
     fn prepared(&self) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(&self.program);
+        let mut command = match is_there("setpriv") && is_there(&self.program) {
+            true => {
+                let mut command = tokio::process::Command::new("setpriv");
+                command
+                    .args(["--pdeathsig", "KILL", "--"])
+                    .arg(&self.program);
+                command
+            }
+            false => tokio::process::Command::new(&self.program),
+        };
         command
             .args(&self.args)
             .env_clear()
@@ -362,6 +372,16 @@ fn keep_last(last: &mut Vec<u8>, line: &[u8]) {
     last.extend_from_slice(line);
     if last.len() > LAST_OUTPUT {
         last.drain(..last.len() - LAST_OUTPUT);
+    }
+}
+
+/// Whether a program can be found as a spawn would find it.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path);
+    match program.contains('/') {
+        true => Path::new(program).is_file(),
+        false => folders.any(|folder| folder.join(program).is_file()),
     }
 }
 

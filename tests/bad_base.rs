@@ -40,7 +40,7 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
             &["--base", &nowhere],
             2,
             "file-error",
-            &["base-not", "o such file"],
+            &["base-not: no folder that can be read: No such file or directory; check the name"],
         ),
         (
             "no tag",

@@ -232,3 +232,79 @@ fn two_builds_into_one_layout_are_both_there() {
     }
     assert_eq!(layout.index().len(), 4);
 }
+
+#[test]
+fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
+    let layout = crate::harness::base_image();
+    let mosb = Mosb::new();
+    let home = mosb.home().display().to_string();
+    let (base, target) = (layout.reference("base"), format!("oci:{home}/output"));
+    let file = |name: &str, text: &str| {
+        let file = format!("{home}/{name}");
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let ignition = serde_json::json!({ "ignition": { "version": "3.4.0" } });
+    let config = file(
+        "config.json",
+        &crate::build_world::rendered(&ignition).to_string(),
+    );
+    let began = format!("{home}/began");
+    std::fs::create_dir(&began).unwrap();
+    // Its own number tells its child from all others on this machine. A shell that stays would only hide whether it ended.
+    let number = 100_000 + std::process::id();
+    let slow = file("Slow", &format!("RUN exec sleep {number}\n"));
+    let quick = file("Quick", "RUN true\n");
+    let build = |containerfile: &str| {
+        let volume = format!("{began}:/began");
+        let arguments = [
+            "build", &config, "--base", &base, "--output", &target, "-o", "json",
+        ];
+        let more = [
+            "--containerfile",
+            containerfile,
+            "--isolation",
+            "chroot",
+            "--volume",
+            &volume,
+        ];
+        let mut command = mosb.command(arguments.into_iter().chain(more));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let sleeping = || {
+        let found = Command::new("pgrep")
+            .args(["-f", &format!("sleep {number}$")])
+            .output()
+            .unwrap();
+        !found.stdout.is_empty()
+    };
+    for how in ["-KILL", "-INT"] {
+        let mut child = build(&slow);
+        wait_for(|| sleeping() || child.try_wait().unwrap().is_some());
+        assert!(sleeping(), "{how}: {}", ended(child).stderr);
+        signal(&child, how);
+        let finished = ended(child);
+        assert_eq!(
+            finished.code(),
+            (how == "-INT").then_some(130),
+            "{how}: {}",
+            finished.stderr
+        );
+        wait_for(|| !sleeping());
+        assert!(!mosb.home().join("output").exists(), "{how}");
+    }
+    let result = ended(build(&quick)).ok().json();
+    assert_eq!(result["method"], "containerfile");
+    assert_eq!(names(&mosb.tmp()), [""; 0], "TMPDIR");
+    assert_eq!(
+        names(&mosb.home().join("cache/mosb/buildah/work")),
+        [""; 0],
+        "what builds work in"
+    );
+    assert_whole(&Layout::at(mosb.home().join("output")), "the next build");
+}

@@ -23,6 +23,8 @@ pub(super) const VIEW_TAG: &str = "base";
 pub(super) const OUT: &str = "out";
 pub(super) const IMAGE_ID: &str = "image-id";
 pub(super) const DIGEST: &str = "digest";
+/// What buildah has in `TMPDIR` goes with the folder of the build, also if it is killed.
+pub(super) const TMP: &str = "tmp";
 
 /// From here on `--pull=newer` is spelt so; before, it is `--pull=true`.
 const PULL_NEWER: Version = Version(1, 36, 0);
@@ -87,8 +89,11 @@ impl FromStr for Volume {
 }
 
 fn buildah(store: &Store, at: &Path) -> Command {
-    let command = Command::new("buildah", INSTALL)
-        .cwd(at)
+    let mut command = Command::new("buildah", INSTALL).cwd(at);
+    if at != store.folder {
+        command = command.env("TMPDIR", at.join(TMP));
+    }
+    let command = command
         .option("--root", store.root())
         .option("--runroot", store.run());
     match &store.driver {

@@ -151,6 +151,7 @@ pub async fn make(
     space::check(plan, options.storage_driver.as_deref(), &store.root())?;
     let work = store.work()?;
     let at = work.path();
+    make_dir(&at.join(commands::TMP))?;
     write_context(plan, containerfile, at)?;
     match base {
         BaseSource::Registry(_) => {}

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -52,8 +53,13 @@ impl Store {
         let lock = File::open(&path).map_err(io(&path))?;
         // Our buildah holds the lock with us, so that one that outlives a killed mosb is not cleaned away under its feet.
         fcntl_setfd(&lock, FdFlags::empty()).map_err(|error| io(&path)(error.into()))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            store.clean().await?;
+        // What was killed just now lets go as soon as it has died; what lives keeps us for half a second.
+        for _ in 0..10 {
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                store.clean().await?;
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let shared = {
             let lock = lock.try_clone().map_err(io(&path))?;
