@@ -52,6 +52,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         (None, Place::Registry(repo)) => repo.pinned(digest).to_string(),
     };
     let mut warnings = plan.warnings.clone();
+    warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = world.moved();
     // More than one layer is only there after a Containerfile, and then none of them is *the* layer.
