@@ -9,7 +9,7 @@ use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
-use crate::cli::resolve::Wanted;
+use crate::cli::resolve::{Buildah, Wanted};
 use crate::cli::world::{World, pinned_text};
 use crate::containerfile;
 use crate::ignition;
@@ -87,6 +87,7 @@ pub async fn prepare(
     let mut plan = finish.context("planning stopped")??;
     warnings.extend(of_tree);
     warnings.extend(containerfile_warning(&plan).await?);
+    warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
     Ok(Prepared {
@@ -94,6 +95,19 @@ pub async fn prepare(
         base: resolved,
         tree: used,
     })
+}
+
+/// Options that mean nothing to a direct build.
+fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
+    let unused = match method {
+        Method::Direct => options.given(),
+        Method::Containerfile(_) => return Vec::new(),
+    };
+    let told = |option| {
+        let message = "is for buildah, and this build is direct, so it does nothing";
+        Finding::new("option-unused", message).on(option)
+    };
+    unused.map(told).collect()
 }
 
 /// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would misread; a machine may also plan
