@@ -113,6 +113,14 @@ pub enum Error {
         /// What was wrong.
         cause: String,
     },
+    /// It doesn't speak TLS at all.
+    #[error(
+        "the registry at {host} answers in plain HTTP; use --tls-verify=false, or insecure = true in registries.conf, if that is meant"
+    )]
+    PlainHttp {
+        /// The registry.
+        host: String,
+    },
     /// A certificate file that can't be used.
     #[error("{}: {cause}; want PEM: CAs in *.crt, client certificates in *.cert with their *.key", file.display())]
     Certificate {
@@ -329,7 +337,8 @@ impl Error {
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Tls { .. } => Class::Retry,
+            | Self::Tls { .. }
+            | Self::PlainHttp { .. } => Class::Retry,
             Self::Io { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound
                 | std::io::ErrorKind::NotADirectory
@@ -372,7 +381,7 @@ impl Error {
             Self::BadAnswer { .. } => "bad-answer",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",
-            Self::Tls { .. } => "untrusted-tls",
+            Self::Tls { .. } | Self::PlainHttp { .. } => "untrusted-tls",
             Self::Certificate { .. } => "bad-certificate",
             Self::Proxy { .. } => "bad-proxy",
             Self::DigestMismatch { .. } => "digest-mismatch",
