@@ -417,6 +417,8 @@ mod tests {
             ("build", "required"),
             ("build a", "required"),
             ("build a --output dir:x", "\"dir:x\""),
+            ("build a --output foo", "for a folder write oci:DIR"),
+            ("build a --output=", "for a folder write oci:DIR"),
             ("build a --output oci:o --base dir:x", "oci:DIR"),
             (
                 "build a --output oci:o --base fedora",

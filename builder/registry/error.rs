@@ -249,6 +249,9 @@ pub enum Error {
     /// Text that is neither an image nor a target.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// Text that was to be a target.
+    #[error("{0}; for a folder write oci:DIR")]
+    Target(#[source] ReferenceError),
     /// A location whose folder or tag can't be used.
     #[error("{text:?}: {cause}")]
     Location {
@@ -361,6 +364,7 @@ impl Error {
             | Self::Layout { .. }
             | Self::LayoutAmbiguous { .. }
             | Self::Reference(_)
+            | Self::Target(_)
             | Self::Location { .. }
             | Self::LocationDigest { .. }
             | Self::Credentials { .. }
@@ -395,9 +399,10 @@ impl Error {
             Self::Layout { .. } => "bad-layout",
             Self::LayoutAmbiguous { .. } => "layout-ambiguous",
             Self::Io { .. } => "file-error",
-            Self::Reference(_) | Self::Location { .. } | Self::LocationDigest { .. } => {
-                "bad-reference"
-            }
+            Self::Reference(_)
+            | Self::Target(_)
+            | Self::Location { .. }
+            | Self::LocationDigest { .. } => "bad-reference",
             Self::Credentials { .. } => "bad-credentials",
             Self::RegistriesConf { .. } => "bad-registries-conf",
             Self::Blocked { .. } => "blocked",
