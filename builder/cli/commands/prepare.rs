@@ -1,5 +1,7 @@
 //! From what was named to a plan: everything is read, resolved once, and pinned.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
@@ -42,6 +44,14 @@ pub async fn prepare(
     target: Option<&Target>,
 ) -> anyhow::Result<Prepared> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
+    let (containerfile, empty) = match containerfile {
+        Some(text) if !input::has_instruction(&text) => (None, wanted.containerfile.as_deref()),
+        containerfile => (containerfile, None),
+    };
+    let build_args = match &containerfile {
+        Some(_) => wanted.build_args.clone(),
+        None => BTreeMap::new(),
+    };
     // A broken config is told before anything is asked of a registry.
     if let Some(raw) = config.ignition() {
         ignition::parse(raw).map_err(|source| crate::plan::Error::Ignition {
@@ -61,7 +71,7 @@ pub async fn prepare(
         base,
         extensions_image,
         containerfile,
-        build_args: wanted.build_args.clone(),
+        build_args,
         trust_bundle: trust_bundle.map(Bytes::from),
         method: wanted.method,
         on_top: wanted.on_top,
@@ -86,6 +96,10 @@ pub async fn prepare(
     let finish = spawn_blocking(move || draft.finish(&tree)).await;
     let mut plan = finish.context("planning stopped")??;
     warnings.extend(of_tree);
+    warnings.extend(empty.map(|file| {
+        let message = "holds no instruction, so it is as if it had not been given";
+        Finding::new("containerfile-empty", message).on(file.display().to_string())
+    }));
     warnings.extend(containerfile_warning(&plan).await?);
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
