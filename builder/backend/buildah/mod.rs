@@ -8,6 +8,7 @@
 mod assemble;
 mod commands;
 mod error;
+mod kept;
 mod leftovers;
 mod read;
 mod space;
@@ -17,6 +18,7 @@ mod version;
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::{Options, Volume};
 pub use error::Error;
+pub use kept::{Kept, Removed, kept, remove};
 pub use space::{Driver, needed};
 pub use version::{Version, check_heredoc, version};
 
