@@ -391,7 +391,18 @@ fn the_small_commands() {
         (&pruned["removed"], &pruned["size"]),
         (&json!(1), &list["size"])
     );
+    assert_eq!(pruned.get("buildah"), None);
     assert_eq!(desk.object("cache list").1["size"], 0);
+    let base_trees = PathBuf::from(list["directory"].as_str().unwrap());
+    let storage = base_trees.with_file_name("buildah");
+    fs::create_dir_all(storage.join("store-vfs/of-a-layer")).unwrap();
+    fs::write(storage.join("store-vfs/of-a-layer/file"), "1234567").unwrap();
+    let kept = json!({ "directory": storage, "size": 7 });
+    assert_eq!(desk.object("cache list").1["buildah"], kept);
+    let gone = json!({ "directory": storage, "size": 7, "removed": true });
+    assert_eq!(desk.object("cache prune").1["buildah"], gone);
+    assert!(!storage.join("store-vfs").exists());
+    assert_eq!(desk.object("cache list").1.get("buildah"), None);
     let yaml = desk
         .mosb
         .run(words("plan worker.yaml --base oci:base:os -o yaml"))

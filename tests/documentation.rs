@@ -15,21 +15,8 @@ const NO_CODES: [&str; 8] = [
     "preset-lines",
     "preset-units",
 ];
-/// Files whose words with a hyphen are no codes: packages; states of units; reasons that a plan gathers under `unit`.
-const NO_CODES_IN: [&str; 3] = [
-    "plan/packages.rs",
-    "plan/systemd/state.rs",
-    "plan/systemd/undecided.rs",
-];
-/// Codes in a file of those.
-const STILL_CODES: [&str; 6] = [
-    "unit-not-found",
-    "unit-masked",
-    "unit-generated",
-    "unit-bad-link",
-    "unit-not-readable",
-    "preset-not-readable",
-];
+/// Files whose words with a hyphen are no codes: packages; states of units.
+const NO_CODES_IN: [&str; 2] = ["plan/packages.rs", "plan/systemd/state.rs"];
 
 /// `make bench` writes it.
 const BY_BENCH: &str = "docs/performance.md";
@@ -91,7 +78,7 @@ fn literals(code: &str) -> impl Iterator<Item = &str> {
 
 /// The codes that the program can print.
 fn codes() -> BTreeSet<String> {
-    let mut codes = BTreeSet::from(STILL_CODES.map(str::to_owned));
+    let mut codes = BTreeSet::new();
     for (file, text) in code() {
         if NO_CODES_IN.contains(&&*file) {
             continue;

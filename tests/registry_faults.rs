@@ -216,6 +216,10 @@ async fn tls_is_verified_unless_told_otherwise() {
     let client = Client::new(&options_for(&other, &other.authfile())).unwrap();
     let error = client.resolve(&image, None).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error}");
+    // One without TLS.
+    let unencrypted = source(&plain.repository("acme/base:v1"));
+    let error = client.resolve(&unencrypted, None).await.unwrap_err();
+    assert!(matches!(error, Error::PlainHttp { .. }), "{error}");
     // One that asks who we are.
     let mutual = Registry::start(Server::Debian, Access::Anyone, Transport::MutualTls);
     mutual.push(&layout, "v1", "acme/base:v1");

@@ -45,6 +45,7 @@ async fn an_image_is_built_upon_in_every_registry() {
                 .unwrap_or_else(|e| panic!("{what} {to}: {e}"));
             let digest = Digest::of(&plan.manifest);
             assert_eq!(*pushed.digest.value(), digest, "{what} {to}");
+            assert!(pushed.moved.is_empty(), "{what} {to}");
             let image = pushed.image.unwrap().value().to_string();
             assert_eq!(
                 image,
@@ -66,6 +67,10 @@ async fn an_image_is_built_upon_in_every_registry() {
             let again = client.counting_anew();
             again.push(&place, &plan).await.unwrap();
             assert_eq!(again.moved().pushed(), 0, "{what} {to}: pushed again");
+            let other = plan_on(&resolved, &format!("{to}, changed"), &["moves", "new"]);
+            let other = again.push(&place, &other).await.unwrap();
+            let told = [("moves".to_owned(), digest)];
+            assert_eq!(other.moved, told, "{what} {to}");
         }
         if access != Access::Anyone {
             let options = options_for(&registry, &registry.wrong_authfile());

@@ -109,5 +109,6 @@ pub async fn build(
     Ok(Built {
         pushed,
         layers: vec![layer],
+        warnings: Vec::new(),
     })
 }

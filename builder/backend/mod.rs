@@ -8,7 +8,7 @@ pub mod direct;
 
 use crate::image::{DiffId, Digest};
 use crate::registry::Pushed;
-use crate::report::Class;
+use crate::report::{Class, Finding};
 
 /// An image that was built and pushed.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct Built {
     pub pushed: Pushed,
     /// The layers on top of the base's, the lowest first.
     pub layers: Vec<BuiltLayer>,
+    /// What showed only while it was built.
+    pub warnings: Vec<Finding>,
 }
 
 /// A layer that a build put on top of the base.

@@ -163,16 +163,16 @@ async fn carry_out(
             let files = commands::files(&world()?, image, *layer, platform.as_ref()).await?;
             report(settings, progress, &files)
         }
-        Job::CacheList => report(
-            settings,
-            progress,
-            &commands::list(&world::cache(settings)?)?,
-        ),
-        Job::CachePrune => report(
-            settings,
-            progress,
-            &commands::prune(&world::cache(settings)?)?,
-        ),
+        Job::CacheList => {
+            let cache_dir = settings.cache_dir.as_deref().ok_or(Error::NoCache)?;
+            let list = commands::list(&world::cache(settings)?, cache_dir).await?;
+            report(settings, progress, &list)
+        }
+        Job::CachePrune => {
+            let cache_dir = settings.cache_dir.as_deref().ok_or(Error::NoCache)?;
+            let pruned = commands::prune(&world::cache(settings)?, cache_dir).await?;
+            report(settings, progress, &pruned)
+        }
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();

@@ -113,6 +113,20 @@ pub struct Buildah {
     pub storage_driver: Option<StorageDriver>,
 }
 
+impl Buildah {
+    /// The options that were given.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            (!self.volumes.is_empty(), "--volume"),
+            (self.isolation.is_some(), "--isolation"),
+            (self.storage_driver.is_some(), "--storage-driver"),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(is, name)| is.then_some(name))
+    }
+}
+
 /// One side of a `diff`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
@@ -358,7 +372,7 @@ mod tests {
     #[test]
     fn a_build_is_understood() {
         let build = build(
-            "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --build-arg A=b=c --build-arg _B= \
+            "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
              --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
         );
         let wanted = &build.wanted;
@@ -383,6 +397,9 @@ mod tests {
             storage_driver: Some(StorageDriver::Vfs),
         };
         assert_eq!(wanted.buildah, buildah);
+        let given: Vec<_> = buildah.given().collect();
+        assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
+        assert_eq!(Buildah::default().given().count(), 0);
         assert!(matches!(
             resolved("build a --output oci:o --dry-run").unwrap().job,
             Job::Plan(Plan { dry_run: true, .. })
@@ -400,6 +417,8 @@ mod tests {
             ("build", "required"),
             ("build a", "required"),
             ("build a --output dir:x", "\"dir:x\""),
+            ("build a --output foo", "for a folder write oci:DIR"),
+            ("build a --output=", "for a folder write oci:DIR"),
             ("build a --output oci:o --base dir:x", "oci:DIR"),
             (
                 "build a --output oci:o --base fedora",
@@ -410,10 +429,17 @@ mod tests {
                 "--platform \"amd64\"",
             ),
             ("build a --output oci:o --method fast", "invalid value"),
-            ("build a --output oci:o --build-arg A", "want K=V"),
-            ("build a --output oci:o --build-arg 1A=b", "\"1A\""),
+            ("build a --output oci:o --build-arg A=b", "required"),
             (
-                "build a --output oci:o --build-arg A=b --build-arg A=c",
+                "build a --output oci:o --containerfile f --build-arg A",
+                "want K=V",
+            ),
+            (
+                "build a --output oci:o --containerfile f --build-arg 1A=b",
+                "\"1A\"",
+            ),
+            (
+                "build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c",
                 "given twice",
             ),
             (

@@ -207,16 +207,16 @@ impl Client {
     /// all of it. Whatever is there already is neither sent nor put again.
     pub async fn push(&self, target: &Target, plan: &PushPlan) -> Result<Pushed, Error> {
         let digest = Digest::of(&plan.manifest);
-        let tags = match target.place() {
+        let moved = match target.place() {
             Place::Registry(repo) => {
                 push::to_remote(&self.pushing(repo)?, plan, self.shared.parallel).await?
             }
             Place::Layout(dir) => {
                 let layout = LayoutWriter::open(dir).await?;
-                push::to_layout(&layout, plan, self.shared.parallel).await?;
-                plan.tags.clone()
+                push::to_layout(&layout, plan, self.shared.parallel).await?
             }
         };
-        Ok(push::pushed(target.place().clone(), digest, tags))
+        let tags = plan.tags.clone();
+        Ok(push::pushed(target.place().clone(), digest, tags, moved))
     }
 }

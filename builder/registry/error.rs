@@ -113,6 +113,14 @@ pub enum Error {
         /// What was wrong.
         cause: String,
     },
+    /// It doesn't speak TLS at all.
+    #[error(
+        "the registry at {host} answers in plain HTTP; use --tls-verify=false, or insecure = true in registries.conf, if that is meant"
+    )]
+    PlainHttp {
+        /// The registry.
+        host: String,
+    },
     /// A certificate file that can't be used.
     #[error("{}: {cause}; want PEM: CAs in *.crt, client certificates in *.cert with their *.key", file.display())]
     Certificate {
@@ -241,6 +249,9 @@ pub enum Error {
     /// Text that is neither an image nor a target.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// Text that was to be a target.
+    #[error("{0}; for a folder write oci:DIR")]
+    Target(#[source] ReferenceError),
     /// A location whose folder or tag can't be used.
     #[error("{text:?}: {cause}")]
     Location {
@@ -329,7 +340,8 @@ impl Error {
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Tls { .. } => Class::Retry,
+            | Self::Tls { .. }
+            | Self::PlainHttp { .. } => Class::Retry,
             Self::Io { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound
                 | std::io::ErrorKind::NotADirectory
@@ -352,6 +364,7 @@ impl Error {
             | Self::Layout { .. }
             | Self::LayoutAmbiguous { .. }
             | Self::Reference(_)
+            | Self::Target(_)
             | Self::Location { .. }
             | Self::LocationDigest { .. }
             | Self::Credentials { .. }
@@ -372,7 +385,7 @@ impl Error {
             Self::BadAnswer { .. } => "bad-answer",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",
-            Self::Tls { .. } => "untrusted-tls",
+            Self::Tls { .. } | Self::PlainHttp { .. } => "untrusted-tls",
             Self::Certificate { .. } => "bad-certificate",
             Self::Proxy { .. } => "bad-proxy",
             Self::DigestMismatch { .. } => "digest-mismatch",
@@ -386,9 +399,10 @@ impl Error {
             Self::Layout { .. } => "bad-layout",
             Self::LayoutAmbiguous { .. } => "layout-ambiguous",
             Self::Io { .. } => "file-error",
-            Self::Reference(_) | Self::Location { .. } | Self::LocationDigest { .. } => {
-                "bad-reference"
-            }
+            Self::Reference(_)
+            | Self::Target(_)
+            | Self::Location { .. }
+            | Self::LocationDigest { .. } => "bad-reference",
             Self::Credentials { .. } => "bad-credentials",
             Self::RegistriesConf { .. } => "bad-registries-conf",
             Self::Blocked { .. } => "blocked",

@@ -117,13 +117,14 @@ impl LayoutWriter {
         .await
     }
 
-    /// Makes the tags name the manifest, in one step. Its blobs must be there.
+    /// Makes the tags name the manifest, in one step. Its blobs must be there. Gives the tags that named something else
+    /// before, and what.
     pub async fn commit(
         &self,
         manifest: &Bytes,
         media_type: &str,
         tags: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<(String, Digest)>, Error> {
         let digest = Digest::of(manifest);
         let blob = BlobRef {
             media_type: media_type.to_owned(),
@@ -148,10 +149,11 @@ impl LayoutWriter {
             let old = read_index(&folders.dir)?;
             let new = tagged(old.clone(), &blob, &tags);
             if old.as_ref() == Some(&new) {
-                return Ok(());
+                return Ok(Vec::new());
             }
             let text = serde_json::to_vec(&new).expect("a JSON value can be written to memory");
-            replace(&folders.dir, "index.json", &text)
+            replace(&folders.dir, "index.json", &text)?;
+            Ok(old.map_or_else(Vec::new, |old| moved(&old, &digest, &tags)))
         })
         .await
     }
@@ -191,6 +193,18 @@ fn tagged(index: Option<Value>, blob: &BlobRef, tags: &[String]) -> Value {
     index
 }
 
+/// The tags that name something other than this in an index, and what.
+fn moved(index: &Value, digest: &Digest, tags: &[String]) -> Vec<(String, Digest)> {
+    let entries = index["manifests"].as_array().into_iter().flatten();
+    let moved = entries.filter_map(|entry| {
+        let tag = entry["annotations"][REF_NAME].as_str()?;
+        let named: Digest = entry["digest"].as_str()?.parse().ok()?;
+        let moves = named != *digest && tags.iter().any(|wanted| wanted == tag);
+        moves.then(|| (tag.to_owned(), named))
+    });
+    moved.collect()
+}
+
 /// Whether a folder holds anything that isn't ours.
 fn foreign(dir: &Path) -> Result<bool, Error> {
     for entry in std::fs::read_dir(dir).map_err(failed(dir, "not readable"))? {
@@ -228,6 +242,12 @@ mod tests {
         );
         let mut first = first;
         first["annotations"] = json!({"x": "y"});
+        for (digest, want) in [
+            (b.digest, vec![("moves".to_owned(), a.digest)]),
+            (a.digest, Vec::new()),
+        ] {
+            assert_eq!(moved(&first, &digest, &tags(&["moves", "b"])), want);
+        }
         let second = tagged(Some(first), &b, &tags(&["moves", "b"]));
         let names: Vec<_> = second["manifests"]
             .as_array()

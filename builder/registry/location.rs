@@ -177,7 +177,8 @@ impl FromStr for Target {
                 });
             }
             None => {
-                let image: ImageRef = s.strip_prefix("docker://").unwrap_or(s).parse()?;
+                let image = s.strip_prefix("docker://").unwrap_or(s);
+                let image: ImageRef = image.parse().map_err(Error::Target)?;
                 let tag = image.tag().map(str::to_owned);
                 (Place::Registry(image.repo().clone()), tag, image.digest())
             }

@@ -18,6 +18,9 @@ use crate::report::said;
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
 
+/// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
+const NO_TLS: &str = "InvalidContentType";
+
 /// Bytes that went over the wire as manifests, configs and blobs.
 #[derive(Debug, Default)]
 pub struct Moved {
@@ -154,6 +157,7 @@ impl Broken {
     pub fn into_error(self, host: &str, tries: u32) -> Error {
         let host = host.to_owned();
         match self.outcome {
+            _ if self.tls && self.cause.contains(NO_TLS) => Error::PlainHttp { host },
             _ if self.tls => Error::Tls {
                 host,
                 cause: self.cause,

@@ -77,6 +77,8 @@ pub struct Pushed {
     pub image: Option<Confirmed<PinnedRef>>,
     /// The tags that name it.
     pub tags: Vec<String>,
+    /// Those of the tags that named something else before, and what.
+    pub moved: Vec<(String, Digest)>,
 }
 
 /// A blob this small is sent in one request, from memory.
@@ -123,12 +125,12 @@ impl Reopen for Supply {
     }
 }
 
-/// Pushes to a repository.
+/// Pushes to a repository; gives the tags that named something else before, and what.
 pub(super) async fn to_remote(
     remote: &Remote,
     plan: &PushPlan,
     parallel: usize,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<(String, Digest)>, Error> {
     let digest = Digest::of(&plan.manifest);
     let references = match plan.tags.is_empty() {
         true => vec![digest.to_string()],
@@ -139,7 +141,7 @@ pub(super) async fn to_remote(
     let named = stream::iter(references.clone())
         .map(|reference| async move {
             let found = remote.digest_of(&reference, scopes).await?;
-            Ok::<_, Error>((reference, found == Some(digest)))
+            Ok::<_, Error>((reference, found))
         })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
@@ -153,11 +155,11 @@ pub(super) async fn to_remote(
     let (named, wanted) = futures_util::try_join!(named, wanted)?;
     let missing: Vec<_> = named
         .iter()
-        .filter(|(_, there)| !there)
+        .filter(|(_, found)| *found != Some(digest))
         .map(|(reference, _)| reference.clone())
         .collect();
     if missing.is_empty() {
-        return Ok(plan.tags.clone());
+        return Ok(Vec::new());
     }
     // Where one tag names the manifest already, the registry has all of it.
     if missing.len() == named.len() {
@@ -180,7 +182,11 @@ pub(super) async fn to_remote(
             return Err(error);
         }
     }
-    Ok(plan.tags.clone())
+    let moved = named.into_iter().filter_map(|(tag, found)| {
+        let found = found.filter(|found| *found != digest)?;
+        Some((tag, found))
+    });
+    Ok(moved.collect())
 }
 
 /// Each blob once, whatever the manifest does.
@@ -298,12 +304,12 @@ async fn put(
     Ok(left)
 }
 
-/// Writes into a layout.
+/// Writes into a layout; gives the tags that named something else before, and what.
 pub(super) async fn to_layout(
     layout: &LayoutWriter,
     plan: &PushPlan,
     parallel: usize,
-) -> Result<(), Error> {
+) -> Result<Vec<(String, Digest)>, Error> {
     stream::iter(unique(plan))
         .map(|to_push| async move {
             let blob = &to_push.blob;
@@ -332,7 +338,12 @@ pub(super) async fn to_layout(
         .await
 }
 
-pub(super) fn pushed(place: Place, digest: Digest, tags: Vec<String>) -> Pushed {
+pub(super) fn pushed(
+    place: Place,
+    digest: Digest,
+    tags: Vec<String>,
+    moved: Vec<(String, Digest)>,
+) -> Pushed {
     let image = match &place {
         Place::Registry(repo) => Some(Confirmed(repo.pinned(digest))),
         Place::Layout(_) => None,
@@ -342,5 +353,6 @@ pub(super) fn pushed(place: Place, digest: Digest, tags: Vec<String>) -> Pushed 
         digest: Confirmed(digest),
         image,
         tags,
+        moved,
     }
 }

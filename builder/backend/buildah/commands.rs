@@ -236,6 +236,15 @@ pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
         .user_words([image.to_string()])
 }
 
+/// Removes files that belong to other users of our own user namespace.
+pub(super) fn remove_files(paths: &[PathBuf], at: &Path) -> Command {
+    let words = ["rm", "-rf", "--"].map(PathBuf::from);
+    Command::new("buildah", INSTALL)
+        .cwd(at)
+        .arg("unshare")
+        .user_words(words.into_iter().chain(paths.iter().cloned()))
+}
+
 /// Takes what interrupted builds left running or mounted.
 pub(super) fn remove_containers(store: &Store) -> Command {
     buildah(store, &store.folder).arg("rm").arg("--all")

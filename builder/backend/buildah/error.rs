@@ -25,6 +25,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// What can't be removed.
+    #[error("{}: is still mounted, as an interrupted build left it; unmount it and try again", path.display())]
+    Mounted {
+        /// Where.
+        path: PathBuf,
+    },
     /// The answer of `buildah --version`.
     #[error("buildah --version says {0:?}, which names no version; install buildah 1.28 or newer")]
     Version(String),
@@ -68,9 +74,11 @@ impl Error {
         match self {
             Self::Exec(error) => error.class(),
             Self::Payload(error) => error.class(),
-            Self::Io { .. } | Self::Version(_) | Self::Heredoc { .. } | Self::NoSpace { .. } => {
-                Class::UserInput
-            }
+            Self::Io { .. }
+            | Self::Mounted { .. }
+            | Self::Version(_)
+            | Self::Heredoc { .. }
+            | Self::NoSpace { .. } => Class::UserInput,
             Self::Output(_) | Self::NotConfigs { .. } => Class::Refused,
         }
     }
@@ -81,7 +89,7 @@ impl Error {
         match self {
             Self::Exec(error) => error.reason(),
             Self::Payload(error) => error.reason(),
-            Self::Io { .. } => "unusable-file",
+            Self::Io { .. } | Self::Mounted { .. } => "unusable-file",
             Self::Version(_) => "buildah-version",
             Self::Heredoc { .. } => "heredoc",
             Self::NoSpace { .. } => "no-space",

@@ -8,6 +8,7 @@
 mod assemble;
 mod commands;
 mod error;
+mod kept;
 mod leftovers;
 mod read;
 mod space;
@@ -17,6 +18,7 @@ mod version;
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::{Options, Volume};
 pub use error::Error;
+pub use kept::{Kept, Removed, kept, remove};
 pub use space::{Driver, needed};
 pub use version::{Version, check_heredoc, version};
 
@@ -33,6 +35,7 @@ use crate::image::{Digest, PinnedRef};
 use crate::payload::context;
 use crate::plan::BuildPlan;
 use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
+use crate::report::Finding;
 use store::Store;
 
 /// Where buildah reads the base from.
@@ -68,9 +71,14 @@ pub async fn build(
     base: &Resolved,
     target: &Target,
     options: &Options,
-    on_line: impl FnMut(Stream, &str),
+    mut on_line: impl FnMut(Stream, &str),
 ) -> Result<super::Built, super::Error> {
-    let made = make(plan, containerfile, &BaseSource::of(base), options, on_line).await?;
+    let mut warnings = Vec::new();
+    let listen = |stream, line: &str| {
+        warnings.extend(unit_stays(line, &plan.preset_units));
+        on_line(stream, line);
+    };
+    let made = make(plan, containerfile, &BaseSource::of(base), options, listen).await?;
     let pushed = client.push(target, &push_plan(plan, &made, base)).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
@@ -81,7 +89,20 @@ pub async fn build(
     Ok(super::Built {
         pushed,
         layers: made.image.layers.iter().map(layer).collect(),
+        warnings,
     })
+}
+
+/// What the step with `systemctl preset` says of a unit that it could do nothing for.
+fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
+    let unit = line
+        .strip_prefix("mosb: ")?
+        .strip_suffix(" stays as it is")?;
+    let message = format!(
+        "{unit}: `systemctl preset` failed on it, so its [Install] links stay as they are; -v shows what it said"
+    );
+    let ours = preset_units.iter().any(|preset| preset == unit);
+    ours.then(|| Finding::new("unit-stays", message).on(unit))
 }
 
 /// What of a made image is pushed, and where its blobs are.
@@ -305,4 +326,34 @@ fn read_digest(path: &Path) -> Result<Digest, Error> {
     text.trim()
         .parse()
         .map_err(|e| Error::Output(format!("it gave no digest ({e})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_stays_by_exactly_our_own_line() {
+        let units = ["a.service".to_owned(), "b c@x.service".to_owned()];
+        for (line, want) in [
+            ("mosb: a.service stays as it is", Some("a.service")),
+            ("mosb: b c@x.service stays as it is", Some("b c@x.service")),
+            ("mosb: other.service stays as it is", None),
+            (" mosb: a.service stays as it is", None),
+            ("mosb: a.service stays as it is.", None),
+            ("mosb:  stays as it is", None),
+            ("Failed to preset unit: a.service does not exist", None),
+        ] {
+            let found = unit_stays(line, &units);
+            let object = found.as_ref().and_then(|found| found.object.as_deref());
+            assert_eq!(object, want, "{line}");
+        }
+    }
+
+    /// The template says what is listened for.
+    #[test]
+    fn the_step_writes_that_line() {
+        let template = include_str!("../../../containerfiles/40-preset");
+        assert!(template.contains("echo \"mosb: $unit stays as it is\" >&2"));
+    }
 }

@@ -1,7 +1,6 @@
 //! buildah's store of our own, below the cache directory, so that a base is pulled once.
 
 use std::fs::{self, File};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,14 @@ use tempfile::TempDir;
 
 use super::commands;
 use super::error::Error;
-use super::{io, read_digest};
+use super::{io, make_dir, read_digest};
+
+/// The file that is locked.
+pub(super) const LOCK: &str = "lock";
+/// How the folder with layers and images begins; the driver follows.
+pub(super) const STORE: &str = "store-";
+/// In the place of a driver where none was given.
+pub(super) const DEFAULT: &str = "default";
 
 /// The folders of a store.
 #[derive(Debug)]
@@ -36,14 +42,8 @@ impl Store {
     pub(super) async fn open(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
         let cache_dir = std::path::absolute(cache_dir).map_err(io(cache_dir))?;
         let mut store = places(&cache_dir, driver);
-        for folder in [store.root(), store.run(), store.folder.join("work")] {
-            let made = fs::DirBuilder::new()
-                .mode(0o700)
-                .recursive(true)
-                .create(&folder);
-            made.map_err(io(&folder))?;
-        }
-        let path = store.folder.join("lock");
+        make_dir(&store.folder)?;
+        let path = store.folder.join(LOCK);
         let create = File::options()
             .create(true)
             .truncate(false)
@@ -72,12 +72,17 @@ impl Store {
             path,
             source: error.into(),
         })?;
+        // Only now, as until then somebody may have been emptying the store.
+        for folder in [store.root(), store.run(), store.folder.join("work")] {
+            make_dir(&folder)?;
+        }
         store.lock = Some(lock);
         Ok(store)
     }
 
     async fn clean(&self) -> Result<(), Error> {
         let work = self.folder.join("work");
+        make_dir(&work)?;
         let left = fs::read_dir(&work)
             .map_err(io(&work))?
             .filter_map(Result::ok)
@@ -111,16 +116,14 @@ impl Store {
     /// Where layers and images are; each driver has its own, as one can't read another's.
     pub(super) fn root(&self) -> PathBuf {
         self.folder.join(format!(
-            "store-{}",
-            self.driver.as_deref().unwrap_or("default")
+            "{STORE}{}",
+            self.driver.as_deref().unwrap_or(DEFAULT)
         ))
     }
 
     pub(super) fn run(&self) -> PathBuf {
-        self.folder.join(format!(
-            "run-{}",
-            self.driver.as_deref().unwrap_or("default")
-        ))
+        self.folder
+            .join(format!("run-{}", self.driver.as_deref().unwrap_or(DEFAULT)))
     }
 
     /// A folder for one build, 0700.

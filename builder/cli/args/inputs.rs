@@ -31,7 +31,7 @@ pub struct Inputs {
     #[arg(long, value_name = "FILE")]
     pub trust_bundle: Option<PathBuf>,
     /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
-    #[arg(long, value_name = "K=V")]
+    #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
     /// A folder that RUN lines see, such as entitlements; may be repeated. Never part of a layer
     #[arg(long, value_name = "SRC:DST[:ro]")]

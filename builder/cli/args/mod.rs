@@ -90,7 +90,7 @@ pub enum Command {
     ///     mosb files registry.example.com/os/worker@sha256:…
     #[command(verbatim_doc_comment)]
     Files(Files),
-    /// Shows or empties the cache of base trees
+    /// Shows or empties the cache: base trees, buildah's storage
     ///
     /// Example:
     ///
@@ -123,14 +123,14 @@ pub enum Command {
 /// One of the commands on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum Cache {
-    /// Lists the base trees that are kept
+    /// Lists the base trees that are kept, and buildah's storage
     ///
     /// Example:
     ///
     ///     mosb cache list -o json
     #[command(verbatim_doc_comment)]
     List,
-    /// Removes all base trees; the next build on a base reads it again
+    /// Removes all base trees, and buildah's storage unless a build is using it; the next build on a base reads it again
     ///
     /// Example:
     ///

@@ -16,7 +16,8 @@ use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
 use crate::cli::world::World;
 use crate::plan::{Method, Reason};
-use crate::registry::Place;
+use crate::registry::{Place, Pushed};
+use crate::report::Finding;
 
 /// Builds, pushes, and writes the digest file.
 ///
@@ -50,6 +51,9 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         (None, Place::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
         (None, Place::Registry(repo)) => repo.pinned(digest).to_string(),
     };
+    let mut warnings = plan.warnings.clone();
+    warnings.extend(built.warnings);
+    warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = world.moved();
     // More than one layer is only there after a Containerfile, and then none of them is *the* layer.
     let layer = match &built.layers[..] {
@@ -76,8 +80,16 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         bytes_pulled,
         bytes_pushed,
         duration_millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        warnings: plan.warnings.clone(),
+        warnings,
     })
+}
+
+/// What to tell if the tag that stays did not.
+fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
+    let (tag, before) = pushed.moved.iter().find(|(tag, _)| tag == build_name)?;
+    let message =
+        format!("named {before}; an image that nodes still run may have lost its last tag");
+    Some(Finding::new("tag-moved", message).on(tag.clone()))
 }
 
 /// The folder that a digest file goes to.

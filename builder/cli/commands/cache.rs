@@ -1,16 +1,20 @@
 //! `mosb cache list` and `mosb cache prune`.
 
+use std::path::Path;
 use std::time::SystemTime;
 
+use anyhow::Result;
+
+use crate::backend::{self, buildah};
 use crate::cli::error::Error;
-use crate::cli::objects::{CacheList, CachePrune, CachedTree};
+use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 use crate::registry::cache::TreeCache;
 
-/// The base trees that are kept.
+/// The base trees that are kept, and buildah's storage.
 ///
 /// # Errors
 /// The folder can't be read.
-pub fn list(cache: &TreeCache) -> Result<CacheList, Error> {
+pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
     let entries = cache
         .list()
         .map_err(|finding| Error::Cache(finding.message))?;
@@ -27,21 +31,33 @@ pub fn list(cache: &TreeCache) -> Result<CacheList, Error> {
                 unused_seconds: now.duration_since(entry.used).unwrap_or_default().as_secs(),
             })
             .collect(),
+        buildah: buildah::kept(cache_dir).await.map(|kept| BuildahStore {
+            directory: kept.directory.display().to_string(),
+            size: kept.size,
+        }),
     })
 }
 
-/// Removes all base trees.
+/// Removes all base trees, and buildah's storage unless a build is using it.
 ///
 /// # Errors
 /// One can't be removed.
-pub fn prune(cache: &TreeCache) -> Result<CachePrune, Error> {
+pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
     let pruned = cache.prune(0);
-    match pruned.warnings.into_iter().next() {
-        Some(warning) => Err(Error::Cache(warning.message)),
-        None => Ok(CachePrune {
-            directory: cache.directory().display().to_string(),
-            removed: pruned.files,
-            size: pruned.bytes,
-        }),
+    if let Some(warning) = pruned.warnings.into_iter().next() {
+        return Err(Error::Cache(warning.message).into());
     }
+    let store = buildah::remove(cache_dir)
+        .await
+        .map_err(backend::Error::from)?;
+    Ok(CachePrune {
+        directory: cache.directory().display().to_string(),
+        removed: pruned.files,
+        size: pruned.bytes,
+        buildah: store.map(|store| PrunedStore {
+            directory: store.kept.directory.display().to_string(),
+            size: store.kept.size,
+            removed: store.gone,
+        }),
+    })
 }

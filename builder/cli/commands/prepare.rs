@@ -1,5 +1,7 @@
 //! From what was named to a plan: everything is read, resolved once, and pinned.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
@@ -9,7 +11,7 @@ use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
-use crate::cli::resolve::Wanted;
+use crate::cli::resolve::{Buildah, Wanted};
 use crate::cli::world::{World, pinned_text};
 use crate::containerfile;
 use crate::ignition;
@@ -42,6 +44,14 @@ pub async fn prepare(
     target: Option<&Target>,
 ) -> anyhow::Result<Prepared> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
+    let (containerfile, empty) = match containerfile {
+        Some(text) if !input::has_instruction(&text) => (None, wanted.containerfile.as_deref()),
+        containerfile => (containerfile, None),
+    };
+    let build_args = match &containerfile {
+        Some(_) => wanted.build_args.clone(),
+        None => BTreeMap::new(),
+    };
     // A broken config is told before anything is asked of a registry.
     if let Some(raw) = config.ignition() {
         ignition::parse(raw).map_err(|source| crate::plan::Error::Ignition {
@@ -61,7 +71,7 @@ pub async fn prepare(
         base,
         extensions_image,
         containerfile,
-        build_args: wanted.build_args.clone(),
+        build_args,
         trust_bundle: trust_bundle.map(Bytes::from),
         method: wanted.method,
         on_top: wanted.on_top,
@@ -86,7 +96,12 @@ pub async fn prepare(
     let finish = spawn_blocking(move || draft.finish(&tree)).await;
     let mut plan = finish.context("planning stopped")??;
     warnings.extend(of_tree);
+    warnings.extend(empty.map(|file| {
+        let message = "holds no instruction, so it is as if it had not been given";
+        Finding::new("containerfile-empty", message).on(file.display().to_string())
+    }));
     warnings.extend(containerfile_warning(&plan).await?);
+    warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
     Ok(Prepared {
@@ -94,6 +109,19 @@ pub async fn prepare(
         base: resolved,
         tree: used,
     })
+}
+
+/// Options that mean nothing to a direct build.
+fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
+    let unused = match method {
+        Method::Direct => options.given(),
+        Method::Containerfile(_) => return Vec::new(),
+    };
+    let told = |option| {
+        let message = "is for buildah, and this build is direct, so it does nothing";
+        Finding::new("option-unused", message).on(option)
+    };
+    unused.map(told).collect()
 }
 
 /// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would misread; a machine may also plan

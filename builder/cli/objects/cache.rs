@@ -1,4 +1,4 @@
-//! The base trees that are kept on this machine.
+//! What is kept on this machine.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,10 +9,23 @@ use serde::Serialize;
 pub struct CacheList {
     /// Where they are.
     pub directory: String,
-    /// Bytes of all together.
+    /// Bytes of all trees together.
     pub size: u64,
     /// Each, the one used last first.
     pub trees: Vec<CachedTree>,
+    /// What buildah keeps, if it keeps anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buildah: Option<BuildahStore>,
+}
+
+/// Storage of buildah: bases that were pulled and unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildahStore {
+    /// Where it is.
+    pub directory: String,
+    /// Bytes of its files.
+    pub size: u64,
 }
 
 /// One base tree that is kept.
@@ -31,10 +44,25 @@ pub struct CachedTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CachePrune {
-    /// Where the cache is.
+    /// Where the base trees are.
     pub directory: String,
     /// How many files were removed: trees, and what interrupted runs left.
     pub removed: u64,
-    /// Bytes that are free again.
+    /// Bytes of these files.
     pub size: u64,
+    /// What buildah kept, if it kept anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buildah: Option<PrunedStore>,
+}
+
+/// Storage of buildah that was to be removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PrunedStore {
+    /// Where it is.
+    pub directory: String,
+    /// Bytes that its files had.
+    pub size: u64,
+    /// Whether it is gone; not if a build is using it.
+    pub removed: bool,
 }

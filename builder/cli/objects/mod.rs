@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
-pub use cache::{CacheList, CachePrune, CachedTree};
+pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 pub use diff::{Diff, Side};
 pub use error::Error;
 pub use file_list::{FileLayer, FileList};

@@ -16,6 +16,13 @@ impl Object for CacheList {
             .map(|tree| vec![tree.base.clone(), size(tree.size), ago(tree.unused_seconds)])
             .collect();
         page.table(&[Align::Left, Align::Right], &rows);
+        if let Some(store) = &self.buildah {
+            page.line(&format!(
+                "{}: buildah's storage, {}",
+                store.directory,
+                size(store.size)
+            ));
+        }
         page.into_text()
     }
 }
@@ -31,6 +38,16 @@ impl Object for CachePrune {
             self.directory,
             size(self.size)
         ));
+        if let Some(store) = &self.buildah {
+            let what = match store.removed {
+                true => format!("buildah's storage removed, {} free again", size(store.size)),
+                false => format!(
+                    "buildah's storage ({}) stays: a build is using it",
+                    size(store.size)
+                ),
+            };
+            page.line(&format!("{}: {what}", store.directory));
+        }
         page.into_text()
     }
 }

@@ -24,7 +24,9 @@ impl Object for Plan {
             }
         }
         if !self.commands.is_empty() {
-            page.section("Commands that a build would run");
+            page.section(
+                "Commands that a build would run, in a work folder that it makes and removes",
+            );
             for command in &self.commands {
                 page.line(&format!("  {command}"));
             }

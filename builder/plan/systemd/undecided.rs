@@ -1,7 +1,6 @@
 //! What stops the emulation: something it doesn't decide, or an error that stops `systemctl` too.
 
 use crate::image::TreePath;
-use crate::report::{Class, Finding};
 
 /// What only running the base's own `systemctl` can tell; each is a reason for a Containerfile build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,37 +36,6 @@ pub enum Undecided {
     /// There is a `systemctl`, but not one whose behaviour is known here.
     #[error("the base has a systemctl, but its version is {0}; known are 252 and later")]
     Version(String),
-}
-
-impl Undecided {
-    /// What to do about it: the method `direct` can't build this.
-    pub fn class(&self) -> Class {
-        Class::UserInput
-    }
-
-    /// The code of the reason in a plan.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Content(_) => "unit-content-not-kept",
-            Self::Path(_) => "unit-path-odd",
-            Self::Specifier { .. } => "unit-specifier",
-            Self::Line { .. } | Self::Link(_) => "systemd-versions-differ",
-            Self::Version(_) => "systemd-version",
-        }
-    }
-
-    /// As a reason in a plan.
-    pub fn finding(&self) -> Finding {
-        let finding = Finding::new(self.reason(), self.to_string());
-        match self {
-            Self::Content(path)
-            | Self::Path(path)
-            | Self::Link(path)
-            | Self::Line { file: path, .. } => finding.at(path.to_string()),
-            Self::Specifier { unit, .. } => finding.on(unit.clone()),
-            Self::Version(_) => finding,
-        }
-    }
 }
 
 /// Why `systemctl` gives a unit up.
