@@ -19,7 +19,7 @@ use crate::harness::Layout;
 use crate::harness::parts::CRANE;
 
 /// Raised when the bytes change.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What zlib's own default makes of an OS is not much smaller, and takes three times as long.
 const LEVEL: Compression = Compression::new(4);
 pub const TAG: &str = "base";
@@ -40,7 +40,7 @@ pub const SMALL: Shape = Shape {
     name: "small",
     layers: 2,
     paths: 1_500,
-    bytes: 37_000_000,
+    bytes: 40_000_000,
 };
 
 /// 40 layers, 1.6 GB in a registry: a CoreOS with its extensions.
@@ -48,7 +48,7 @@ pub const BIG: Shape = Shape {
     name: "big",
     layers: 40,
     paths: 100_000,
-    bytes: 4_000_000_000,
+    bytes: 4_270_000_000,
 };
 
 /// Instead of [`BIG`] while the benchmark itself is worked on.
