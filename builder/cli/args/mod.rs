@@ -46,7 +46,7 @@ pub struct Cli {
 pub enum Command {
     /// Builds the image of a rendered MachineConfig, and pushes it
     ///
-    /// The image is tagged with the rendered name, which moves, and with the build name, which never does. Built directly,
+    /// The image is tagged with the rendered name, which moves, and with the build name, which stays. Built directly,
     /// the same inputs are the same image everywhere: same digest.
     ///
     /// Examples:
