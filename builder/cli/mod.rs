@@ -2,7 +2,7 @@
 //!
 //! In come what was typed and what the environment says; out go a result on stdout, progress on stderr, and an exit code.
 //! The invariant: nothing is decided here about images. What was typed ([`args`]) is understood ([`resolve`]), the rooms
-//! below are called ([`commands`]), and what they say is printed ([`objects`], and their texts).
+//! below are called (`commands`), and what they say is printed ([`objects`], and their texts).
 
 pub mod args;
 mod commands;

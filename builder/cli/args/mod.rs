@@ -1,4 +1,8 @@
 //! What was typed. What it means is decided in [`resolve`](super::resolve).
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments of arguments are help texts, where brackets mean what may be left out"
+)]
 
 mod common;
 mod image;
@@ -23,7 +27,7 @@ pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 ///
 /// Example:
 ///
-///     mosb build worker.yaml --base quay.io/fedora/fedora-coreos:stable --platform linux/amd64 --output oci:out
+///   mosb build worker.yaml --base quay.io/fedora/fedora-coreos:stable --platform linux/amd64 --output oci:out
 #[derive(Debug, Parser)]
 #[command(
     name = "mosb",
@@ -51,15 +55,15 @@ pub enum Command {
     ///
     /// Examples:
     ///
-    ///     mosb build worker.yaml --output registry.example.com/os/worker
-    ///     oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
+    ///   mosb build worker.yaml --output registry.example.com/os/worker
+    ///   oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
     #[command(verbatim_doc_comment)]
     Build(Build),
     /// Shows what a build would do, and why, without doing it
     ///
     /// Example:
     ///
-    ///     mosb plan worker.yaml --base oci:fcos
+    ///   mosb plan worker.yaml --base oci:fcos
     #[command(verbatim_doc_comment)]
     Plan(Plan),
     /// Shows what changes from one config or image to another
@@ -71,7 +75,7 @@ pub enum Command {
     ///
     /// Example:
     ///
-    ///     mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
+    ///   mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
     #[command(verbatim_doc_comment)]
     Diff(Diff),
     /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
@@ -80,21 +84,21 @@ pub enum Command {
     ///
     /// Example:
     ///
-    ///     mosb inspect oci:out:rendered-worker-…
+    ///   mosb inspect oci:out:rendered-worker-…
     #[command(verbatim_doc_comment)]
     Inspect(Inspect),
     /// Lists the paths that a build added or changed
     ///
     /// Example:
     ///
-    ///     mosb files registry.example.com/os/worker@sha256:…
+    ///   mosb files registry.example.com/os/worker@sha256:…
     #[command(verbatim_doc_comment)]
     Files(Files),
     /// Shows or empties the cache: base trees, buildah's storage
     ///
     /// Example:
     ///
-    ///     mosb cache list
+    ///   mosb cache list
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Cache {
         /// What to do with it.
@@ -105,14 +109,14 @@ pub enum Command {
     ///
     /// Example:
     ///
-    ///     mosb version -o json
+    ///   mosb version -o json
     #[command(verbatim_doc_comment)]
     Version,
     /// Prints a completion script for a shell
     ///
     /// Example:
     ///
-    ///     mosb completion bash > /etc/bash_completion.d/mosb
+    ///   mosb completion bash > /etc/bash_completion.d/mosb
     #[command(verbatim_doc_comment)]
     Completion {
         /// The shell
@@ -127,14 +131,14 @@ pub enum Cache {
     ///
     /// Example:
     ///
-    ///     mosb cache list -o json
+    ///   mosb cache list -o json
     #[command(verbatim_doc_comment)]
     List,
     /// Removes all base trees, and buildah's storage unless a build is using it; the next build on a base reads it again
     ///
     /// Example:
     ///
-    ///     mosb cache prune
+    ///   mosb cache prune
     #[command(verbatim_doc_comment)]
     Prune,
 }
