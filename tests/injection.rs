@@ -126,15 +126,19 @@ fn nothing_becomes_an_instruction_or_a_shell_word() {
 fn values_of_the_command_line_stay_values() {
     let world = World::new();
     let plain = rendered(&json!({ "ignition": { "version": "3.4.0" } })).to_string();
+    let own = world.mosb.home().join("Containerfile");
+    std::fs::write(&own, "RUN true\n").unwrap();
+    let own = format!("--containerfile={}", own.display());
     for text in HOSTILE {
         let argument = format!("A={text}");
-        let with = containerfile(&world, &plain, &["--build-arg", &argument]);
+        let with = containerfile(&world, &plain, &[&own, "--build-arg", &argument]);
         let plan = world.mosb.run_with(
             [
                 "plan",
                 "-",
                 "--base",
                 &world.reference(),
+                &own,
                 "--build-arg",
                 &argument,
                 "-o",
@@ -156,7 +160,7 @@ fn values_of_the_command_line_stay_values() {
         ] {
             let (base, target) = (world.reference(), world.target());
             let given = format!("{option}={value}");
-            let mut arguments = vec!["build", "-", "-o", "json", &given];
+            let mut arguments = vec!["build", "-", "-o", "json", &own, &given];
             if option != "--base" {
                 arguments.extend(["--base", &base]);
             }
