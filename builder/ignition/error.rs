@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::data_url::DataUrlError;
 use super::sink::MOST_FINDINGS;
-use super::version::SpecVersion;
 use crate::report::{Class, Finding};
 
 /// Why a config was refused.
@@ -22,13 +21,14 @@ pub enum Error {
     },
     /// No version, or none that is read.
     #[error(
-        "ignition.version: {} is no spec version that is read; accepted are {}",
-        shown(found),
-        SpecVersion::accepted()
+        "ignition.version: {} is no spec version that is read; accepted are {accepted}",
+        shown(found)
     )]
     UnknownSpec {
         /// As it stands in the config.
         found: String,
+        /// The versions that are read here, with commas.
+        accepted: String,
     },
     /// The rules of its version are broken.
     #[error("{}", Listed(problems))]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::resource::Remote;
 use super::sink::{At, Sink};
 use super::version::SpecVersion;
 use crate::report::Finding;
@@ -43,6 +44,11 @@ impl<'v, 'p> Object<'v, 'p> {
     /// The version whose rules count.
     pub fn version(&self) -> SpecVersion {
         self.sink.version
+    }
+
+    /// What to say of a source that would have to be fetched, where the config decides.
+    pub fn remote(&self) -> Remote {
+        self.sink.remote
     }
 
     /// Findings from here on are about this path in the image.

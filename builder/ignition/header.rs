@@ -6,11 +6,21 @@ use super::error::Error;
 use super::fields::{Object, same_field};
 use super::resource::{self, Remote};
 use super::url;
-use super::version::SpecVersion;
+use super::version::{Spec, SpecVersion};
 use crate::report::Finding;
 
-/// The version that decides how everything else is read.
+/// The version that decides how everything else is read, if it is one of spec 3.
 pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
+    said_version(config)?.parse()
+}
+
+/// The version that decides how everything else is read.
+pub(super) fn spec(config: &Value) -> Result<Spec, Error> {
+    said_version(config)?.parse()
+}
+
+/// What the config says its version is; empty if it doesn't.
+fn said_version(config: &Value) -> Result<&str, Error> {
     let wrong = |object: &str, message: &str| {
         let problems = vec![Finding::new("wrong-type", message).on(object)];
         Err(Error::Invalid { problems })
@@ -19,14 +29,10 @@ pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
         return wrong("the config", "must be an object with the field `ignition`");
     };
     match find(members, "ignition") {
-        None | Some(Value::Null) => Err(Error::UnknownSpec {
-            found: String::new(),
-        }),
+        None | Some(Value::Null) => Ok(""),
         Some(Value::Object(ignition)) => match find(ignition, "version") {
-            None | Some(Value::Null) => Err(Error::UnknownSpec {
-                found: String::new(),
-            }),
-            Some(Value::String(version)) => version.parse(),
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(version)) => Ok(version),
             Some(_) => wrong("ignition.version", "must be a string"),
         },
         Some(_) => wrong("ignition", "must be an object"),
@@ -54,7 +60,8 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
     let mut security = ignition.object("security");
     let mut tls = security.object("tls");
     let authorities = tls.each("certificateAuthorities", |o| {
-        let authority = resource::read_reference(o, Remote::Refused);
+        let remote = o.remote();
+        let authority = resource::read_reference(o, remote);
         if o.sound() && authority.source.as_deref().unwrap_or_default().is_empty() {
             o.problem(
                 "source",
@@ -87,8 +94,11 @@ fn read_references(config: &mut Object<'_, '_>) {
     let mut replace = config.object("replace");
     let replaced = resource::read_reference(&mut replace, Remote::Allowed).source;
     replace.finish();
+    let refused = config.remote() == Remote::Refused;
     if !merged.is_empty() {
-        config.problem("merge", "referenced-config", RENDER);
+        if refused {
+            config.problem("merge", "referenced-config", RENDER);
+        }
         if config.version() >= SpecVersion::V3_1 && config.sound() {
             for (index, source) in merged.iter().enumerate() {
                 if source.as_deref().unwrap_or_default().is_empty() {
@@ -108,7 +118,7 @@ fn read_references(config: &mut Object<'_, '_>) {
             );
         }
     }
-    if replaced.is_some() {
+    if replaced.is_some() && refused {
         config.problem("replace", "referenced-config", RENDER);
     }
     config.finish();

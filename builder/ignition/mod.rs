@@ -34,24 +34,33 @@
 //! | `unusable-disk`* | a partition that begins or ends before the disk does |
 //!
 //! Those of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`, `hard-link-owner`,
-//! `no-install-section`. Of [`Config::left_to_machine`]: `left-to-machine`.
+//! `no-install-section`, and, of [`Document::read`] alone, `lost-field`. Of [`Config::left_to_machine`]:
+//! `left-to-machine`.
+//!
+//! # Merging
+//! Before a config can be built, many are made one: each is read as a [`Document`], which may still refer to other
+//! configs and to contents elsewhere, and a [`Merger`] puts one over the other.
 
 mod config;
 mod content;
 mod data_url;
 mod disks;
+mod document;
 mod error;
 mod fields;
 mod header;
 mod left;
 mod luks;
 mod machine;
+mod merge;
 mod places;
 mod resource;
+mod schema;
 mod sink;
 mod storage;
 mod systemd;
 mod unit_text;
+mod upgrade;
 mod url;
 mod version;
 
@@ -63,11 +72,14 @@ pub use config::{
 };
 pub use content::{Compression, HashFunction, Resource, Verification};
 pub use data_url::{DataUrlError, parse_data_url};
+pub use document::{Document, ReadDocument};
 pub use error::{ContentError, Error};
-pub use version::SpecVersion;
+pub use merge::{Merged, Merger, Provenance};
+pub use version::{Spec, SpecV2, SpecVersion};
 
 use crate::report::Finding;
 use fields::Object;
+use resource::Remote;
 use sink::{At, Sink};
 
 /// A config that holds, and what its author may want to look at.
@@ -94,8 +106,16 @@ pub struct Parsed {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn parse(config: &serde_json::Value) -> Result<Parsed, Error> {
-    let version = header::version(config)?;
-    let sink = Sink::new(version);
+    judge(config, header::version(config)?, Remote::Refused)
+}
+
+/// Reads a config by the rules of `version`.
+fn judge(
+    config: &serde_json::Value,
+    version: SpecVersion,
+    remote: Remote,
+) -> Result<Parsed, Error> {
+    let sink = Sink::new(version, remote);
     let mut root = Object::new(&sink, At::root(), config.as_object(), None);
     header::read(&mut root);
     let kernel_arguments = machine::kernel_arguments(&mut root);

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use super::resource::Remote;
 use super::version::SpecVersion;
 use crate::report::Finding;
 
@@ -13,15 +14,17 @@ pub(super) const MOST_FINDINGS: usize = 1000;
 #[derive(Debug)]
 pub(super) struct Sink {
     pub version: SpecVersion,
+    pub remote: Remote,
     problems: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
     unread: Cell<usize>,
 }
 
 impl Sink {
-    pub fn new(version: SpecVersion) -> Self {
+    pub fn new(version: SpecVersion, remote: Remote) -> Self {
         Self {
             version,
+            remote,
             problems: RefCell::default(),
             warnings: RefCell::default(),
             unread: Cell::new(0),

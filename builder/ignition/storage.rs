@@ -6,7 +6,7 @@ use super::disks;
 use super::error::shown;
 use super::fields::Object;
 use super::luks;
-use super::resource::{self, Remote};
+use super::resource;
 use super::version::SpecVersion;
 
 /// Longest name of a file on Linux, `NAME_MAX`.
@@ -64,7 +64,8 @@ fn file(o: &mut Object<'_, '_>) -> File {
     let (user, group) = (owner(o, "user"), owner(o, "group"));
     let mode = mode(o);
     let mut contents = o.object("contents");
-    let given = resource::read(&mut contents, Remote::Refused);
+    let remote = contents.remote();
+    let given = resource::read(&mut contents, remote);
     contents.finish();
     let append = o.each("append", append);
     let overwrite = o.truth("overwrite");
@@ -85,7 +86,8 @@ fn file(o: &mut Object<'_, '_>) -> File {
 }
 
 fn append(o: &mut Object<'_, '_>) -> Resource {
-    let resource = resource::read(o, Remote::Refused);
+    let remote = o.remote();
+    let resource = resource::read(o, remote);
     if o.sound() && resource.source.is_none() {
         o.problem(
             "source",

@@ -44,11 +44,6 @@ impl SpecVersion {
             Self::V3_5 => "3.5.0",
         }
     }
-
-    /// The accepted versions, for a message.
-    pub(super) fn accepted() -> String {
-        Self::ALL.map(Self::as_str).join(", ")
-    }
 }
 
 impl fmt::Display for SpecVersion {
@@ -72,7 +67,79 @@ impl FromStr for SpecVersion {
         } else {
             Error::UnknownSpec {
                 found: s.to_owned(),
+                accepted: Self::ALL.map(Self::as_str).join(", "),
             }
+        })
+    }
+}
+
+/// A stable version of spec 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SpecV2 {
+    /// 2.0.0
+    V2_0,
+    /// 2.1.0
+    V2_1,
+    /// 2.2.0
+    V2_2,
+    /// 2.3.0
+    V2_3,
+    /// 2.4.0
+    V2_4,
+}
+
+/// A version that a config to be merged may be written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Spec {
+    /// One of the older family, which is translated.
+    V2(SpecV2),
+    /// One of the family of today.
+    V3(SpecVersion),
+}
+
+impl Spec {
+    /// All of them, oldest first.
+    pub const ALL: [Self; 11] = [
+        Self::V2(SpecV2::V2_0),
+        Self::V2(SpecV2::V2_1),
+        Self::V2(SpecV2::V2_2),
+        Self::V2(SpecV2::V2_3),
+        Self::V2(SpecV2::V2_4),
+        Self::V3(SpecVersion::V3_0),
+        Self::V3(SpecVersion::V3_1),
+        Self::V3(SpecVersion::V3_2),
+        Self::V3(SpecVersion::V3_3),
+        Self::V3(SpecVersion::V3_4),
+        Self::V3(SpecVersion::V3_5),
+    ];
+
+    /// As it stands in `ignition.version`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V2(SpecV2::V2_0) => "2.0.0",
+            Self::V2(SpecV2::V2_1) => "2.1.0",
+            Self::V2(SpecV2::V2_2) => "2.2.0",
+            Self::V2(SpecV2::V2_3) => "2.3.0",
+            Self::V2(SpecV2::V2_4) => "2.4.0",
+            Self::V3(version) => version.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|spec| spec.as_str() == s);
+        found.ok_or_else(|| Error::UnknownSpec {
+            found: s.to_owned(),
+            accepted: Self::ALL.map(Self::as_str).join(", "),
         })
     }
 }
@@ -86,6 +153,18 @@ mod tests {
         for version in SpecVersion::ALL {
             assert_eq!(version.to_string().parse::<SpecVersion>().unwrap(), version);
         }
+    }
+
+    #[test]
+    fn a_version_to_be_merged_is_read_as_it_is_printed() {
+        for spec in Spec::ALL {
+            assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
+        }
+        assert!(Spec::ALL.is_sorted());
+        let error = "2.5.0".parse::<Spec>().unwrap_err();
+        assert_eq!(error.reason(), "unknown-ignition-spec");
+        let message = error.to_string();
+        assert!(message.contains("2.0.0, 2.1.0"), "{message}");
     }
 
     #[test]

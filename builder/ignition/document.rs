@@ -1,0 +1,365 @@
+//! A whole config in one shape, whatever version it was written for: what is merged, resolved and written out.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use super::resource::Remote;
+use super::schema::{self, Items, Key, Kind, Object};
+use super::upgrade::upgrade;
+use super::version::{Spec, SpecVersion};
+use crate::report::Finding;
+
+/// A whole config in the shape of spec 3.5.0, as JSON.
+///
+/// It holds only fields of that spec, spelt as it spells them; nothing null, no empty object and no empty list but
+/// as an entry of a list; `ignition.version` is 3.5.0. An empty string and a false that were said stay. What an
+/// entry of a list is found by (path, name, device) is always there. No two entries of a keyed list have one key.
+/// It may refer to other configs and to remote contents.
+///
+/// Its `Debug` shows no contents, for they may be secret.
+#[derive(Clone, PartialEq)]
+pub struct Document(pub(super) Value);
+
+/// A config as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadDocument {
+    /// The config, brought to spec 3.5.0.
+    pub document: Document,
+    /// The version it was written for.
+    pub spec: Spec,
+    /// Fields that mean nothing in that version, and things that do nothing.
+    pub warnings: Vec<Finding>,
+}
+
+impl Document {
+    /// The config that says nothing.
+    pub fn empty() -> Self {
+        Self(json!({ "ignition": { "version": SpecVersion::V3_5.as_str() } }))
+    }
+
+    /// Reads the raw object of `spec.config` by the rules of its own version, and brings it to 3.5.0.
+    /// Other than [`super::parse`] it lets references to other configs and to remote contents pass.
+    ///
+    /// # Errors
+    /// The spec version if it is none of [`Spec::ALL`]; else everything that is wrong, with the place of each.
+    ///
+    /// ```
+    /// use mosb::ignition::Document;
+    /// let raw = serde_json::json!({
+    ///     "ignition": { "version": "3.1.0" },
+    ///     "storage": { "files": [{ "Path": "/etc/motd", "mode": null, "append": [] }] },
+    /// });
+    /// let read = Document::read(&raw)?;
+    /// assert_eq!(read.spec.as_str(), "3.1.0");
+    /// assert_eq!(
+    ///     read.document.into_json(),
+    ///     serde_json::json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [{ "path": "/etc/motd" }] } })
+    /// );
+    /// assert_eq!(read.warnings[0].code, "misspelt-field");
+    /// # Ok::<(), mosb::ignition::Error>(())
+    /// ```
+    pub fn read(config: &Value) -> Result<ReadDocument, Error> {
+        let spec = super::header::spec(config)?;
+        let version = match spec {
+            Spec::V3(version) => version,
+            // Spec 2 is translated here: issue 4.
+            Spec::V2(_) => {
+                return Err(Error::OldSpec {
+                    found: spec.as_str().to_owned(),
+                });
+            }
+        };
+        let mut warnings = super::judge(config, version, Remote::Allowed)?.warnings;
+        let mut shaped = known(config, &schema::CONFIG, version);
+        warnings.extend(upgrade(&mut shaped, version));
+        prune(&mut shaped);
+        Ok(ReadDocument {
+            document: Self(shaped),
+            spec,
+            warnings,
+        })
+    }
+
+    /// The config as JSON.
+    pub fn as_json(&self) -> &Value {
+        &self.0
+    }
+
+    /// The config as JSON.
+    pub fn into_json(self) -> Value {
+        self.0
+    }
+}
+
+impl Default for Document {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sections = self.0.as_object().map(|members| members.keys());
+        let mut shown = f.debug_tuple("Document");
+        for section in sections.into_iter().flatten() {
+            shown.field(section);
+        }
+        shown.finish()
+    }
+}
+
+/// The fields that `version` has, as the spec spells them, with what they are found by. `value` has the right types.
+fn known(value: &Value, object: &'static Object, version: SpecVersion) -> Value {
+    let mut fields = Map::new();
+    if let Key::Name(key) = object.key {
+        fields.insert(key.to_owned(), Value::from(""));
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let Some(field) = object.field(key).filter(|field| field.since <= version) else {
+            continue;
+        };
+        let value = match (field.kind, value) {
+            (_, Value::Null) => continue,
+            (Kind::Object(of), object) => known(object, of, version),
+            (Kind::List(Items::Objects(of), _), Value::Array(items)) => {
+                items.iter().map(|item| known(item, of, version)).collect()
+            }
+            // Go reads null in a list of strings as an empty one.
+            (Kind::List(..), Value::Array(items)) => items
+                .iter()
+                .map(|item| Value::from(item.as_str().unwrap_or_default()))
+                .collect(),
+            (Kind::Scalar | Kind::List(..), scalar) => scalar.clone(),
+        };
+        fields.insert(field.name.to_owned(), value);
+    }
+    // To Ignition this number is as good as none.
+    if object.key == Key::Partition && fields.get("number").and_then(Value::as_i64) == Some(0) {
+        fields.remove("number");
+    }
+    Value::Object(fields)
+}
+
+/// Takes away empty objects and lists, but for the entries of lists.
+pub(super) fn prune(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.retain(|_, field| {
+            prune(field);
+            match field {
+                Value::Object(fields) => !fields.is_empty(),
+                Value::Array(items) => !items.is_empty(),
+                _ => true,
+            }
+        }),
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ignition::parse;
+
+    fn read(version: &str, mut config: Value) -> Result<ReadDocument, Error> {
+        config["ignition"]["version"] = json!(version);
+        Document::read(&config)
+    }
+
+    fn codes(findings: &[Finding]) -> Vec<String> {
+        let code = |f: &Finding| format!("{} {}", f.code, f.object.as_deref().unwrap_or("-"));
+        findings.iter().map(code).collect()
+    }
+
+    /// Each field once, of 3.5.0 or what `version` has of it.
+    fn everything(object: &'static Object, version: SpecVersion) -> Value {
+        let sample = |name: &str| match name {
+            "path" | "device" | "devices" => json!("/dev/a"),
+            "number" | "sizeMiB" | "startMiB" | "mode" | "gid" | "uid" | "spares" => json!(1),
+            "httpResponseHeaders" | "httpTotal" | "threshold" => json!(1),
+            "shouldExist" | "resize" | "wipePartitionEntry" | "wipeTable" | "system" => json!(true),
+            "noCreateHome" | "noLogInit" | "noUserGroup" | "needsNetwork" | "tpm2" => json!(true),
+            "wipeFilesystem" | "wipeVolume" | "discard" | "enabled" | "mask" => json!(true),
+            "overwrite" | "hard" => json!(true),
+            "contents" => json!(""),
+            "id" => json!(1),
+            "level" => json!("raid1"),
+            "format" => json!("ext4"),
+            "compression" => json!("gzip"),
+            "source" | "url" | "httpProxy" | "httpsProxy" => json!("https://a/"),
+            "hash" => json!(format!("sha512-{}", "ab".repeat(64))),
+            "guid" | "typeGuid" => json!("01234567-89AB-CDEF-EDCB-A98765432101"),
+            "pin" => json!("tpm2"),
+            "advertisement" => json!("{}"),
+            _ => json!("x"),
+        };
+        let fields = object.fields.iter().filter(|f| f.since <= version);
+        let value = |field: &'static schema::Field| {
+            let value = match field.kind {
+                Kind::Scalar => sample(field.name),
+                Kind::Object(of) => everything(of, version),
+                Kind::List(Items::Objects(of), _) => json!([everything(of, version)]),
+                Kind::List(..) => json!([sample(field.name)]),
+            };
+            (field.name.to_owned(), value)
+        };
+        Value::Object(fields.map(value).collect())
+    }
+
+    /// The same config, without what can't stand together with something else.
+    fn valid(version: SpecVersion) -> Value {
+        let mut config = everything(&schema::CONFIG, version);
+        for list in ["directories", "files", "links"] {
+            let node = &mut config["storage"][list][0];
+            node["path"] = json!(format!("/{list}"));
+            for owner in ["user", "group"] {
+                node[owner] = json!({ "id": 1 });
+            }
+        }
+        for (name, unit) in [("units", "a.service"), ("dropins", "x.conf")] {
+            let units = &mut config["systemd"]["units"][0];
+            match name {
+                "units" => units["name"] = json!(unit),
+                _ => units["dropins"][0]["name"] = json!(unit),
+            }
+        }
+        if version >= SpecVersion::V3_3 {
+            config["kernelArguments"]["shouldNotExist"] = json!(["y"]);
+            config["kernelArguments"]["shouldExist"] = json!(["x"]);
+        }
+        if version >= SpecVersion::V3_2 {
+            let volume = &mut config["storage"]["luks"][0];
+            let clevis = &mut volume["clevis"];
+            clevis.as_object_mut().unwrap().remove("custom");
+            volume.as_object_mut().unwrap().remove("cex");
+        }
+        config["storage"]["raid"][0]["devices"] = json!(["/dev/a"]);
+        config["ignition"]["version"] = json!(version.as_str());
+        config
+    }
+
+    #[test]
+    fn the_table_of_fields_is_what_the_readers_read() {
+        for version in SpecVersion::ALL {
+            let config = valid(version);
+            let read = Document::read(&config).unwrap();
+            let unknown = |f: &&Finding| f.code == "unknown-field" || f.code == "newer-field";
+            let unknown: Vec<_> = read.warnings.iter().filter(unknown).collect();
+            assert!(unknown.is_empty(), "{version}: {unknown:?}");
+            let mut want = config;
+            want["ignition"]["version"] = json!("3.5.0");
+            if version == SpecVersion::V3_4 {
+                let tang = &mut want["storage"]["luks"][0]["clevis"]["tang"][0];
+                tang.as_object_mut().unwrap().remove("advertisement");
+            }
+            assert_eq!(read.document.as_json(), &want, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_field_counts_since_the_version_that_the_readers_say() {
+        for version in SpecVersion::ALL {
+            let mut newest = valid(SpecVersion::V3_5);
+            newest["ignition"]["version"] = json!(version.as_str());
+            let read = Document::read(&newest).unwrap();
+            let again = read.document.as_json();
+            assert_eq!(Document::read(again).unwrap().document, read.document);
+            let newer = read.warnings.iter().filter(|w| w.code == "newer-field");
+            let mut kept = newest;
+            for warning in newer {
+                let place = format!(".{}", warning.object.as_deref().unwrap());
+                let pointer = place.replace(['.', '['], "/").replace(']', "");
+                let (parent, field) = pointer.rsplit_once('/').unwrap();
+                let parent = kept.pointer_mut(parent).and_then(Value::as_object_mut);
+                assert!(
+                    parent.unwrap().remove(field).is_some(),
+                    "{version}: {place}"
+                );
+            }
+            upgrade(&mut kept, version);
+            prune(&mut kept);
+            assert_eq!(again, &kept, "{version}");
+        }
+    }
+
+    #[test]
+    fn what_is_judged_and_what_passes() {
+        let remote = json!({
+            "ignition": {
+                "config": { "merge": [{ "source": "https://a/" }], "replace": { "source": "https://b/" } },
+                "security": { "tls": { "certificateAuthorities": [{ "source": "https://c/" }] } },
+            },
+            "storage": { "files": [{ "path": "/a", "contents": { "source": "http://d/" }, "append": [{ "source": "tftp://e/" }] }] },
+        });
+        let mut want = remote.clone();
+        want["ignition"]["version"] = json!("3.5.0");
+        let document = read("3.1.0", remote).unwrap().document;
+        assert_eq!(document.as_json(), &want);
+        let Err(Error::Invalid { problems }) = parse(document.as_json()) else {
+            panic!("a build fetches nothing")
+        };
+        assert_eq!(problems.len(), 5, "{problems:?}");
+        for (what, version, config, want) in [
+            (
+                "wrong",
+                "3.0.0",
+                json!({ "storage": { "files": [{ "path": "a" }, { "path": "/a", "contents": { "source": "ftp://a/" } }] } }),
+                &[
+                    "bad-path storage.files[0].path",
+                    "bad-source storage.files[1].contents.source",
+                ][..],
+            ),
+            (
+                "no source to merge",
+                "3.1.0",
+                json!({ "ignition": { "config": { "merge": [{}] } } }),
+                &["bad-source ignition.config.merge[0]"][..],
+            ),
+        ] {
+            let Err(Error::Invalid { problems }) = read(version, config) else {
+                panic!("{what}")
+            };
+            assert_eq!(codes(&problems), want, "{what}");
+        }
+        let reason = |version: &str| read(version, json!({})).unwrap_err().reason();
+        assert_eq!(reason("3.6.0"), "unknown-ignition-spec");
+        assert_eq!(reason("1.0.0"), "unknown-ignition-spec");
+    }
+
+    #[test]
+    fn what_is_dropped_is_told() {
+        let config = json!({
+            "Storage": { "luks": [{ "name": "l", "device": "/d", "clevis": { "tang": [
+                { "url": "https://t/", "thumbprint": "t", "advertisement": "{}" },
+            ] }, "cex": { "enabled": true } }] },
+            "surplus": 1,
+        });
+        let read = read("3.4.0", config).unwrap();
+        let mut told = codes(&read.warnings);
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "lost-field storage.luks[0].clevis.tang[0].advertisement",
+                "misspelt-field Storage",
+                "newer-field storage.luks[0].cex",
+                "unknown-field surplus",
+            ]
+        );
+        let tang = json!([{ "url": "https://t/", "thumbprint": "t" }]);
+        let luks = json!([{ "name": "l", "device": "/d", "clevis": { "tang": tang } }]);
+        let want = json!({ "ignition": { "version": "3.5.0" }, "storage": { "luks": luks } });
+        assert_eq!(read.document.into_json(), want);
+        assert_eq!(read.spec, Spec::V3(SpecVersion::V3_4));
+    }
+
+    #[test]
+    fn debug_shows_no_contents() {
+        let users = json!([{ "name": "core", "passwordHash": "hunter2" }]);
+        let read = read("3.5.0", json!({ "passwd": { "users": users } })).unwrap();
+        assert!(read.document.as_json().to_string().contains("hunter2"));
+        assert!(!format!("{read:?}").contains("hunter2"));
+    }
+}
