@@ -1,6 +1,6 @@
 //! The rooms of mosb, in reading order. A room imports only rooms above it.
 //!
-//! Everything above [`registry`] is pure and synchronous: no clock, environment, file or network.
+//! Everything above [`http`] is pure and synchronous: no clock, environment, file or network.
 
 pub mod canonical;
 pub mod report;
@@ -13,6 +13,8 @@ pub mod plan;
 pub mod payload;
 
 pub mod containerfile;
+
+pub mod http;
 
 pub mod registry;
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::error::Error;
 use super::folder::{Folder, io, odd};
-use super::retry::jitter;
+use crate::http::jitter;
 
 const LOCK: &str = ".mosb.lock";
 /// Beginning of the names of what is being written.

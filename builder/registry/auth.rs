@@ -12,9 +12,9 @@ use super::challenge::{Challenge, parse};
 use super::credentials::{Login, basic};
 use super::error::Error;
 use super::keyring::{Keyring, told};
-use super::secret::Secret;
 use super::token::{Scopes, Token, TokenServer, bearer};
 use super::wire::Wire;
+use crate::http::Secret;
 
 #[derive(Debug, Clone)]
 enum Scheme {

@@ -14,14 +14,13 @@ use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
 use super::message::{Moved, Timeouts};
-use super::proxy::{Proxies, ProxyVariables};
 use super::push::{self, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
 use super::resolve::{self, Resolved};
-use super::retry::RetryPolicy;
 use super::store::Store;
 use super::token::Scopes;
+use crate::http::{Proxies, ProxyVariables, RetryPolicy};
 
 /// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::secret::Secret;
+use crate::http::Secret;
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]

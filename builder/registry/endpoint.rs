@@ -13,11 +13,10 @@ use super::certs::CertDirs;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::keyring::Keyring;
-use super::message::{Answer, Call, Timeouts};
-use super::proxy::{Proxies, is_loopback};
-use super::retry::{Next, RetryPolicy, decide, jitter};
+use super::message::{Answer, Call, Timeouts, unanswered};
 use super::token::Scopes;
-use super::wire::{Streamed, Wire, same_origin};
+use super::wire::{Streamed, Wire};
+use crate::http::{Next, Proxies, RetryPolicy, decide, is_loopback, jitter, same_origin};
 
 /// How a registry is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +145,7 @@ impl Endpoint {
                 jitter(),
             ) {
                 Next::Again(pause) => tokio::time::sleep(pause).await,
-                Next::Take | Next::GiveUp => return Err(failed.into_error(self.host(), attempt)),
+                Next::Take | Next::GiveUp => return Err(unanswered(failed, self.host(), attempt)),
             }
         }
     }
@@ -207,7 +206,7 @@ impl Endpoint {
                     .wire
                     .once(call, header)
                     .await
-                    .map_err(|broken| broken.into_error(self.host(), 1))?,
+                    .map_err(|broken| unanswered(broken, self.host(), 1))?,
             };
             if answer.status == 401 && home && logins < LOGINS {
                 logins += 1;
@@ -318,8 +317,8 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::ProxyVariables;
     use crate::registry::keyring::CredentialSources;
-    use crate::registry::proxy::ProxyVariables;
 
     #[test]
     fn plain_http_is_for_loopback_without_certificates_or_when_asked() {

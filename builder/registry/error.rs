@@ -6,6 +6,7 @@ use crate::image::{Digest, DigestError, Platform, PlatformError, ReferenceError,
 use crate::report::Class;
 
 use super::said::Said;
+use crate::http::BadProxy;
 
 /// Object, cause, remedy. `image` is a reference as the user wrote it, or a repository with a digest.
 #[derive(Debug, thiserror::Error)]
@@ -130,11 +131,8 @@ pub enum Error {
         cause: String,
     },
     /// A proxy variable that is no URL.
-    #[error("proxy variable {variable}: not a proxy's URL; write http://host:port")]
-    Proxy {
-        /// `HTTP_PROXY` or `HTTPS_PROXY`.
-        variable: &'static str,
-    },
+    #[error("proxy variable {0}")]
+    Proxy(#[from] BadProxy),
     /// Bytes that are not what their name says.
     #[error(
         "{image}: {what} should be {want}, but its bytes are {found}; the registry or folder is damaged or lies"
@@ -352,7 +350,7 @@ impl Error {
             },
             Self::NotFound { .. }
             | Self::Certificate { .. }
-            | Self::Proxy { .. }
+            | Self::Proxy(_)
             | Self::DigestMismatch { .. }
             | Self::SizeMismatch { .. }
             | Self::ManifestInvalid { .. }
@@ -387,7 +385,7 @@ impl Error {
             Self::TimedOut { .. } => "timed-out",
             Self::Tls { .. } | Self::PlainHttp { .. } => "untrusted-tls",
             Self::Certificate { .. } => "bad-certificate",
-            Self::Proxy { .. } => "bad-proxy",
+            Self::Proxy(_) => "bad-proxy",
             Self::DigestMismatch { .. } => "digest-mismatch",
             Self::SizeMismatch { .. } => "size-mismatch",
             Self::ManifestInvalid { .. } => "bad-manifest",

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::credentials::{DockerConfig, Found, Login, normal_host};
 use super::error::Error;
-use super::secret::Secret;
+use crate::http::Secret;
 
 /// What the environment says about places with logins; `cli` reads it and hands it in.
 #[derive(Debug, Clone, Default)]

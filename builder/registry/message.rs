@@ -11,15 +11,11 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use url::Url;
 
 use super::error::Error;
-use super::retry::Outcome;
 use super::said::Said;
-use crate::report::said;
+use crate::http::{Broken, Outcome};
 
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
-
-/// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
-const NO_TLS: &str = "InvalidContentType";
 
 /// Bytes that went over the wire as manifests, configs and blobs.
 #[derive(Debug, Default)]
@@ -137,87 +133,19 @@ impl Answer {
     }
 }
 
-/// A try that brought no answer.
-#[derive(Debug)]
-pub(super) struct Broken {
-    pub outcome: Outcome,
-    pub tls: bool,
-    pub cause: String,
-}
-
-impl Broken {
-    pub fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
-        Self {
-            outcome,
-            tls: false,
-            cause: cause.into(),
-        }
-    }
-
-    pub fn into_error(self, host: &str, tries: u32) -> Error {
-        let host = host.to_owned();
-        match self.outcome {
-            _ if self.tls && self.cause.contains(NO_TLS) => Error::PlainHttp { host },
-            _ if self.tls => Error::Tls {
-                host,
-                cause: self.cause,
-            },
-            Outcome::TimedOut => Error::TimedOut { host, tries },
-            _ => Error::Unreachable {
-                host,
-                cause: self.cause,
-            },
-        }
-    }
-}
-
-/// The cause below this one. An io error's own `source` skips the error that it wraps.
-fn below<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> Option<&'a (dyn std::error::Error + 'static)> {
-    match error
-        .downcast_ref::<std::io::Error>()
-        .and_then(|e| e.get_ref())
-    {
-        Some(wrapped) => Some(wrapped),
-        None => error.source(),
-    }
-}
-
-/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
-pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = below(cause) {
-        cause = next;
-    }
-    said(cause)
-}
-
-impl From<reqwest::Error> for Broken {
-    fn from(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        let mut tls = false;
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            // tokio-rustls wraps every failure of a handshake so.
-            tls |= cause
-                .downcast_ref::<std::io::Error>()
-                .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
-            source = below(cause);
-        }
-        let outcome = if error.is_timeout() {
-            Outcome::TimedOut
-        } else if error.is_builder() || (error.is_connect() && tls) {
-            Outcome::Fatal
-        } else if error.is_connect() {
-            Outcome::NoConnection
-        } else {
-            Outcome::Cut
-        };
-        Broken {
-            outcome,
-            tls: tls && error.is_connect(),
-            cause: deepest(&error),
-        }
+/// The error of a registry that brought no answer.
+pub(super) fn unanswered(broken: Broken, host: &str, tries: u32) -> Error {
+    let host = host.to_owned();
+    match broken.outcome {
+        _ if broken.is_plain_http() => Error::PlainHttp { host },
+        _ if broken.tls => Error::Tls {
+            host,
+            cause: broken.cause,
+        },
+        Outcome::TimedOut => Error::TimedOut { host, tries },
+        _ => Error::Unreachable {
+            host,
+            cause: broken.cause,
+        },
     }
 }

@@ -13,8 +13,8 @@
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf` | what is meant by a name, and where it really is |
-//! | `wire`, `message`, `retry`, `certs`, `proxy` | one HTTP request, again if it may pass |
-//! | `auth`, `token`, `challenge`, `keyring`, `credentials`, `secret` | logging in |
+//! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
+//! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache` | the tree of a base, from the cache or from the layers |
@@ -39,20 +39,18 @@ mod layout_write;
 mod location;
 pub mod manifest;
 mod message;
-mod proxy;
 mod push;
 pub mod registries_conf;
 mod remote;
 mod resolve;
-pub mod retry;
 mod said;
-mod secret;
 mod store;
 mod token;
 mod upload;
 mod verify;
 mod wire;
 
+pub use crate::http::{ProxyVariables, RetryPolicy, Secret};
 pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};
@@ -61,10 +59,7 @@ pub use keyring::CredentialSources;
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
 pub use message::{Moved, Timeouts};
-pub use proxy::ProxyVariables;
 pub use push::{BlobFrom, BlobToPush, Confirmed, PushPlan, Pushed};
 pub use resolve::Resolved;
-pub use retry::RetryPolicy;
 pub use said::Said;
-pub use secret::Secret;
 pub use store::Store;

@@ -17,8 +17,8 @@ use super::endpoint::Endpoint;
 use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
 use super::message::{Call, Moved};
-use super::retry::{Next, Outcome, decide, jitter};
 use super::token::Scopes;
+use crate::http::{Next, Outcome, decide, jitter};
 
 /// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";

@@ -11,9 +11,9 @@ use super::credentials::{Login, basic};
 use super::error::Error;
 use super::keyring::{Credential, told};
 use super::message::Call;
-use super::proxy::is_loopback;
-use super::secret::Secret;
 use super::wire::Wire;
+use crate::http::Secret;
+use crate::http::is_loopback;
 
 /// What a request does, and to which repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]

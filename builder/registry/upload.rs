@@ -12,12 +12,12 @@ use crate::image::Digest;
 use super::blobs::BlobStream;
 use super::error::Error;
 use super::manifest::BlobRef;
-use super::message::{Answer, Call};
+use super::message::{Answer, Call, unanswered};
 use super::remote::{CONTENT_DIGEST, Remote};
-use super::retry::{Next, Outcome, decide, jitter};
 use super::said::Said;
 use super::token::Scopes;
 use super::wire::{Streamed, follow_location, gave_up, outcome_of};
+use crate::http::{Next, Outcome, decide, jitter};
 
 /// What a registry says to a mount.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl Remote {
                 Ok(answer) => Ok(answer),
                 Err(Streamed::Source(error)) => return Err(error),
                 Err(Streamed::Wire(broken)) => {
-                    Err(broken.into_error(self.endpoint.host(), tries.made + 1))
+                    Err(unanswered(broken, self.endpoint.host(), tries.made + 1))
                 }
             };
             if tries.done(sent, &blob.digest).await? {

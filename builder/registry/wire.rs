@@ -13,10 +13,11 @@ use url::Url;
 use super::blobs::BlobStream;
 use super::certs::Certificates;
 use super::error::Error;
-use super::message::{Answer, Broken, Call, ERROR_BODY, Moved, Timeouts, deepest};
-use super::proxy::Proxies;
-use super::retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
-use super::secret::Secret;
+use super::message::{Answer, Call, ERROR_BODY, Moved, Timeouts, unanswered};
+use crate::http::{
+    self, Broken, Next, Outcome, Proxies, RetryPolicy, Secret, Trust, decide, jitter, retry_after,
+    same_origin,
+};
 
 /// Slowest upload that isn't taken for a dead one.
 const SLOWEST_BYTES_PER_SECOND: u64 = 32 << 10;
@@ -45,26 +46,18 @@ impl Wire {
         if let Some(client) = slot.get() {
             return Ok(client);
         }
-        let proxies = Arc::clone(&self.proxies);
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("mosb/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .proxy(reqwest::Proxy::custom(move |url| proxies.of(url)))
-            .connect_timeout(self.timeouts.connect)
-            .tcp_keepalive(Duration::from_secs(30));
-        builder = match (https, self.verify) {
-            (false, _) => builder.tls_certs_only([]),
-            (true, false) => builder.tls_danger_accept_invalid_certs(true),
-            (true, true) => builder.tls_certs_merge(self.certificates.authorities.clone()),
+        let trust = match (https, self.verify) {
+            (false, _) => Trust::Nobody,
+            (true, false) => Trust::Anybody,
+            (true, true) => Trust::System(self.certificates.authorities.clone()),
         };
-        if let Some(identity) = self.certificates.identity.clone().filter(|_| https) {
-            builder = builder.identity(identity);
-        }
-        let client = builder.build().map_err(|e| Broken {
-            tls: true,
-            ..Broken::new(Outcome::Fatal, deepest(&e))
-        })?;
+        let client = http::client(
+            concat!("mosb/", env!("CARGO_PKG_VERSION")),
+            trust,
+            self.certificates.identity.clone().filter(|_| https),
+            Arc::clone(&self.proxies),
+            self.timeouts.connect,
+        )?;
         Ok(slot.get_or_init(|| client))
     }
 
@@ -85,10 +78,10 @@ impl Wire {
                     tokio::time::sleep(pause).await;
                 }
                 Next::Take => {
-                    return tried.map_err(|broken| broken.into_error(&self.host, attempt));
+                    return tried.map_err(|broken| unanswered(broken, &self.host, attempt));
                 }
                 Next::GiveUp => {
-                    let answer = tried.map_err(|broken| broken.into_error(&self.host, attempt))?;
+                    let answer = tried.map_err(|broken| unanswered(broken, &self.host, attempt))?;
                     return Err(gave_up(&self.host, &answer, attempt));
                 }
             }
@@ -300,12 +293,6 @@ fn secret_header(auth: &Secret<String>) -> Result<HeaderValue, Broken> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-pub(super) fn same_origin(a: &Url, b: &Url) -> bool {
-    a.scheme() == b.scheme()
-        && a.host_str() == b.host_str()
-        && a.port_or_known_default() == b.port_or_known_default()
 }
 
 /// Whether what a request holds may go where a redirect leads: the body of a POST is a login (that of an upload is none,

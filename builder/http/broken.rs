@@ -1,0 +1,83 @@
+//! Why a request brought no answer, and whether it may be sent again.
+
+use super::retry::Outcome;
+use crate::report::said;
+
+/// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
+const NO_TLS: &str = "InvalidContentType";
+
+/// A try that brought no answer.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub outcome: Outcome,
+    /// No trusted connection could be made.
+    pub tls: bool,
+    /// What was said, without URLs.
+    pub cause: String,
+}
+
+impl Broken {
+    pub fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            tls: false,
+            cause: cause.into(),
+        }
+    }
+
+    /// Whether the other side doesn't speak TLS at all.
+    pub fn is_plain_http(&self) -> bool {
+        self.tls && self.cause.contains(NO_TLS)
+    }
+}
+
+/// The cause below this one. An io error's own `source` skips the error that it wraps.
+fn below<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a (dyn std::error::Error + 'static)> {
+    match error
+        .downcast_ref::<std::io::Error>()
+        .and_then(|e| e.get_ref())
+    {
+        Some(wrapped) => Some(wrapped),
+        None => error.source(),
+    }
+}
+
+/// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
+pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = below(cause) {
+        cause = next;
+    }
+    said(cause)
+}
+
+impl From<reqwest::Error> for Broken {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut tls = false;
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            // tokio-rustls wraps every failure of a handshake so.
+            tls |= cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
+            source = below(cause);
+        }
+        let outcome = if error.is_timeout() {
+            Outcome::TimedOut
+        } else if error.is_builder() || (error.is_connect() && tls) {
+            Outcome::Fatal
+        } else if error.is_connect() {
+            Outcome::NoConnection
+        } else {
+            Outcome::Cut
+        };
+        Broken {
+            outcome,
+            tls: tls && error.is_connect(),
+            cause: deepest(&error),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The one way to make an HTTP client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use url::Url;
+
+use super::broken::{Broken, deepest};
+use super::proxy::Proxies;
+use super::retry::Outcome;
+
+/// Whose certificates are good.
+#[derive(Debug, Clone)]
+pub(crate) enum Trust {
+    /// No one's: for plain HTTP, so that a machine without any certificates can talk.
+    Nobody,
+    /// Those of the system's authorities and of these.
+    System(Vec<reqwest::Certificate>),
+    /// Everyone's.
+    Anybody,
+}
+
+/// A client that follows no redirects, uses these proxies only, and keeps its connections.
+pub(crate) fn client(
+    user_agent: &str,
+    trust: Trust,
+    identity: Option<reqwest::Identity>,
+    proxies: Arc<Proxies>,
+    connect: Duration,
+) -> Result<reqwest::Client, Broken> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(user_agent)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .proxy(reqwest::Proxy::custom(move |url| proxies.of(url)))
+        .connect_timeout(connect)
+        .tcp_keepalive(Duration::from_secs(30));
+    builder = match trust {
+        Trust::Nobody => builder.tls_certs_only([]),
+        Trust::Anybody => builder.tls_danger_accept_invalid_certs(true),
+        Trust::System(more) => builder.tls_certs_merge(more),
+    };
+    if let Some(identity) = identity {
+        builder = builder.identity(identity);
+    }
+    builder.build().map_err(|e| Broken {
+        tls: true,
+        ..Broken::new(Outcome::Fatal, deepest(&e))
+    })
+}
+
+/// Whether two URLs are of one server: scheme, host and port.
+pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
+    a.scheme() == b.scheme()
+        && a.host_str() == b.host_str()
+        && a.port_or_known_default() == b.port_or_known_default()
+}

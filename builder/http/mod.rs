@@ -1,0 +1,15 @@
+//! What every room that speaks HTTP shares: one way to make a client, one reading of proxies, one decision whether
+//! a request is sent again, and values that are never printed. No requests are sent from here.
+
+mod broken;
+mod client;
+mod proxy;
+mod retry;
+mod secret;
+
+pub(crate) use broken::Broken;
+pub(crate) use client::{Trust, client, same_origin};
+pub use proxy::{BadProxy, ProxyVariables};
+pub(crate) use proxy::{Proxies, is_loopback};
+pub use retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
+pub use secret::Secret;
