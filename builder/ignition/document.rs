@@ -8,6 +8,7 @@ use super::error::Error;
 use super::resource::Remote;
 use super::schema::{self, Items, Key, Kind, Object};
 use super::upgrade::upgrade;
+use super::v2;
 use super::version::{Spec, SpecVersion};
 use crate::report::Finding;
 
@@ -62,18 +63,19 @@ impl Document {
     /// ```
     pub fn read(config: &Value) -> Result<ReadDocument, Error> {
         let spec = super::header::spec(config)?;
-        let version = match spec {
-            Spec::V3(version) => version,
-            // Spec 2 is translated here: issue 4.
+        let (mut shaped, warnings) = match spec {
+            Spec::V3(version) => {
+                let mut warnings = super::judge(config, version, Remote::Allowed)?.warnings;
+                let mut shaped = known(config, &schema::CONFIG, version);
+                warnings.extend(upgrade(&mut shaped, version));
+                (shaped, warnings)
+            }
             Spec::V2(_) => {
-                return Err(Error::OldSpec {
-                    found: spec.as_str().to_owned(),
-                });
+                let translated = v2::translate(config)?;
+                let shaped = known(&translated.config, &schema::CONFIG, SpecVersion::V3_5);
+                (shaped, translated.warnings)
             }
         };
-        let mut warnings = super::judge(config, version, Remote::Allowed)?.warnings;
-        let mut shaped = known(config, &schema::CONFIG, version);
-        warnings.extend(upgrade(&mut shaped, version));
         prune(&mut shaped);
         Ok(ReadDocument {
             document: Self(shaped),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::resource::Remote;
 use super::sink::{At, Sink};
-use super::version::SpecVersion;
+use super::version::{Spec, SpecVersion};
 use crate::report::Finding;
 
 /// An object of the config, field by field. [`Object::finish`] warns of the fields that nobody asked for.
@@ -17,7 +17,7 @@ pub(super) struct Object<'v, 'p> {
     at: At<'p>,
     members: Option<&'v Map<String, Value>>,
     known: Vec<&'static str>,
-    newer: Vec<(&'static str, SpecVersion)>,
+    newer: Vec<(&'static str, Spec)>,
     unread_before: usize,
     image_path: Option<&'v str>,
 }
@@ -42,8 +42,16 @@ impl<'v, 'p> Object<'v, 'p> {
     }
 
     /// The version whose rules count.
+    pub fn spec(&self) -> Spec {
+        self.sink.spec
+    }
+
+    /// The version whose rules count, where it is one of spec 3.
     pub fn version(&self) -> SpecVersion {
-        self.sink.version
+        match self.sink.spec {
+            Spec::V3(version) => version,
+            Spec::V2(_) => unreachable!("spec 2 has readers of its own"),
+        }
     }
 
     /// What to say of a source that would have to be fetched, where the config decides.
@@ -62,8 +70,9 @@ impl<'v, 'p> Object<'v, 'p> {
     }
 
     /// Whether this version has the field; if not, it is warned of as any unknown field.
-    pub fn has(&mut self, key: &'static str, since: SpecVersion) -> bool {
-        let has = self.version() >= since;
+    pub fn has(&mut self, key: &'static str, since: impl Into<Spec>) -> bool {
+        let since = since.into();
+        let has = self.spec() >= since;
         if !has {
             self.newer.push((key, since));
         }
@@ -212,7 +221,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Warns of the fields that mean nothing here.
     pub fn finish(&mut self) {
-        let version = self.version();
+        let version = self.spec();
         for key in self.members.into_iter().flat_map(Map::keys) {
             if self.known.iter().any(|known| same_field(key, known)) {
                 continue;

@@ -33,6 +33,16 @@
 //! | `bad-proxy`, `bad-disk`, `bad-raid`, `bad-filesystem`, `bad-luks` | in what the image does not hold, but Ignition checks |
 //! | `unusable-disk`* | a partition that begins or ends before the disk does |
 //!
+//! Of a config of spec 2 also:
+//!
+//! | code | what |
+//! | --- | --- |
+//! | `no-spec3-equal`* | spec 3 can't say it: `docs/translation.md` has what to write instead |
+//! | `undefined-filesystem`* | a file in a file system that the config doesn't define, or in none |
+//! | `append-and-overwrite` | one file, both replaced and appended to |
+//!
+//! and of its warnings `unsaid-mode` and `sectors-of-512`.
+//!
 //! Those of a warning: `unknown-field`, `newer-field`, `misspelt-field`, `special-mode-bits`, `hard-link-owner`,
 //! `no-install-section`, and, of [`Document::read`] alone, `lost-field`. Of [`Config::left_to_machine`]:
 //! `left-to-machine`.
@@ -62,6 +72,7 @@ mod systemd;
 mod unit_text;
 mod upgrade;
 mod url;
+mod v2;
 mod version;
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn hard_links(sink: &Sink, storage: &Storage) {
 }
 
 /// An absolute path without `.`, `..` and superfluous slashes.
-fn clean(path: &str) -> String {
+pub(super) fn clean(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {
         match name {

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use super::resource::Remote;
-use super::version::SpecVersion;
+use super::version::Spec;
 use crate::report::Finding;
 
 /// No one reads more, and a hostile config could have millions.
@@ -13,7 +13,7 @@ pub(super) const MOST_FINDINGS: usize = 1000;
 /// Collects what is wrong and what is odd, while a config is read.
 #[derive(Debug)]
 pub(super) struct Sink {
-    pub version: SpecVersion,
+    pub spec: Spec,
     pub remote: Remote,
     problems: RefCell<Vec<Finding>>,
     warnings: RefCell<Vec<Finding>>,
@@ -21,9 +21,9 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub fn new(version: SpecVersion, remote: Remote) -> Self {
+    pub fn new(spec: impl Into<Spec>, remote: Remote) -> Self {
         Self {
-            version,
+            spec: spec.into(),
             remote,
             problems: RefCell::default(),
             warnings: RefCell::default(),

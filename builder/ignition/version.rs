@@ -126,6 +126,18 @@ impl Spec {
     }
 }
 
+impl From<SpecV2> for Spec {
+    fn from(version: SpecV2) -> Self {
+        Self::V2(version)
+    }
+}
+
+impl From<SpecVersion> for Spec {
+    fn from(version: SpecVersion) -> Self {
+        Self::V3(version)
+    }
+}
+
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

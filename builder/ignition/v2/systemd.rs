@@ -1,0 +1,223 @@
+//! The sections `systemd` and `networkd`.
+
+use serde_json::Value;
+
+use super::super::error::shown;
+use super::super::fields::Object;
+use super::super::version::SpecV2;
+use super::origins::{Origins, Places};
+use super::shape::{Fields, filled, list, object, part, say_again, text, truth};
+
+/// A unit, with its drop-ins apart.
+struct Unit {
+    fields: Fields,
+    dropins: Vec<Fields>,
+}
+
+/// Reads the section `systemd`.
+pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
+    let mut systemd = root.object("systemd");
+    let units = by_name(systemd.each("units", unit), origins);
+    systemd.finish();
+    part(object([("units", list(units))]))
+}
+
+fn unit(o: &mut Object<'_, '_>) -> Unit {
+    let enable = o.truth("enable") == Some(true);
+    let enabled = match o.has("enabled", SpecV2::V2_1) {
+        true => o.truth("enabled"),
+        false => None,
+    };
+    let fields = object([
+        ("name", text(o.text("name"))),
+        (
+            "enabled",
+            enabled.or(enable.then_some(true)).map(Value::from),
+        ),
+        ("mask", truth(o.truth("mask"))),
+        ("contents", filled(o.text("contents"))),
+    ]);
+    let dropins = o.each("dropins", |o| {
+        let contents = filled(o.text("contents"));
+        object([("name", text(o.text("name"))), ("contents", contents)])
+    });
+    Unit { fields, dropins }
+}
+
+/// A unit on its way into the translation.
+#[derive(Default)]
+struct Gathered {
+    fields: Fields,
+    dropins: Vec<Fields>,
+    dropin_places: Places,
+}
+
+/// Each name once, where it first stands, and so its drop-ins. What a later one says counts.
+fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
+    let mut places = Places::default();
+    let mut out: Vec<Gathered> = Vec::new();
+    for (index, unit) in units.into_iter().enumerate() {
+        let place = places.of(unit.fields.get("name"), out.len(), origins);
+        let (to, from) = (
+            format!("systemd.units[{place}]"),
+            format!("systemd.units[{index}]"),
+        );
+        if place == out.len() {
+            origins.moved(&to, &from);
+            out.push(Gathered::default());
+        } else if unit.fields.contains_key("contents") {
+            origins.moved(format!("{to}.contents"), format!("{from}.contents"));
+        }
+        let gathered = &mut out[place];
+        say_again(&mut gathered.fields, unit.fields, &[]);
+        for (index, dropin) in unit.dropins.into_iter().enumerate() {
+            let dropins = &mut gathered.dropins;
+            let place = gathered
+                .dropin_places
+                .of(dropin.get("name"), dropins.len(), origins);
+            if place == dropins.len() {
+                dropins.push(Fields::new());
+            }
+            say_again(&mut dropins[place], dropin, &[]);
+            origins.moved(
+                format!("{to}.dropins[{place}]"),
+                format!("{from}.dropins[{index}]"),
+            );
+        }
+    }
+    let units = out.into_iter().map(|unit| {
+        let mut fields = unit.fields;
+        let dropins = unit.dropins.into_iter().map(Value::Object).collect();
+        fields.extend(object([("dropins", list(dropins))]));
+        Value::Object(fields)
+    });
+    units.collect()
+}
+
+/// Refuses the section `networkd`.
+pub(super) fn refuse_networkd(root: &mut Object<'_, '_>) {
+    let mut networkd = root.object("networkd");
+    networkd.each("units", |o| {
+        let name = o.text("name").unwrap_or_default();
+        o.text("contents");
+        if o.has("dropins", SpecV2::V2_2) {
+            o.each("dropins", |o| (o.text("name"), o.text("contents")));
+        }
+        let message = format!(
+            "spec 3 has no `networkd`; write {} as a file in /etc/systemd/network, with mode 420",
+            shown(name)
+        );
+        o.problem_here("no-spec3-equal", message);
+    });
+    networkd.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{are_refused, become_these, warned};
+    use serde_json::{Value, json};
+
+    fn units(units: Value) -> Value {
+        json!({ "systemd": { "units": units } })
+    }
+
+    #[test]
+    fn what_enables_a_unit() {
+        for (what, unit, want) in [
+            ("nothing", json!({}), json!(null)),
+            ("enable", json!({ "enable": true }), json!(true)),
+            ("not enable", json!({ "enable": false }), json!(null)),
+            (
+                "enabled",
+                json!({ "enabled": true, "enable": false }),
+                json!(true),
+            ),
+            ("disabled", json!({ "enabled": false }), json!(false)),
+            (
+                "both",
+                json!({ "enabled": false, "enable": true }),
+                json!(false),
+            ),
+        ] {
+            let mut unit = unit;
+            unit["name"] = "a.service".into();
+            let config = super::super::tests::translated("2.1.0", units(json!([unit]))).unwrap();
+            assert_eq!(config["systemd"]["units"][0]["enabled"], want, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_the_section() {
+        let (one, two) = ("[Unit]\nA=1\n", "[Unit]\nA=2\n");
+        become_these([
+            (
+                "empty and false are unsaid",
+                "2.0.0",
+                units(
+                    json!([{ "name": "a.service", "contents": "", "mask": false, "dropins": [{ "name": "b.conf", "contents": "" }] }]),
+                ),
+                units(json!([{ "name": "a.service", "dropins": [{ "name": "b.conf" }] }])),
+            ),
+            (
+                "masked",
+                "2.4.0",
+                units(json!([{ "name": "a.service", "mask": true, "contents": one }])),
+                units(json!([{ "name": "a.service", "mask": true, "contents": one }])),
+            ),
+            (
+                "twice",
+                "2.2.0",
+                units(json!([
+                    { "name": "a.service", "enabled": true, "contents": one, "dropins": [{ "name": "x.conf", "contents": one }, { "name": "y.conf", "contents": one }] },
+                    { "name": "b.service" },
+                    { "name": "a.service", "enabled": false, "dropins": [{ "name": "z.conf" }, { "name": "x.conf", "contents": two }, { "name": "y.conf" }] },
+                ])),
+                units(json!([
+                    { "name": "a.service", "enabled": false, "contents": one, "dropins": [{ "name": "x.conf", "contents": two }, { "name": "y.conf", "contents": one }, { "name": "z.conf" }] },
+                    { "name": "b.service" },
+                ])),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let bad = "[Unit\n";
+        are_refused([
+            (
+                "the contents of a later duplicate",
+                "2.2.0",
+                units(
+                    json!([{ "name": "a.service" }, { "name": "b.service" }, { "name": "a.service", "contents": bad }]),
+                ),
+                &["systemd.units[2].contents: bad-unit"],
+            ),
+            (
+                "the contents that are replaced",
+                "2.2.0",
+                units(
+                    json!([{ "name": "a.service", "contents": bad }, { "name": "a.service", "contents": "[Unit]\n" }]),
+                ),
+                &["systemd.units[0].contents: bad-unit"],
+            ),
+            (
+                "a drop-in of a later duplicate",
+                "2.2.0",
+                units(
+                    json!([{ "name": "a.service", "dropins": [{ "name": "a.conf" }] }, { "name": "a.service", "dropins": [{ "name": "a.conf" }, { "name": "b.conf", "contents": bad }] }]),
+                ),
+                &["systemd.units[1].dropins[1].contents: bad-unit"],
+            ),
+            (
+                "networkd",
+                "2.2.0",
+                json!({ "networkd": { "units": [{ "name": "a.network", "contents": "[Match]\n", "dropins": [{ "name": "b.conf" }] }] } }),
+                &["networkd.units[0]: no-spec3-equal"],
+            ),
+        ]);
+        assert_eq!(
+            warned("2.2.0", json!({ "networkd": { "units": [] } })),
+            [""; 0]
+        );
+    }
+}
