@@ -1,13 +1,10 @@
-//! Disks, arrays and file systems.
-
-use std::collections::HashSet;
+//! Disks and arrays.
 
 use serde_json::Value;
 
 use super::super::fields::Object;
 use super::super::places::clean;
 use super::super::version::SpecV2;
-use super::origins::Origins;
 use super::shape::{Fields, filled, list, number, object, text, texts, truth};
 
 /// Of the 512 bytes that nearly all disks have. The config doesn't say, and spec 3 knows MiB only.
@@ -117,96 +114,6 @@ pub(super) fn raid(storage: &mut Object<'_, '_>) -> Option<Value> {
     }))
 }
 
-/// Reads `storage.filesystems`: those that are made, and the names of all but `root`.
-pub(super) fn filesystems<'v>(
-    storage: &mut Object<'v, '_>,
-    origins: &mut Origins,
-) -> (Option<Value>, HashSet<&'v str>) {
-    let read = storage.each("filesystems", filesystem);
-    let names = read.iter().map(|(name, _)| *name).collect();
-    let mut made = Vec::new();
-    for (index, (_, mount)) in read.into_iter().enumerate() {
-        if let Some(mount) = mount {
-            let to = format!("storage.filesystems[{}]", made.len());
-            origins.moved(to, format!("storage.filesystems[{index}].mount"));
-            made.push(mount.into());
-        }
-    }
-    (list(made), names)
-}
-
-fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
-    let name = o.text("name").unwrap_or_default();
-    let path = o.text("path");
-    let mounted = o.given("mount");
-    let mount = read_mount(&mut o.object("mount"), mounted);
-    if !o.sound() {
-        return (name, None);
-    }
-    match (mounted, path) {
-        (false, None) => o.problem_here("bad-filesystem", "needs a mount or a path"),
-        (true, Some(_)) => {
-            o.problem_here("bad-filesystem", "has both a mount and a path; keep one")
-        }
-        (true, None) if name == "root" => {
-            let message = "spec 3 can't make the root file system by its name; write a spec 3 config that gives the device the path `/`";
-            o.problem("mount", "no-spec3-equal", message);
-        }
-        (true, None) => return (name, Some(mount)),
-        (false, Some(path)) if !path.starts_with('/') => {
-            o.problem(
-                "path",
-                "bad-filesystem",
-                "must be absolute: begin with a slash",
-            );
-        }
-        // Where the root of the machine lies while Ignition runs: what `root` stands for anyway.
-        (false, Some(path)) if name == "root" && clean(path) == "/sysroot" => {}
-        (false, Some(_)) => {
-            let message = "spec 3 has no file systems that are there already; remove this one, and give its files by their whole path on `root`";
-            o.problem("path", "no-spec3-equal", message);
-        }
-    }
-    (name, None)
-}
-
-fn read_mount(o: &mut Object<'_, '_>, given: bool) -> Fields {
-    let (device, format) = (
-        cleaned(o.text("device")),
-        o.text("format").unwrap_or_default(),
-    );
-    let mut fields = object([("device", device), ("format", filled(Some(format)))]);
-    let create = o.given("create");
-    let mut old = o.object("create");
-    old.truth("force");
-    old.texts("options");
-    old.finish();
-    let newer = o.has("wipeFilesystem", SpecV2::V2_1);
-    if newer {
-        fields.extend(object([
-            ("label", text(o.text("label"))),
-            ("uuid", text(o.text("uuid"))),
-            ("options", texts(o.texts("options"))),
-            ("wipeFilesystem", truth(o.truth("wipeFilesystem"))),
-        ]));
-    }
-    if create {
-        let message = "spec 3 has no `create`; give wipeFilesystem and options in its place, which spec 2.1.0 and later have";
-        o.problem("create", "no-spec3-equal", message);
-    }
-    let known = match format {
-        "ext4" | "btrfs" | "xfs" => true,
-        "swap" | "vfat" => newer,
-        _ => false,
-    };
-    if given && o.sound() && !known {
-        let message = "must be ext4, btrfs or xfs, or, since spec 2.1.0, swap or vfat";
-        o.problem("format", "bad-filesystem", message);
-    }
-    o.finish();
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{are_refused, become_these, warned};
@@ -214,10 +121,6 @@ mod tests {
 
     fn disk(partitions: Value) -> Value {
         json!({ "storage": { "disks": [{ "device": "/dev/sda", "partitions": partitions }] } })
-    }
-
-    fn filesystems(filesystems: Value) -> Value {
-        json!({ "storage": { "filesystems": filesystems } })
     }
 
     #[test]
@@ -276,30 +179,6 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_file_systems() {
-        become_these([
-            (
-                "all fields",
-                "2.1.0",
-                filesystems(
-                    json!([{ "name": "root", "path": "/sysroot/" }, { "name": "a", "mount": { "device": "/dev//a", "format": "swap", "label": "l", "uuid": "u", "options": ["-x"], "wipeFilesystem": true } }]),
-                ),
-                filesystems(
-                    json!([{ "device": "/dev/a", "format": "swap", "label": "l", "uuid": "u", "options": ["-x"], "wipeFilesystem": true }]),
-                ),
-            ),
-            (
-                "without a name",
-                "2.4.0",
-                filesystems(
-                    json!([{ "mount": { "device": "/dev/a", "format": "ext4", "wipeFilesystem": false, "create": null } }]),
-                ),
-                filesystems(json!([{ "device": "/dev/a", "format": "ext4" }])),
-            ),
-        ]);
-    }
-
-    #[test]
     fn which_disks_are_refused() {
         are_refused([
             (
@@ -339,82 +218,6 @@ mod tests {
                     "storage.disks[0].device: bad-disk",
                     "storage.raid[0].devices[0]: bad-raid",
                 ],
-            ),
-        ]);
-    }
-
-    #[test]
-    fn which_file_systems_are_refused() {
-        let mount = |format: &str| json!({ "device": "/dev/a", "format": format });
-        let create = json!({ "device": "/dev/a", "format": "ext4", "create": { "force": true } });
-        are_refused([
-            (
-                "nothing",
-                "2.0.0",
-                filesystems(json!([{ "name": "a" }])),
-                &["storage.filesystems[0]: bad-filesystem"],
-            ),
-            (
-                "both",
-                "2.0.0",
-                filesystems(json!([{ "name": "a", "mount": mount("ext4"), "path": "/" }])),
-                &["storage.filesystems[0]: bad-filesystem"],
-            ),
-            (
-                "a mounted root",
-                "2.0.0",
-                filesystems(json!([{ "name": "root", "mount": mount("ext4") }])),
-                &["storage.filesystems[0].mount: no-spec3-equal"],
-            ),
-            (
-                "root elsewhere",
-                "2.0.0",
-                filesystems(json!([{ "name": "root", "path": "/mnt" }])),
-                &["storage.filesystems[0].path: no-spec3-equal"],
-            ),
-            (
-                "another path",
-                "2.0.0",
-                filesystems(json!([{ "name": "oem", "path": "/usr/share/oem" }])),
-                &["storage.filesystems[0].path: no-spec3-equal"],
-            ),
-            (
-                "a relative path",
-                "2.0.0",
-                filesystems(json!([{ "name": "oem", "path": "oem" }])),
-                &["storage.filesystems[0].path: bad-filesystem"],
-            ),
-            (
-                "create",
-                "2.0.0",
-                filesystems(json!([{ "name": "a", "mount": create }])),
-                &["storage.filesystems[0].mount.create: no-spec3-equal"],
-            ),
-            (
-                "a newer format",
-                "2.0.0",
-                filesystems(json!([{ "name": "a", "mount": mount("vfat") }])),
-                &["storage.filesystems[0].mount.format: bad-filesystem"],
-            ),
-            (
-                "a format of spec 3",
-                "2.4.0",
-                filesystems(json!([{ "name": "a", "mount": mount("none") }])),
-                &["storage.filesystems[0].mount.format: bad-filesystem"],
-            ),
-            (
-                "no format",
-                "2.4.0",
-                filesystems(json!([{ "name": "a", "mount": { "device": "/dev/a" } }])),
-                &["storage.filesystems[0].mount.format: bad-filesystem"],
-            ),
-            (
-                "a long label",
-                "2.4.0",
-                filesystems(
-                    json!([{ "name": "root", "path": "/sysroot" }, { "name": "a", "mount": { "device": "/dev/a", "format": "xfs", "label": "0123456789abc" } }]),
-                ),
-                &["storage.filesystems[1].mount.label: bad-filesystem"],
             ),
         ]);
     }

@@ -10,9 +10,11 @@
 //! field, with the keys and groups of all.
 
 mod disks;
+mod filesystems;
 mod header;
 mod origins;
 mod passwd;
+mod repeated;
 mod shape;
 mod source;
 mod storage;

@@ -47,7 +47,7 @@ impl Origins {
             .chain([place.len()]);
         let known = ends
             .filter_map(|end| Some((self.places.get(&place[..end])?, &place[end..])))
-            .last();
+            .next_back();
         if let Some((origin, rest)) = known {
             finding.object = Some(format!("{origin}{rest}"));
         }

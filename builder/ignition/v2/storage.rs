@@ -8,14 +8,16 @@ use super::super::error::shown;
 use super::super::fields::Object;
 use super::super::version::SpecV2;
 use super::disks::{self, cleaned};
-use super::origins::{Origins, Places};
+use super::filesystems;
+use super::origins::Origins;
+use super::repeated::{File, join, last_of_each};
 use super::shape::{Fields, filled, list, number, object, part, text, truth};
 use super::source;
 
 /// Reads the section.
 pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<Value> {
     let mut storage = root.object("storage");
-    let (filesystems, names) = disks::filesystems(&mut storage, origins);
+    let (filesystems, names) = filesystems::read(&mut storage, origins);
     let files = storage.each("files", |o| file(o, &names));
     let files = join(&storage, files, origins);
     let (mut directories, mut links) = (Vec::new(), Vec::new());
@@ -38,13 +40,6 @@ pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<V
     ]);
     storage.finish();
     part(fields)
-}
-
-/// One of `storage.files`. Its contents come into the translation when it is known where.
-struct File {
-    node: Fields,
-    contents: Fields,
-    append: bool,
 }
 
 fn file(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> File {
@@ -147,81 +142,10 @@ fn mode(o: &mut Object<'_, '_>, node: &mut Fields, append: bool, usual: &str) {
     node.extend(object([("mode", number(mode))]));
 }
 
-/// Each path once, where it first stands: the last that is written, and what is appended afterwards.
-fn join(storage: &Object<'_, '_>, files: Vec<File>, origins: &mut Origins) -> Vec<Value> {
-    let mut places = Places::default();
-    let mut out: Vec<(Fields, Vec<Value>)> = Vec::new();
-    for (index, file) in files.into_iter().enumerate() {
-        let place = places.of(file.node.get("path"), out.len(), origins);
-        let (to, from) = (
-            format!("storage.files[{place}]"),
-            format!("storage.files[{index}]"),
-        );
-        let is_first = place == out.len();
-        if is_first {
-            out.push(Default::default());
-        } else if file.node.get("overwrite") == Some(&Value::Bool(false)) && !file.append {
-            let message = "an earlier entry makes this file, and `overwrite: false` lets it fail on the machine; remove one";
-            storage.problem_in("files", index, "duplicate", message);
-        }
-        let (node, appended) = &mut out[place];
-        if file.append {
-            let part = appended.len();
-            origins.moved(format!("{to}.append[{part}]"), format!("{from}.contents"));
-            appended.push(file.contents.into());
-            if is_first {
-                *node = file.node;
-                node.insert("overwrite".to_owned(), false.into());
-                origins.moved(&to, &from);
-            } else {
-                let said = |key: &String| matches!(key.as_str(), "mode" | "user" | "group");
-                node.extend(file.node.into_iter().filter(|(key, _)| said(key)));
-            }
-        } else {
-            *node = file.node;
-            node.entry("overwrite").or_insert(true.into());
-            node.insert("contents".to_owned(), file.contents.into());
-            appended.clear();
-            origins.moved(&to, &from);
-        }
-    }
-    let files = out.into_iter().map(|(mut node, appended)| {
-        node.extend(object([("append", list(appended))]));
-        Value::Object(node)
-    });
-    files.collect()
-}
-
-/// Each path once, where it first stands, as the last of them says it.
-fn last_of_each(key: &str, nodes: Vec<Fields>, origins: &mut Origins) -> Vec<Value> {
-    let mut places = Places::default();
-    let mut out = Vec::new();
-    for (index, node) in nodes.into_iter().enumerate() {
-        let place = places.of(node.get("path"), out.len(), origins);
-        let to = format!("storage.{key}[{place}]");
-        origins.moved(to, format!("storage.{key}[{index}]"));
-        match out.get_mut(place) {
-            Some(earlier) => *earlier = Value::Object(node),
-            None => out.push(Value::Object(node)),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{are_refused, become_these, warned};
+    use super::super::tests::{are_refused, become_these, on_root, warned};
     use serde_json::{Value, json};
-
-    /// The same lists, each entry on the root file system.
-    fn on_root(mut storage: Value) -> Value {
-        for list in storage.as_object_mut().unwrap().values_mut() {
-            for node in list.as_array_mut().unwrap() {
-                node["filesystem"] = "root".into();
-            }
-        }
-        json!({ "storage": storage })
-    }
 
     #[test]
     fn what_becomes_of_a_node() {
@@ -274,50 +198,6 @@ mod tests {
                     json!({ "files": [{ "path": "/etc/foobar", "mode": 420 }], "links": [{ "path": "/etc/foo", "target": "x" }] }),
                 ),
                 json!({ "storage": { "files": [{ "path": "/etc/foobar", "mode": 420, "overwrite": true, "contents": empty }], "links": [{ "path": "/etc/foo", "target": "x" }] } }),
-            ),
-        ]);
-    }
-
-    #[test]
-    fn what_becomes_of_a_path_that_stands_there_twice() {
-        let (x, y, z) = (
-            json!({ "source": "data:,x" }),
-            json!({ "source": "data:,y" }),
-            json!({ "source": "data:,z" }),
-        );
-        let append = |c: &Value| json!({ "path": "/a", "append": true, "contents": c });
-        become_these([
-            (
-                "appended to nothing",
-                "2.2.0",
-                on_root(json!({ "files": [append(&x), append(&y)] })),
-                json!({ "storage": { "files": [{ "path": "/a", "overwrite": false, "append": [x, y] }] } }),
-            ),
-            (
-                "appended to a file of the config",
-                "2.2.0",
-                on_root(
-                    json!({ "files": [{ "path": "/a", "mode": 420, "contents": x }, { "path": "/b", "mode": 0 },
-                    { "path": "/a/", "append": true, "mode": 384, "user": { "id": 5 }, "contents": y }, append(&z)] }),
-                ),
-                json!({ "storage": { "files": [
-                    { "path": "/a", "mode": 384, "user": { "id": 5 }, "overwrite": true, "contents": x, "append": [y, z] },
-                    { "path": "/b", "mode": 0, "overwrite": true, "contents": { "source": "" } },
-                ] } }),
-            ),
-            (
-                "the last counts",
-                "2.2.0",
-                on_root(json!({
-                    "files": [append(&x), { "path": "/a", "mode": 1, "user": { "id": 1 }, "contents": x }, { "path": "/a", "mode": 2, "contents": y }],
-                    "directories": [{ "path": "/d", "mode": 1, "overwrite": true }, { "path": "/d", "mode": 2 }],
-                    "links": [{ "path": "/l", "target": "a" }, { "path": "/m", "target": "m" }, { "path": "/l", "target": "b" }],
-                })),
-                json!({ "storage": {
-                    "files": [{ "path": "/a", "mode": 2, "overwrite": true, "contents": y }],
-                    "directories": [{ "path": "/d", "mode": 2 }],
-                    "links": [{ "path": "/l", "target": "b" }, { "path": "/m", "target": "m" }],
-                } }),
             ),
         ]);
     }

@@ -47,6 +47,16 @@ pub(super) fn are_refused<const N: usize>(table: [(&str, &str, Value, &[&str]); 
     }
 }
 
+/// The same lists, each entry on the root file system.
+pub(super) fn on_root(mut storage: Value) -> Value {
+    for list in storage.as_object_mut().unwrap().values_mut() {
+        for node in list.as_array_mut().unwrap() {
+            node["filesystem"] = "root".into();
+        }
+    }
+    json!({ "storage": storage })
+}
+
 #[test]
 fn exactly_five_versions_are_translated() {
     for version in ["2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"] {
