@@ -16,6 +16,8 @@ pub mod containerfile;
 
 pub mod http;
 
+pub mod fetch;
+
 pub mod registry;
 
 pub mod exec;

@@ -67,6 +67,7 @@ mod places;
 mod resource;
 mod schema;
 mod sink;
+pub mod snapshot;
 mod storage;
 mod systemd;
 mod unit_text;
@@ -86,6 +87,7 @@ pub use data_url::{DataUrlError, parse_data_url};
 pub use document::{Document, ReadDocument};
 pub use error::{ContentError, Error};
 pub use merge::{Merged, Merger, Provenance};
+pub use snapshot::{Contents, Reference, Resolution};
 pub use version::{Spec, SpecV2, SpecVersion};
 
 use crate::report::Finding;

@@ -164,7 +164,7 @@ fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verific
 }
 
 /// The hash, or what is wrong with it: code and message.
-fn read_hash(
+pub(super) fn read_hash(
     hash: &str,
     version: SpecVersion,
 ) -> Result<Verification, (&'static str, &'static str)> {

@@ -1,0 +1,304 @@
+//! The room's door: made once from plain options, shared by all that is fetched.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use reqwest::Certificate;
+use url::Url;
+
+use super::error::{Asked, Error};
+use super::headers::HostHeaders;
+use super::trial::{REDIRECTS, Trial, Tried};
+use crate::http::{
+    self, Broken, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust, decide,
+    jitter,
+};
+use crate::ignition::snapshot::{
+    Contents, LARGEST, LARGEST_TOTAL, Proxy, Reference, Request, without_credentials,
+};
+
+/// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `--http-headers-file`.
+    pub headers: HostHeaders,
+    /// `--ca`: PEM.
+    pub authorities: Option<Bytes>,
+    /// `--timeout`: for one reference, tries and pauses included.
+    pub timeout: Duration,
+    /// The proxy variables, for configs that name no proxy.
+    pub proxy: ProxyVariables,
+    /// References on their way at once.
+    pub parallel: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            headers: HostHeaders::default(),
+            authorities: None,
+            timeout: Duration::from_secs(60),
+            proxy: ProxyVariables::default(),
+            parallel: 8,
+        }
+    }
+}
+
+/// Connections, shared by all references that want the same proxy and trust the same authorities.
+#[derive(Debug)]
+pub struct Fetcher {
+    options: Options,
+    authorities: Vec<Certificate>,
+    proxies: Arc<Proxies>,
+    clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
+}
+
+/// Proxy, authorities, and whether it is for https.
+type ClientKey = (Proxy, Vec<Bytes>, bool);
+
+/// As servers know Ignition, and who it is really.
+const USER_AGENT: &str = concat!("Ignition/2.24.0 mosb/", env!("CARGO_PKG_VERSION"));
+/// `internal/resource/http.go` of Ignition 2.24: until a connection stands.
+const CONNECT: Duration = Duration::from_secs(30);
+/// The same: pauses between tries.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Fetcher {
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// Proxy variables and authorities that are none.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let authorities = match &options.authorities {
+            Some(pem) => certificates(pem).ok_or(Error::CaFile)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            proxies: Arc::new(Proxies::new(&options.proxy)?),
+            authorities,
+            clients: Mutex::default(),
+            options,
+        })
+    }
+
+    /// Fetches all of these, several at once, and adds what came to the contents.
+    ///
+    /// Dropping the future ends all of it. What has arrived by then is in the contents.
+    ///
+    /// # Errors
+    /// All that could not be fetched; the others are in the contents.
+    pub async fn fetch_all(
+        &self,
+        references: &[Reference],
+        contents: &mut Contents,
+    ) -> Result<(), Error> {
+        let mut answers = stream::iter(references.iter().enumerate())
+            .map(|(n, reference)| async move { (n, self.fetch(reference).await) })
+            .buffer_unordered(self.options.parallel.max(1));
+        let (mut errors, mut size) = (Vec::new(), contents.size());
+        while let Some((n, answer)) = answers.next().await {
+            match answer {
+                Ok(bytes) => {
+                    size += bytes.len() as u64;
+                    if size > LARGEST_TOTAL {
+                        return Err(Error::TotalTooLarge {
+                            asked: Asked::of(&references[n]),
+                            limit: LARGEST_TOTAL,
+                        });
+                    }
+                    contents.insert(references[n].request().clone(), bytes);
+                }
+                Err(error) => errors.push((n, error)),
+            }
+        }
+        errors.sort_by_key(|(n, _)| *n);
+        let errors = errors.into_iter().map(|(_, error)| error).collect();
+        Error::all(errors).map_or(Ok(()), Err)
+    }
+
+    /// Fetches one reference: tries again what may pass, until its time is over.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub async fn fetch(&self, reference: &Reference) -> Result<Bytes, Error> {
+        let request = reference.request();
+        let timeout = self.options.timeout;
+        let total = request.settings().total.map_or(timeout, |t| t.min(timeout));
+        let policy = RetryPolicy {
+            tries: u32::MAX,
+            first: FIRST_PAUSE,
+            cap: LONGEST_PAUSE,
+            total,
+        };
+        let trust = self.trust(reference)?;
+        let proxies = self.proxies(reference)?;
+        let began = Instant::now();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut trial = Trial::new(request, &self.options.headers);
+            let client = |url: &Url| self.client(request, url, &trust, &proxies);
+            let left = total.saturating_sub(began.elapsed());
+            let tried = match tokio::time::timeout(left, trial.run(client)).await {
+                Ok(tried) => tried,
+                Err(_) => Err(Broken::new(Outcome::TimedOut, "no answer in time")),
+            };
+            let outcome = match &tried {
+                Ok(Tried::Body(_) | Tried::TooLarge | Tried::TooManyRedirects) => Outcome::Fatal,
+                Ok(Tried::Status {
+                    status,
+                    retry_after,
+                }) => Outcome::Status {
+                    status: *status,
+                    retry_after: *retry_after,
+                },
+                Err(broken) => broken.outcome,
+            };
+            if let Next::Again(pause) = decide(outcome, tries, began.elapsed(), &policy, jitter()) {
+                tracing::debug!(%reference, ?outcome, ?pause, "trying again");
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+            let mut asked = Asked::of(reference);
+            asked.redirected =
+                (trial.url != *request.url()).then(|| without_credentials(trial.url.as_str()));
+            return match tried {
+                Ok(Tried::Body(bytes)) => Ok(bytes),
+                Ok(Tried::TooLarge) => Err(Error::TooLarge {
+                    asked,
+                    limit: LARGEST,
+                }),
+                Ok(Tried::TooManyRedirects) => Err(Error::TooManyRedirects {
+                    asked,
+                    most: REDIRECTS,
+                }),
+                Ok(Tried::Status { status, .. }) => {
+                    Err(self.answered(asked, status, tries, &trial.url))
+                }
+                Err(broken) => Err(unanswered(broken, asked, total, tries)),
+            };
+        }
+    }
+
+    fn answered(&self, asked: Asked, status: u16, tries: u32, url: &Url) -> Error {
+        match status {
+            404 | 410 => Error::NotFound { asked, status },
+            401 | 403 | 407 => Error::Denied {
+                asked,
+                status,
+                remedy: match self.options.headers.are_held_back(url) {
+                    true => "the headers for this host are not sent without TLS; use https",
+                    false => {
+                        "give the header that it wants in --http-headers-file or in httpHeaders"
+                    }
+                },
+            },
+            408 | 425 | 429 => Error::TooManyRequests {
+                asked,
+                status,
+                tries,
+            },
+            500..=599 => Error::Server {
+                asked,
+                status,
+                tries,
+            },
+            status => Error::Refused { asked, status },
+        }
+    }
+
+    /// The authorities to trust: those of `--ca` and of the config.
+    fn trust(&self, reference: &Reference) -> Result<Vec<Certificate>, Error> {
+        let mut all = self.authorities.clone();
+        for pem in &reference.request().settings().authorities {
+            let found = certificates(pem).ok_or_else(|| Error::Authority {
+                asked: Asked::of(reference),
+            })?;
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    /// The config's proxies, else those of the environment.
+    fn proxies(&self, reference: &Reference) -> Result<Arc<Proxies>, Error> {
+        let said = &reference.request().settings().proxy;
+        if said.http.is_none() && said.https.is_none() {
+            return Ok(Arc::clone(&self.proxies));
+        }
+        let variables = ProxyVariables {
+            http: said.http.clone().map(Secret::new),
+            https: said.https.clone().map(Secret::new),
+            no_proxy: Some(said.no_proxy.join(",")),
+        };
+        match Proxies::new(&variables) {
+            Ok(proxies) => Ok(Arc::new(proxies)),
+            Err(_) => Err(Error::Proxy {
+                asked: Asked::of(reference),
+            }),
+        }
+    }
+
+    fn client(
+        &self,
+        request: &Request,
+        url: &Url,
+        authorities: &[Certificate],
+        proxies: &Arc<Proxies>,
+    ) -> Result<reqwest::Client, Broken> {
+        let https = url.scheme() == "https";
+        let settings = request.settings();
+        let key = (settings.proxy.clone(), settings.authorities.clone(), https);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        let trust = match https {
+            true => Trust::System(authorities.to_vec()),
+            false => Trust::Nobody,
+        };
+        let client = http::client(USER_AGENT, trust, None, Arc::clone(proxies), CONNECT)?;
+        clients.insert(key, client.clone());
+        Ok(client)
+    }
+}
+
+/// The certificates of a text in PEM; none if there is none, or one of them is broken.
+fn certificates(pem: &[u8]) -> Option<Vec<Certificate>> {
+    let found = Certificate::from_pem_bundle(pem).ok()?;
+    (!found.is_empty()).then_some(found)
+}
+
+fn unanswered(broken: Broken, asked: Asked, after: Duration, tries: u32) -> Error {
+    match broken.outcome {
+        _ if broken.is_plain_http() => Error::Tls {
+            asked,
+            cause: "the server answers in plain HTTP".to_owned(),
+        },
+        _ if broken.tls => Error::Tls {
+            asked,
+            cause: broken.cause,
+        },
+        Outcome::TimedOut => Error::TimedOut {
+            asked,
+            after,
+            tries,
+        },
+        _ => Error::Unreachable {
+            asked,
+            cause: broken.cause,
+        },
+    }
+}
+
+/// What `--offline` makes of references: an error for each, none for none.
+pub fn offline(references: &[Reference]) -> Option<Error> {
+    let each = references.iter().map(|reference| Error::Offline {
+        asked: Asked::of(reference),
+    });
+    Error::all(each.collect())
+}

@@ -1,0 +1,145 @@
+//! One try to fetch something, with its redirects.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    RETRY_AFTER, TRAILER, TRANSFER_ENCODING,
+};
+use reqwest::{Response, StatusCode};
+use url::Url;
+
+use super::headers::HostHeaders;
+use crate::http::{Broken, Outcome, retry_after, same_origin};
+use crate::ignition::snapshot::{LARGEST, Request};
+
+/// Redirects that are followed; what Go follows where nothing else is said.
+pub(super) const REDIRECTS: usize = 10;
+
+/// How a try ended.
+#[derive(Debug)]
+pub(super) enum Tried {
+    /// All of it.
+    Body(Bytes),
+    /// Another answer than that.
+    Status {
+        status: u16,
+        retry_after: Option<Duration>,
+    },
+    /// More than [`LARGEST`].
+    TooLarge,
+    /// More than [`REDIRECTS`].
+    TooManyRedirects,
+}
+
+/// Where a request stands: the URL that is asked now.
+#[derive(Debug)]
+pub(super) struct Trial<'r> {
+    request: &'r Request,
+    extra: &'r HostHeaders,
+    /// Asked now.
+    pub url: Url,
+    /// Whether a redirect led to another server.
+    left_home: bool,
+}
+
+impl<'r> Trial<'r> {
+    pub fn new(request: &'r Request, extra: &'r HostHeaders) -> Self {
+        let url = request.url().clone();
+        Self {
+            request,
+            extra,
+            url,
+            left_home: false,
+        }
+    }
+
+    /// Asks until there is an answer that leads nowhere else. `client` gives the client for a URL.
+    pub async fn run(
+        &mut self,
+        client: impl Fn(&Url) -> Result<reqwest::Client, Broken>,
+    ) -> Result<Tried, Broken> {
+        for hop in 0..=REDIRECTS {
+            let sending = client(&self.url)?
+                .get(self.url.clone())
+                .headers(self.headers(hop == 0))
+                .send();
+            let response = match self.request.settings().response_headers {
+                Some(limit) => tokio::time::timeout(limit, sending)
+                    .await
+                    .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?,
+                None => sending.await,
+            }?;
+            match redirect(&response, &self.url)? {
+                Some(next) => {
+                    self.left_home |= !same_origin(&next, self.request.url());
+                    self.url = next;
+                }
+                None => return receive(response).await,
+            }
+        }
+        Ok(Tried::TooManyRedirects)
+    }
+
+    /// The config's own headers are for the URL that it names, those for a host for as long as we never left it.
+    fn headers(&self, first: bool) -> HeaderMap {
+        // What the connection itself says, and Go's client does not let anybody say.
+        const NOT_SAID: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER];
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(self.request.accept()));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in self.request.headers().iter().filter(|_| first) {
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).expect("a request has no other names");
+            let mut value =
+                HeaderValue::from_bytes(value.as_bytes()).expect("a request has no other values");
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        if let Some(extra) = self.extra.of(&self.url).filter(|_| !self.left_home) {
+            headers.extend(extra.clone());
+        }
+        for name in NOT_SAID {
+            headers.remove(name);
+        }
+        headers
+    }
+}
+
+fn redirect(response: &Response, from: &Url) -> Result<Option<Url>, Broken> {
+    // Those that Go follows.
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers().get(LOCATION) else {
+        return Ok(None);
+    };
+    let next = location.to_str().ok().and_then(|l| from.join(l).ok());
+    next.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .map(Some)
+        .ok_or_else(|| Broken::new(Outcome::Fatal, "redirected to no URL that can be fetched"))
+}
+
+async fn receive(mut response: Response) -> Result<Tried, Broken> {
+    let status = response.status();
+    if !matches!(status, StatusCode::OK | StatusCode::NO_CONTENT) {
+        let asked = response.headers().get(RETRY_AFTER);
+        let asked = asked.and_then(|value| value.to_str().ok());
+        return Ok(Tried::Status {
+            status: status.as_u16(),
+            retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
+        });
+    }
+    if response.content_length().is_some_and(|said| said > LARGEST) {
+        return Ok(Tried::TooLarge);
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if (body.len() + chunk.len()) as u64 > LARGEST {
+            return Ok(Tried::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Tried::Body(body.freeze()))
+}
