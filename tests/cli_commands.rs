@@ -180,6 +180,63 @@ fn diff_says_by_its_exit_code_whether_anything_changes() {
     assert_eq!(diff["paths"][0]["what"], json!(["content"]));
 }
 
+/// What would a build of the config on that base change?
+#[test]
+fn a_config_is_compared_on_the_base_that_is_given() {
+    let desk = Desk::new();
+    let mut named = config(NAME, "a");
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:1");
+    desk.write("worker.yaml", &named);
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:2");
+    desk.write("later.yaml", &named);
+    let next = Image::new().label("next", "1");
+    Layout::at(desk.at("base")).put("next", &next);
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (line, want, fields) in [
+        (format!("{image} worker.yaml"), 1, &["base"][..]),
+        (format!("{image} worker.yaml --base oci:base:os"), 0, &[]),
+        (format!("worker.yaml {image} --base oci:base:os"), 0, &[]),
+        (
+            format!("{image} worker.yaml --base oci:base:next"),
+            1,
+            &["base"],
+        ),
+        (
+            "worker.yaml later.yaml --base oci:base:next".to_owned(),
+            1,
+            &["spec.osImageURL"],
+        ),
+        (
+            "worker.yaml later.yaml".to_owned(),
+            1,
+            &["base", "spec.osImageURL"],
+        ),
+    ] {
+        let (code, diff) = desk.object(&format!("diff {line}"));
+        let changes = diff["settings"].as_array().unwrap();
+        let changed: Vec<_> = changes
+            .iter()
+            .map(|c| c["field"].as_str().unwrap())
+            .collect();
+        assert_eq!((code, &changed[..]), (want, fields), "{line}");
+    }
+    for (line, code) in [
+        (format!("{image} {image} --base oci:base:os"), "wrong-use"),
+        (
+            "worker.yaml later.yaml --base oci:base:none".to_owned(),
+            "not-found",
+        ),
+        (
+            "worker.yaml later.yaml --base oci:base".to_owned(),
+            "layout-ambiguous",
+        ),
+    ] {
+        let (exit, error) = desk.object(&format!("diff {line}"));
+        assert_eq!((exit, &error["code"]), (2, &json!(code)), "{line}");
+    }
+}
+
 #[test]
 fn bad_input_gets_one_error_and_leaves_nothing() {
     let desk = Desk::new();

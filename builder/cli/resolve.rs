@@ -33,14 +33,7 @@ pub enum Job {
     /// `plan`, and `build --dry-run`.
     Plan(Plan),
     /// `diff`.
-    Diff {
-        /// The side before.
-        from: Operand,
-        /// The side after.
-        to: Operand,
-        /// Of an index.
-        platform: Option<Platform>,
-    },
+    Diff(Diff),
     /// `inspect`.
     Inspect(Source, Option<Platform>),
     /// `files`.
@@ -100,6 +93,27 @@ pub struct Wanted {
     pub on_top: bool,
     /// What only buildah needs.
     pub buildah: Buildah,
+}
+
+/// What to compare.
+#[derive(Debug)]
+pub struct Diff {
+    /// The side before.
+    pub from: Operand,
+    /// The side after.
+    pub to: Operand,
+    /// `--base`: what the configs among them would be built on.
+    pub base: Option<Source>,
+    /// `--platform`.
+    pub platform: Option<Platform>,
+}
+
+impl Diff {
+    /// Whether any image must be looked at.
+    pub fn needs_images(&self) -> bool {
+        let images = [&self.from, &self.to].map(|side| matches!(side, Operand::Image(_)));
+        self.base.is_some() || images.contains(&true)
+    }
 }
 
 /// How buildah is run.
@@ -205,15 +219,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
                 dry_run: false,
             })
         }
-        Command::Diff(diff) => {
-            let (from, to) = (operand(&diff.from)?, operand(&diff.to)?);
-            let stdin = Operand::Config(Input::Stdin);
-            if from == stdin && to == stdin {
-                return usage("diff - -: stdin can be read once; give a file for one of them");
-            }
-            let platform = platform(diff.platform)?;
-            Job::Diff { from, to, platform }
-        }
+        Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)
         }
@@ -281,6 +287,26 @@ fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
             isolation: inputs.isolation,
             storage_driver: inputs.storage_driver,
         },
+    })
+}
+
+fn diff(typed: args::Diff) -> anyhow::Result<Diff> {
+    let (from, to) = (operand(&typed.from)?, operand(&typed.to)?);
+    let stdin = Operand::Config(Input::Stdin);
+    if from == stdin && to == stdin {
+        return usage("diff - -: stdin can be read once; give a file for one of them");
+    }
+    let base = typed.base.as_deref().map(source).transpose()?;
+    if let (Some(base), Operand::Image(_), Operand::Image(_)) = (&base, &from, &to) {
+        return usage(format!(
+            "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
+        ));
+    }
+    Ok(Diff {
+        from,
+        to,
+        base,
+        platform: platform(typed.platform)?,
     })
 }
 
@@ -451,6 +477,8 @@ mod tests {
             ("build a --output oci:o -o containerfile", "mosb plan"),
             ("diff - -", "stdin can be read once"),
             ("diff a.yaml", "required"),
+            ("diff oci:a oci:b --base oci:c", "leave it out"),
+            ("diff a.yaml oci:b --base c", "registry host is missing"),
             ("inspect x -q -v", "cannot be used"),
             ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
         ] {

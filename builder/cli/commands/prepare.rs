@@ -193,10 +193,7 @@ fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow
                 source,
             })?
         }
-        _ => match resolved.pinned() {
-            Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
-            None => BaseName::from_layout(resolved.manifest),
-        },
+        _ => given_base_name(resolved),
     };
     let base = Base::new(
         name,
@@ -206,6 +203,14 @@ fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow
         &resolved.config_bytes,
     );
     Ok(base.map_err(crate::plan::Error::from)?)
+}
+
+/// What labels call the image that `--base` gave.
+pub(super) fn given_base_name(base: &Resolved) -> BaseName {
+    match base.pinned() {
+        Some(pinned) => BaseName::from_registry(pinned.repo(), base.manifest),
+        None => BaseName::from_layout(base.manifest),
+    }
 }
 
 /// The image with packages, where packages are wanted.
