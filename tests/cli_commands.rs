@@ -225,7 +225,7 @@ fn a_config_is_compared_on_the_base_that_is_given() {
         (format!("{image} {image} --base oci:base:os"), "wrong-use"),
         (
             "worker.yaml later.yaml --base oci:base:none".to_owned(),
-            "not-found",
+            "bad-layout",
         ),
         (
             "worker.yaml later.yaml --base oci:base".to_owned(),
@@ -482,6 +482,47 @@ fn the_small_commands() {
         ))
         .ok();
     assert!(file.text().contains("FROM "), "{}", file.text());
+}
+
+#[test]
+fn a_plan_says_that_there_is_no_room_for_buildah() {
+    let mut desk = Desk::new();
+    fs::create_dir(desk.at("small")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"",
+        desk.at("small").display()
+    );
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
+    let launcher = launcher.into_iter().chain([&script[..], "sh"]);
+    desk.mosb = desk.mosb.within(launcher.map(str::to_owned));
+    let by_buildah = "worker.yaml --base oci:base:os --method containerfile --cache-dir small";
+    for (line, driver) in [
+        (format!("plan {by_buildah}"), "overlay"),
+        (format!("plan {by_buildah} --storage-driver vfs"), "vfs"),
+        (
+            format!("build {by_buildah} --output oci:out --dry-run"),
+            "overlay",
+        ),
+        (format!("build {by_buildah} --output oci:out"), "overlay"),
+    ] {
+        let (exit, error) = desk.object(&line);
+        assert_eq!((exit, &error["code"]), (2, &json!("no-space")), "{line}");
+        let message = error["message"].as_str().unwrap();
+        let told = format!(
+            ": 1 MiB are free and the build needs about 512 MiB with storage driver {driver}"
+        );
+        assert!(
+            message.contains("/small") && message.contains(&told),
+            "{line}: {message}"
+        );
+    }
+    // What is for another machine is not measured by this one, nor is what needs no buildah.
+    for line in [
+        format!("plan {by_buildah} -o containerfile"),
+        "plan worker.yaml --base oci:base:os --cache-dir small".to_owned(),
+    ] {
+        desk.mosb.run(words(&line)).ok();
+    }
 }
 
 #[test]
