@@ -35,11 +35,11 @@ fn told(diff: &Diff) -> Vec<String> {
     let paths = diff
         .paths
         .iter()
-        .map(|p| format!("{:?} {} {:?}", p.change, p.path, p.what));
+        .map(|p| format!("{:?} {} {:?}", p.changed.change, p.path, p.changed.what));
     let units = diff
         .units
         .iter()
-        .map(|u| format!("{:?} {} {:?}", u.change, u.name, u.what));
+        .map(|u| format!("{:?} {} {:?}", u.changed.change, u.name, u.changed.what));
     settings.chain(paths).chain(units).collect()
 }
 
