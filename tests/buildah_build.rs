@@ -4,13 +4,13 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::buildah_world::{World, block_on, plan};
+use crate::buildah_world::{NAME, World, block_on, plan};
 use mosb::backend::buildah;
 use mosb::containerfile;
 use mosb::registry::Target;
 
 use crate::harness::{
-    Access, Kind, Layout, Registry, Sandbox, Server, Snapshot, Transport, base_image,
+    Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,
 };
 use crate::registry_world;
 
@@ -95,6 +95,81 @@ fn the_tree_is_what_ignition_and_systemctl_make() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Whole copies of layers instead of mounts, and a base in a `dir:` folder as well as in a layout.
+#[test]
+fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
+    let world = World::new();
+    let layout = world.base();
+    let want = world
+        .build(&plan(&config(), None, &layout), &layout, "image")
+        .unwrap();
+    let mut world = World::new();
+    world.options.storage_driver = Some("vfs".to_owned());
+    let folder = format!("dir:{}", world.directory.path().join("base").display());
+    let copied = run(
+        "skopeo",
+        ["copy", "--quiet", &layout.source.to_string(), &folder],
+    );
+    copied.ok();
+    for (output, base) in [("layout", layout), ("folder", world.resolve(&folder))] {
+        let image = world
+            .build(&plan(&config(), None, &base), &base, output)
+            .unwrap();
+        want.tree.assert_same(&image.tree, output);
+        let layers = image.layout.layers(NAME).len();
+        assert_eq!(layers, base.layers.len() + 1, "{output}");
+        assert_eq!(
+            image.built.layers.len(),
+            1,
+            "{output}: the base's are its own"
+        );
+    }
+    assert_eq!(world.containers(), "");
+    assert!(world.cache().join("buildah/store-vfs/vfs").is_dir());
+}
+
+/// Becomes `nobody`, who has user IDs of others only by way of newuidmap, with a copy of the program in a home of its own.
+const AS_NOBODY: &str = "\
+echo nobody:100000:65536 > ids
+mount --bind ids /etc/subuid
+mount --bind ids /etc/subgid
+cp \"$1\" program
+shift
+chown -R nobody: \"$HOME\"
+exec setpriv --reuid=nobody --regid=nogroup --clear-groups ./program \"$@\"";
+
+#[test]
+fn a_build_needs_no_root() {
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
+    let mosb = Mosb::new().within(launcher.into_iter().chain([AS_NOBODY, "sh"]));
+    let work = mosb.home().join("work");
+    let base = base_image().reference("base");
+    let copy = format!("oci:{}:base", work.join("base").display());
+    run("skopeo", ["copy", "--quiet", &base, &copy]).ok();
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME },
+        "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [
+            { "path": "/etc/a", "mode": 0o640, "user": { "id": 7 }, "contents": { "source": "data:,a" } },
+        ] } } },
+    });
+    fs::write(work.join("worker.yaml"), config.to_string()).unwrap();
+    let line = "build worker.yaml --base oci:base:base --output oci:out --method containerfile";
+    mosb.run(line.split(' ')).ok();
+    let mut tree = Snapshot::default();
+    for layer in Layout::at(work.join("out")).layers(NAME) {
+        tree = tree.with_layer(layer).unwrap();
+    }
+    let file = &tree.0["etc/a"];
+    assert_eq!((file.mode, file.uid), (0o640, 7));
+    let base = Sandbox::new().snapshot();
+    assert_eq!(tree.0["usr"], base.0["usr"]);
+    mosb.run(["cache", "prune"]).ok();
+    let storage = fs::read_dir(mosb.home().join("cache/mosb/buildah")).unwrap();
+    let left: Vec<_> = storage.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+}
+
 #[test]
 fn enabled_instances_get_their_lines_and_links() {
     let mut config = json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": [service("m.service", true)] } });
@@ -175,7 +250,7 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
         assert_eq!(made.layers[..base.layers.len()], base.layers[..]);
         assert_eq!(made.layers.len(), base.layers.len() + 1);
         let pulled = world.directory.path().join("pulled");
-        let name = format!("os/out:{}", crate::buildah_world::NAME);
+        let name = format!("os/out:{NAME}");
         registry.pull(&name, &format!("oci:{}:x", pulled.display()));
         let mut tree = Snapshot::default();
         for layer in Layout::at(pulled).layers("x") {

@@ -180,6 +180,63 @@ fn diff_says_by_its_exit_code_whether_anything_changes() {
     assert_eq!(diff["paths"][0]["what"], json!(["content"]));
 }
 
+/// What would a build of the config on that base change?
+#[test]
+fn a_config_is_compared_on_the_base_that_is_given() {
+    let desk = Desk::new();
+    let mut named = config(NAME, "a");
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:1");
+    desk.write("worker.yaml", &named);
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:2");
+    desk.write("later.yaml", &named);
+    let next = Image::new().label("next", "1");
+    Layout::at(desk.at("base")).put("next", &next);
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (line, want, fields) in [
+        (format!("{image} worker.yaml"), 1, &["base"][..]),
+        (format!("{image} worker.yaml --base oci:base:os"), 0, &[]),
+        (format!("worker.yaml {image} --base oci:base:os"), 0, &[]),
+        (
+            format!("{image} worker.yaml --base oci:base:next"),
+            1,
+            &["base"],
+        ),
+        (
+            "worker.yaml later.yaml --base oci:base:next".to_owned(),
+            1,
+            &["spec.osImageURL"],
+        ),
+        (
+            "worker.yaml later.yaml".to_owned(),
+            1,
+            &["base", "spec.osImageURL"],
+        ),
+    ] {
+        let (code, diff) = desk.object(&format!("diff {line}"));
+        let changes = diff["settings"].as_array().unwrap();
+        let changed: Vec<_> = changes
+            .iter()
+            .map(|c| c["field"].as_str().unwrap())
+            .collect();
+        assert_eq!((code, &changed[..]), (want, fields), "{line}");
+    }
+    for (line, code) in [
+        (format!("{image} {image} --base oci:base:os"), "wrong-use"),
+        (
+            "worker.yaml later.yaml --base oci:base:none".to_owned(),
+            "bad-layout",
+        ),
+        (
+            "worker.yaml later.yaml --base oci:base".to_owned(),
+            "layout-ambiguous",
+        ),
+    ] {
+        let (exit, error) = desk.object(&format!("diff {line}"));
+        assert_eq!((exit, &error["code"]), (2, &json!(code)), "{line}");
+    }
+}
+
 #[test]
 fn bad_input_gets_one_error_and_leaves_nothing() {
     let desk = Desk::new();
@@ -425,6 +482,47 @@ fn the_small_commands() {
         ))
         .ok();
     assert!(file.text().contains("FROM "), "{}", file.text());
+}
+
+#[test]
+fn a_plan_says_that_there_is_no_room_for_buildah() {
+    let mut desk = Desk::new();
+    fs::create_dir(desk.at("small")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"",
+        desk.at("small").display()
+    );
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
+    let launcher = launcher.into_iter().chain([&script[..], "sh"]);
+    desk.mosb = desk.mosb.within(launcher.map(str::to_owned));
+    let by_buildah = "worker.yaml --base oci:base:os --method containerfile --cache-dir small";
+    for (line, driver) in [
+        (format!("plan {by_buildah}"), "overlay"),
+        (format!("plan {by_buildah} --storage-driver vfs"), "vfs"),
+        (
+            format!("build {by_buildah} --output oci:out --dry-run"),
+            "overlay",
+        ),
+        (format!("build {by_buildah} --output oci:out"), "overlay"),
+    ] {
+        let (exit, error) = desk.object(&line);
+        assert_eq!((exit, &error["code"]), (2, &json!("no-space")), "{line}");
+        let message = error["message"].as_str().unwrap();
+        let told = format!(
+            ": 1 MiB are free and the build needs about 512 MiB with storage driver {driver}"
+        );
+        assert!(
+            message.contains("/small") && message.contains(&told),
+            "{line}: {message}"
+        );
+    }
+    // What is for another machine is not measured by this one, nor is what needs no buildah.
+    for line in [
+        format!("plan {by_buildah} -o containerfile"),
+        "plan worker.yaml --base oci:base:os --cache-dir small".to_owned(),
+    ] {
+        desk.mosb.run(words(&line)).ok();
+    }
 }
 
 #[test]

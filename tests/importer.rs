@@ -1,10 +1,12 @@
 //! What we build on an ostree-native base arrives on a node through the importer that runs there, and nothing else changes.
 
 use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::json;
 
-use crate::harness::{Entry, Kind, Layout, Mosb, Snapshot, ostree_base, ostree_import};
+use crate::harness::{Entry, Kind, Layout, Mosb, Snapshot, ostree_base, ostree_import, run};
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 
@@ -73,15 +75,13 @@ fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
     plan["notes"].as_array().unwrap().clone()
 }
 
-fn arrives(tag: &str, method: &str) {
-    let base = ostree_base();
-    let mosb = Mosb::new();
-    let output = mosb.home().join("output");
+fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
+    let output = mosb.home().join(method);
     let arguments = [
         "build",
         "-",
         "--base",
-        &base.reference(tag),
+        base,
         "--output",
         &format!("oci:{}", output.display()),
         "--method",
@@ -93,7 +93,13 @@ fn arrives(tag: &str, method: &str) {
     ];
     let result = mosb.run_with(arguments, config().as_bytes()).ok().json();
     assert_eq!(result["method"], method, "{result:#}");
-    let built = Layout::at(output);
+    Layout::at(output)
+}
+
+fn arrives(tag: &str, method: &str) {
+    let base = ostree_base();
+    let mosb = Mosb::new();
+    let built = build(&mosb, &base.reference(tag), method);
 
     // What the layer changes in the image must be what changes in the tree of a node, and nothing else.
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
@@ -163,6 +169,52 @@ fn arrives(tag: &str, method: &str) {
         !got.0.keys().any(|path| path == "tmp/x"),
         "emptied by the commit"
     );
+}
+
+/// `ostree container commit` acts on the whole tree, so both methods must.
+#[test]
+fn what_the_base_has_where_a_commit_empties_goes_in_both_methods() {
+    let mosb = Mosb::new();
+    let layout = mosb.home().join("base");
+    let copy = format!("oci:{}:base", layout.display());
+    run(
+        "skopeo",
+        ["copy", "--quiet", &ostree_base().reference("base"), &copy],
+    )
+    .ok();
+    for (at, mode) in [
+        ("run", 0o755),
+        ("tmp", 0o1777),
+        ("var/tmp", 0o1777),
+        ("var/cache", 0o755),
+    ] {
+        let content = mosb.home().join("content").join(at);
+        fs::create_dir_all(content.join("deep")).unwrap();
+        fs::set_permissions(&content, Permissions::from_mode(mode)).unwrap();
+        fs::write(content.join("deep/file"), at).unwrap();
+        symlink("/nowhere", content.join("link")).unwrap();
+        let image = format!("{}:base", layout.display());
+        run(
+            "umoci",
+            [
+                "insert",
+                "--image",
+                &image,
+                content.to_str().unwrap(),
+                &format!("/{at}"),
+            ],
+        )
+        .ok();
+    }
+    let base = Layout::at(layout);
+    let before = tree(&base, "base");
+    assert!(before.0.contains_key("var/cache/deep/file") && before.0.contains_key("run/link"));
+    let direct = build(&mosb, &base.reference("base"), "direct");
+    let by_buildah = build(&mosb, &base.reference("base"), "containerfile");
+    let want = tree(&by_buildah, NAME);
+    assert!(!want.0.contains_key("var/cache/deep") && !want.0.contains_key("run/link"));
+    tree(&direct, NAME).assert_same(&want, "direct");
+    import(&direct, NAME).assert_same(&import(&by_buildah, NAME), "on a node");
 }
 
 #[test]

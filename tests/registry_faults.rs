@@ -220,6 +220,10 @@ async fn tls_is_verified_unless_told_otherwise() {
     let unencrypted = source(&plain.repository("acme/base:v1"));
     let error = client.resolve(&unencrypted, None).await.unwrap_err();
     assert!(matches!(error, Error::PlainHttp { .. }), "{error}");
+    // On loopback without certificates plain HTTP is tried.
+    let knows_none = Client::new(&options()).unwrap();
+    let error = knows_none.resolve(&image, None).await.unwrap_err();
+    assert!(matches!(error, Error::TlsOnLoopback { .. }), "{error}");
     // One that asks who we are.
     let mutual = Registry::start(Server::Debian, Access::Anyone, Transport::MutualTls);
     mutual.push(&layout, "v1", "acme/base:v1");

@@ -31,7 +31,7 @@ pub use failure::Failure;
 use interrupt::until_signal;
 use objects::{Object, Version};
 use progress::Progress;
-use resolve::{Invocation, Job, Operand, Settings};
+use resolve::{Invocation, Job, Settings};
 use world::World;
 
 /// How a run ended: the exit code of the program.
@@ -114,7 +114,7 @@ pub async fn run(ready: Ready) -> ExitCode {
         progress,
     } = ready;
     let Invocation { job, settings } = invocation;
-    let of_diff = matches!(job, Job::Diff { .. });
+    let of_diff = matches!(job, Job::Diff(_));
     let ended = until_signal(carry_out(&job, &settings, &progress)).await;
     progress.end();
     match ended {
@@ -145,13 +145,10 @@ async fn carry_out(
             commands::plan(&world()?, plan, settings).await?;
             Ok(0)
         }
-        Job::Diff { from, to, platform } => {
+        Job::Diff(wanted) => {
             // Two files are compared without a look at any registry's settings.
-            let images = [from, to]
-                .iter()
-                .any(|side| matches!(side, Operand::Image(_)));
-            let world = images.then(world).transpose()?;
-            let diff = commands::diff(world.as_ref(), from, to, platform.as_ref()).await?;
+            let world = wanted.needs_images().then(world).transpose()?;
+            let diff = commands::diff(world.as_ref(), wanted).await?;
             report(settings, progress, &diff)?;
             Ok(if diff.same { 0 } else { 1 })
         }

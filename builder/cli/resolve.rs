@@ -1,20 +1,18 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
+mod job;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap_complete::Shell;
-
-use super::args::{
-    self, Cache, Cli, Command, Common, Format, Isolation, LayerChoice, LogFormat, StorageDriver,
-};
+use super::args::{self, Cache, Cli, Command, Common, Format, LogFormat};
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
 use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
-use crate::plan::MethodChoice;
 use crate::registry::{Source, Target};
+pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
 
 /// What is to be done, and how.
 #[derive(Debug)]
@@ -23,117 +21,6 @@ pub struct Invocation {
     pub job: Job,
     /// How.
     pub settings: Settings,
-}
-
-/// One command with its operands, understood.
-#[derive(Debug)]
-pub enum Job {
-    /// `build`.
-    Build(Build),
-    /// `plan`, and `build --dry-run`.
-    Plan(Plan),
-    /// `diff`.
-    Diff {
-        /// The side before.
-        from: Operand,
-        /// The side after.
-        to: Operand,
-        /// Of an index.
-        platform: Option<Platform>,
-    },
-    /// `inspect`.
-    Inspect(Source, Option<Platform>),
-    /// `files`.
-    Files(Source, Option<LayerChoice>, Option<Platform>),
-    /// `cache list`.
-    CacheList,
-    /// `cache prune`.
-    CachePrune,
-    /// `version`.
-    Version,
-    /// `completion`.
-    Completion(Shell),
-}
-
-/// What to build, and where to put it.
-#[derive(Debug)]
-pub struct Build {
-    /// What.
-    pub wanted: Wanted,
-    /// Where to.
-    pub target: Target,
-    /// Where the digest is written.
-    pub digestfile: Option<PathBuf>,
-}
-
-/// What to plan.
-#[derive(Debug)]
-pub struct Plan {
-    /// What.
-    pub wanted: Wanted,
-    /// Where the image would go.
-    pub target: Option<Target>,
-    /// `build --dry-run`: with the command lines that a build would run.
-    pub dry_run: bool,
-}
-
-/// The inputs of an image as they are named.
-#[derive(Debug)]
-pub struct Wanted {
-    /// The rendered config.
-    pub config: Input,
-    /// `--base`.
-    pub base: Option<Source>,
-    /// `--platform`.
-    pub platform: Option<Platform>,
-    /// `--method`.
-    pub method: MethodChoice,
-    /// `--containerfile`.
-    pub containerfile: Option<PathBuf>,
-    /// `--extensions-image`.
-    pub extensions_image: Option<ImageRef>,
-    /// `--trust-bundle`.
-    pub trust_bundle: Option<PathBuf>,
-    /// `--build-arg`.
-    pub build_args: BTreeMap<String, String>,
-    /// `--on-top`.
-    pub on_top: bool,
-    /// What only buildah needs.
-    pub buildah: Buildah,
-}
-
-/// How buildah is run.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Buildah {
-    /// `--volume`.
-    pub volumes: Vec<Volume>,
-    /// `--isolation`.
-    pub isolation: Option<Isolation>,
-    /// `--storage-driver`.
-    pub storage_driver: Option<StorageDriver>,
-}
-
-impl Buildah {
-    /// The options that were given.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
-            (!self.volumes.is_empty(), "--volume"),
-            (self.isolation.is_some(), "--isolation"),
-            (self.storage_driver.is_some(), "--storage-driver"),
-        ];
-        given
-            .into_iter()
-            .filter_map(|(is, name)| is.then_some(name))
-    }
-}
-
-/// One side of a `diff`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operand {
-    /// A rendered config.
-    Config(Input),
-    /// An image.
-    Image(Source),
 }
 
 /// How things are done, for all commands.
@@ -205,15 +92,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
                 dry_run: false,
             })
         }
-        Command::Diff(diff) => {
-            let (from, to) = (operand(&diff.from)?, operand(&diff.to)?);
-            let stdin = Operand::Config(Input::Stdin);
-            if from == stdin && to == stdin {
-                return usage("diff - -: stdin can be read once; give a file for one of them");
-            }
-            let platform = platform(diff.platform)?;
-            Job::Diff { from, to, platform }
-        }
+        Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)
         }
@@ -284,6 +163,26 @@ fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
     })
 }
 
+fn diff(typed: args::Diff) -> anyhow::Result<Diff> {
+    let (from, to) = (operand(&typed.from)?, operand(&typed.to)?);
+    let stdin = Operand::Config(Input::Stdin);
+    if from == stdin && to == stdin {
+        return usage("diff - -: stdin can be read once; give a file for one of them");
+    }
+    let base = typed.base.as_deref().map(source).transpose()?;
+    if let (Some(base), Operand::Image(_), Operand::Image(_)) = (&base, &from, &to) {
+        return usage(format!(
+            "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
+        ));
+    }
+    Ok(Diff {
+        from,
+        to,
+        base,
+        platform: platform(typed.platform)?,
+    })
+}
+
 fn platform(text: Option<String>) -> anyhow::Result<Option<Platform>> {
     let parsed = text.as_deref().map(str::parse::<Platform>).transpose();
     parsed.map_err(|e| Error::Usage(format!("--platform {e}")).into())
@@ -345,155 +244,4 @@ fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser as _;
-
-    fn resolved(line: &str) -> Result<Invocation, String> {
-        let cli = Cli::try_parse_from(["mosb"].into_iter().chain(line.split_whitespace()));
-        let cli = cli.map_err(|e| e.kind().to_string())?;
-        let home = |name: &str| (name == "HOME").then(|| "/h".into());
-        resolve(cli, Environment::of(home)).map_err(|e| e.to_string())
-    }
-
-    fn build(line: &str) -> Build {
-        match resolved(line).unwrap().job {
-            Job::Build(build) => build,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn clap_finds_no_fault_with_the_arguments() {
-        use clap::CommandFactory as _;
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_build_is_understood() {
-        let build = build(
-            "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
-             --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
-        );
-        let wanted = &build.wanted;
-        assert_eq!(wanted.config, Input::Stdin);
-        assert_eq!(wanted.base.as_ref().unwrap().to_string(), "oci:b:t");
-        assert_eq!(wanted.platform.as_ref().unwrap().to_string(), "linux/arm64");
-        assert_eq!(wanted.method, MethodChoice::Direct);
-        let args: Vec<_> = wanted
-            .build_args
-            .iter()
-            .map(|(k, v)| format!("{k}:{v}"))
-            .collect();
-        assert_eq!(args, ["A:b=c", "_B:"]);
-        assert_eq!(build.target.to_string(), "quay.io/a/b");
-        assert!(build.target.notice().is_some());
-        assert!(wanted.on_top);
-        let buildah = Buildah {
-            volumes: ["/e:/e:ro", "/k:/k"]
-                .map(|text| text.parse().unwrap())
-                .to_vec(),
-            isolation: Some(Isolation::Chroot),
-            storage_driver: Some(StorageDriver::Vfs),
-        };
-        assert_eq!(wanted.buildah, buildah);
-        let given: Vec<_> = buildah.given().collect();
-        assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
-        assert_eq!(Buildah::default().given().count(), 0);
-        assert!(matches!(
-            resolved("build a --output oci:o --dry-run").unwrap().job,
-            Job::Plan(Plan { dry_run: true, .. })
-        ));
-        assert!(matches!(
-            resolved("plan a").unwrap().job,
-            Job::Plan(Plan { target: None, .. })
-        ));
-    }
-
-    #[test]
-    fn wrong_use_is_refused_with_what_would_be_right() {
-        for (line, want) in [
-            ("", ""),
-            ("build", "required"),
-            ("build a", "required"),
-            ("build a --output dir:x", "\"dir:x\""),
-            ("build a --output foo", "for a folder write oci:DIR"),
-            ("build a --output=", "for a folder write oci:DIR"),
-            ("build a --output oci:o --base dir:x", "oci:DIR"),
-            (
-                "build a --output oci:o --base fedora",
-                "registry host is missing",
-            ),
-            (
-                "build a --output oci:o --platform amd64",
-                "--platform \"amd64\"",
-            ),
-            ("build a --output oci:o --method fast", "invalid value"),
-            ("build a --output oci:o --build-arg A=b", "required"),
-            (
-                "build a --output oci:o --containerfile f --build-arg A",
-                "want K=V",
-            ),
-            (
-                "build a --output oci:o --containerfile f --build-arg 1A=b",
-                "\"1A\"",
-            ),
-            (
-                "build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c",
-                "given twice",
-            ),
-            (
-                "build a --output oci:o --volume /a",
-                "--volume \"/a\" is no volume",
-            ),
-            ("build a --output oci:o --volume /a:b", "absolute"),
-            ("build a --output oci:o --volume /a:/b/../c", "absolute"),
-            ("build a --output oci:o -o containerfile", "mosb plan"),
-            ("diff - -", "stdin can be read once"),
-            ("diff a.yaml", "required"),
-            ("inspect x -q -v", "cannot be used"),
-            ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
-        ] {
-            let error = resolved(line).map(|_| ()).unwrap_err();
-            assert!(error.contains(want), "{line}: {error}");
-        }
-    }
-
-    #[test]
-    fn an_operand_is_a_config_by_its_looks() {
-        let config = |path: &str| Operand::Config(Input::File(path.into()));
-        for (text, want) in [
-            ("-", Operand::Config(Input::Stdin)),
-            ("a.yaml", config("a.yaml")),
-            ("a.yml", config("a.yml")),
-            ("quay.io/a.json", config("quay.io/a.json")),
-            ("./a", config("./a")),
-            ("../a", config("../a")),
-            ("/a", config("/a")),
-            ("quay.io/a", Operand::Image("quay.io/a".parse().unwrap())),
-            ("oci:a", Operand::Image("oci:a".parse().unwrap())),
-            ("oci:a.yaml", config("oci:a.yaml")),
-        ] {
-            assert_eq!(operand(text).unwrap(), want, "{text}");
-        }
-        assert!(operand("a").is_err());
-    }
-
-    #[test]
-    fn settings_of_all_commands() {
-        let settings = |line: &str| resolved(line).unwrap().settings;
-        let plain = settings("version");
-        assert!(plain.tls_verify && !plain.quiet && plain.format == Format::Text);
-        assert_eq!(plain.cache_dir, Some("/h/.cache/mosb".into()));
-        assert!(settings("version --tls-verify").tls_verify);
-        assert!(!settings("version --tls-verify=false").tls_verify);
-        let auth = settings("version --authfile a -o yaml --cache-dir c --registries-conf r");
-        assert_eq!(auth.push_authfile, Some("a".into()));
-        assert_eq!(auth.cache_dir, Some("c".into()));
-        assert_eq!(auth.registries_confs, [("r".into(), true)]);
-        assert_eq!(
-            settings("--push-authfile b version --authfile a").push_authfile,
-            Some("b".into())
-        );
-    }
-}
+mod tests;

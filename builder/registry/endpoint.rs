@@ -303,6 +303,10 @@ impl Endpoint {
                 tries: 1,
                 said: answer.said(),
             },
+            // So servers answer plain HTTP where they want TLS.
+            400 if self.trust == Trust::Plain && self.speaks_tls().await => Error::TlsOnLoopback {
+                host: self.host().to_owned(),
+            },
             status => Error::Unexpected {
                 image,
                 host: self.host().to_owned(),
@@ -310,6 +314,17 @@ impl Endpoint {
                 status,
                 said: answer.said(),
             },
+        }
+    }
+
+    async fn speaks_tls(&self) -> bool {
+        let Ok(root) = self.root("https") else {
+            return false;
+        };
+        let ping = root.join("v2/").expect("a relative path joins");
+        match self.wire.once(&Call::new(Method::GET, ping), None).await {
+            Ok(_) => true,
+            Err(broken) => broken.tls && !broken.is_plain_http(),
         }
     }
 }

@@ -122,6 +122,14 @@ pub enum Error {
         /// The registry.
         host: String,
     },
+    /// It speaks TLS, and on loopback plain HTTP was tried.
+    #[error(
+        "the registry at {host} speaks TLS, and without certificates for it plain HTTP is tried on loopback; put its CA as ca.crt in --cert-dir, or use --tls-verify=false for a registry you trust"
+    )]
+    TlsOnLoopback {
+        /// The registry.
+        host: String,
+    },
     /// A certificate file that can't be used.
     #[error("{}: {cause}; want PEM: CAs in *.crt, client certificates in *.cert with their *.key", file.display())]
     Certificate {
@@ -339,7 +347,8 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::Tls { .. }
-            | Self::PlainHttp { .. } => Class::Retry,
+            | Self::PlainHttp { .. }
+            | Self::TlsOnLoopback { .. } => Class::Retry,
             Self::Io { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound
                 | std::io::ErrorKind::NotADirectory
@@ -383,7 +392,9 @@ impl Error {
             Self::BadAnswer { .. } => "bad-answer",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",
-            Self::Tls { .. } | Self::PlainHttp { .. } => "untrusted-tls",
+            Self::Tls { .. } | Self::PlainHttp { .. } | Self::TlsOnLoopback { .. } => {
+                "untrusted-tls"
+            }
             Self::Certificate { .. } => "bad-certificate",
             Self::Proxy(_) => "bad-proxy",
             Self::DigestMismatch { .. } => "digest-mismatch",

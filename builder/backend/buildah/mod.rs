@@ -19,7 +19,7 @@ pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::{Options, Volume};
 pub use error::Error;
 pub use kept::{Kept, Removed, kept, remove};
-pub use space::{Driver, needed};
+pub use space::{Driver, Room, check_space, needed};
 pub use version::{Version, check_heredoc, version};
 
 use std::fs;
@@ -168,8 +168,9 @@ pub async fn make(
 ) -> Result<Made, Error> {
     let version = version().await?;
     check_heredoc(containerfile, version)?;
-    let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
-    space::check(plan, options.storage_driver.as_deref(), &store.root())?;
+    let driver = options.storage_driver.as_deref();
+    let store = Store::open(&options.cache_dir, driver).await?;
+    check_space(plan, driver, &Room::of(&options.cache_dir, driver)?)?;
     let work = store.work()?;
     let at = work.path();
     make_dir(&at.join(commands::TMP))?;

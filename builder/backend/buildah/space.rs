@@ -1,10 +1,11 @@
 //! Whether the store has room, judged before anything is pulled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::error::Error;
+use super::store;
 use crate::plan::BuildPlan;
 
 const MIB: u64 = 1024 * 1024;
@@ -52,8 +53,38 @@ pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
     stored.saturating_add(BUILD)
 }
 
+/// How far a store can grow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// The store, or what is there already of the path to it.
+    pub path: PathBuf,
+    /// Free bytes.
+    pub available: u64,
+}
+
+impl Room {
+    /// What the disk with a cache directory has for the store of a driver. Nothing is made.
+    ///
+    /// # Errors
+    /// The file system doesn't say.
+    pub fn of(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
+        let cache_dir = std::path::absolute(cache_dir).map_err(super::io(cache_dir))?;
+        let root = store::places(&cache_dir, driver).root();
+        let there = root.ancestors().find(|path| path.exists());
+        let path = there.unwrap_or(&root).to_owned();
+        let stat = rustix::fs::statvfs(&path).map_err(|error| super::io(&path)(error.into()))?;
+        Ok(Self {
+            path,
+            available: stat.f_bavail.saturating_mul(stat.f_frsize),
+        })
+    }
+}
+
 /// Refuses to begin what can't end.
-pub(super) fn check(plan: &BuildPlan, driver: Option<&str>, root: &Path) -> Result<(), Error> {
+///
+/// # Errors
+/// A build on the base of this plan needs more than there is.
+pub fn check_space(plan: &BuildPlan, driver: Option<&str>, room: &Room) -> Result<(), Error> {
     let layers = plan
         .request
         .base
@@ -66,15 +97,10 @@ pub(super) fn check(plan: &BuildPlan, driver: Option<&str>, root: &Path) -> Resu
         .filter_map(|layer| layer.get("size")?.as_u64())
         .collect();
     let needed = needed(Driver::new(driver), &sizes);
-    let stat = rustix::fs::statvfs(root).map_err(|error| Error::Io {
-        path: root.to_owned(),
-        source: error.into(),
-    })?;
-    let available = stat.f_bavail.saturating_mul(stat.f_frsize);
-    if available < needed {
+    if room.available < needed {
         return Err(Error::NoSpace {
-            path: root.to_owned(),
-            available: available / MIB,
+            path: room.path.clone(),
+            available: room.available / MIB,
             needed: needed / MIB,
             driver: driver.unwrap_or("overlay").to_owned(),
         });

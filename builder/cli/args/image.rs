@@ -11,6 +11,9 @@ pub struct Diff {
     /// The side after
     #[arg(value_name = "CONFIG|IMAGE")]
     pub to: String,
+    /// The base that a CONFIG would be built on; without, its own spec.osImageURL
+    #[arg(long, value_name = "IMAGE")]
+    pub base: Option<String>,
     /// Which image of an index, as linux/amd64
     #[arg(long, value_name = "OS/ARCH")]
     pub platform: Option<String>,

@@ -69,13 +69,15 @@ pub enum Command {
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
-    /// Of file contents only size and digest are shown.
+    /// Of file contents only size and digest are shown. For an image that was built with --base, give the same --base: then
+    /// the config is compared as it would be built on that.
     ///
     /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
     ///
-    /// Example:
+    /// Examples:
     ///
     ///   mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
+    ///   mosb diff oci:out:rendered-worker-… worker.yaml --base oci:fcos
     #[command(verbatim_doc_comment)]
     Diff(Diff),
     /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history

@@ -29,7 +29,9 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         // Better to know now than when the image is built.
         digest_folder(file)?;
     }
-    let Prepared { plan, base, tree } = prepare(world, &build.wanted, Some(&build.target)).await?;
+    let Prepared {
+        plan, base, tree, ..
+    } = prepare(world, &build.wanted, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
             world

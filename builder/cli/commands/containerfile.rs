@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::backend::{self, Built, buildah};
+use crate::cli::args::StorageDriver;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
 use crate::cli::world::World;
@@ -44,6 +45,24 @@ fn step(line: &str) -> Option<String> {
     let (before, _) = line.split_once("STEP ")?;
     let announces = before.is_empty() || before.starts_with('[') && before.ends_with("] ");
     announces.then(|| line.chars().take(SHOWN).collect())
+}
+
+/// Refuses a build for which this machine has no room.
+///
+/// # Errors
+/// It has none, or doesn't say.
+pub fn check_space(
+    plan: &BuildPlan,
+    wanted: &Buildah,
+    settings: &Settings,
+) -> Result<(), backend::Error> {
+    // Without any place for a store a build says so, and a plan is for another machine.
+    let Some(cache_dir) = &settings.cache_dir else {
+        return Ok(());
+    };
+    let driver = wanted.storage_driver.map(StorageDriver::as_str);
+    let room = buildah::Room::of(cache_dir, driver)?;
+    Ok(buildah::check_space(plan, driver, &room)?)
 }
 
 /// The command lines that a build would run.

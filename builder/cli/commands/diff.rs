@@ -4,10 +4,11 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::image::info;
+use super::prepare::given_base_name;
 use crate::api::{RenderedConfig, yaml};
 use crate::cli::error::Error;
-use crate::cli::objects::{BaseInfo, Diff, Side};
-use crate::cli::resolve::Operand;
+use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
+use crate::cli::resolve::{self, Operand};
 use crate::cli::world::World;
 use crate::cli::{input, layers};
 use crate::image::Platform;
@@ -16,16 +17,23 @@ use crate::plan::diff;
 /// Compares two sides.
 ///
 /// # Errors
-/// A side that can't be read.
-pub async fn diff(
-    world: Option<&World>,
-    from: &Operand,
-    to: &Operand,
-    platform: Option<&Platform>,
-) -> Result<Diff> {
-    let from = read(world, from, platform).await?;
-    let to = read(world, to, platform).await?;
-    let changes = diff::Diff::between(&from.side()?, &to.side()?)?;
+/// A side or a base that can't be read.
+pub async fn diff(world: Option<&World>, wanted: &resolve::Diff) -> Result<Diff> {
+    let platform = wanted.platform.as_ref();
+    let from = read(world, &wanted.from, platform).await?;
+    let to = read(world, &wanted.to, platform).await?;
+    let base = match world.zip(wanted.base.as_ref()) {
+        Some((world, source)) => {
+            let base = world.resolve("base", source, platform).await?;
+            Some(BaseInfo {
+                name: given_base_name(&base).as_str().to_owned(),
+                digest: Some(base.manifest.to_string()),
+            })
+        }
+        None => None,
+    };
+    let base = base.as_ref();
+    let changes = diff::Diff::between(&from.side(base)?, &to.side(base)?)?;
     let side = |read: &Read| Side {
         operand: read.operand.clone(),
         rendered_config: read.config.name().to_string(),
@@ -41,19 +49,20 @@ pub async fn diff(
 struct Read {
     operand: String,
     config: RenderedConfig,
-    /// The base in the labels of an image.
-    base: Option<BaseInfo>,
-    image: bool,
+    /// What is known of the image that the config was read from.
+    image: Option<ImageInfo>,
 }
 
 impl Read {
-    fn side(&self) -> Result<diff::Side<'_>, crate::plan::Error> {
-        if !self.image {
-            return diff::Side::of_config(&self.config);
-        }
-        let base = self.base.as_ref();
+    /// On the base of its image, or on the one that was given, or on its own.
+    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, crate::plan::Error> {
+        let base = match (&self.image, given) {
+            (Some(image), _) => image.base.as_ref(),
+            (None, Some(given)) => Some(given),
+            (None, None) => return diff::Side::of_config(&self.config),
+        };
         let digest = base.and_then(|base| base.digest.as_ref()?.parse().ok());
-        diff::Side::of_image(&self.config, base.map(|base| base.name.as_str()), digest)
+        diff::Side::on_base(&self.config, base.map(|base| base.name.as_str()), digest)
     }
 }
 
@@ -71,8 +80,7 @@ async fn read(
             Ok(Read {
                 operand,
                 config,
-                base: None,
-                image: false,
+                image: None,
             })
         }
         (Operand::Image(source), Some(world)) => {
@@ -95,8 +103,7 @@ async fn read(
             Ok(Read {
                 operand,
                 config,
-                base: info.base,
-                image: true,
+                image: Some(info),
             })
         }
         (Operand::Image(_), None) => unreachable!("a world is made where an image is compared"),

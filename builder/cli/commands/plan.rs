@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::containerfile::command_lines;
+use super::containerfile::{check_space, command_lines};
 use super::prepare::{Prepared, prepare};
 use crate::api::yaml;
 use crate::cli::args::Format;
@@ -19,7 +19,17 @@ use crate::{containerfile, payload};
 /// As for a build, up to the point where something would be written.
 pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
     let target = wanted.target.as_ref();
-    let Prepared { plan, tree, base } = prepare(world, &wanted.wanted, target).await?;
+    let Prepared {
+        plan,
+        tree,
+        base,
+        buildah,
+    } = prepare(world, &wanted.wanted, target).await?;
+    // A text by itself is for another machine, of which nothing is known here.
+    let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
+    if here && buildah.is_some() {
+        check_space(&plan, &wanted.wanted.buildah, settings)?;
+    }
     let commands = match &plan.method {
         Method::Containerfile(_) if wanted.dry_run => {
             command_lines(&plan, &base, &wanted.wanted.buildah, settings).await?

@@ -32,6 +32,8 @@ pub struct Prepared {
     pub base: Resolved,
     /// The base's tree, if it was needed.
     pub tree: Option<BaseTreeUse>,
+    /// The buildah of this machine, if one is needed and here.
+    pub buildah: Option<buildah::Version>,
 }
 
 /// Reads, resolves and decides.
@@ -100,7 +102,7 @@ pub async fn prepare(
         let message = "holds no instruction, so it is as if it had not been given";
         Finding::new("containerfile-empty", message).on(file.display().to_string())
     }));
-    warnings.extend(containerfile_warning(&plan).await?);
+    let buildah = local_buildah(&plan, &mut warnings).await?;
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
@@ -108,6 +110,7 @@ pub async fn prepare(
         plan,
         base: resolved,
         tree: used,
+        buildah,
     })
 }
 
@@ -126,7 +129,10 @@ fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
 
 /// Refuses a Containerfile that can't be rendered, or that the buildah of this machine would misread; a machine may also plan
 /// what another one builds.
-async fn containerfile_warning(plan: &BuildPlan) -> anyhow::Result<Option<Finding>> {
+async fn local_buildah(
+    plan: &BuildPlan,
+    warnings: &mut Vec<Finding>,
+) -> anyhow::Result<Option<buildah::Version>> {
     if matches!(plan.method, Method::Direct) {
         return Ok(None);
     }
@@ -134,9 +140,12 @@ async fn containerfile_warning(plan: &BuildPlan) -> anyhow::Result<Option<Findin
     match buildah::version().await {
         Ok(version) => {
             buildah::check_heredoc(&text, version).map_err(backend::Error::from)?;
+            Ok(Some(version))
+        }
+        Err(why) => {
+            warnings.push(Finding::new("no-buildah", why.to_string()));
             Ok(None)
         }
-        Err(why) => Ok(Some(Finding::new("no-buildah", why.to_string()))),
     }
 }
 
@@ -193,10 +202,7 @@ fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow
                 source,
             })?
         }
-        _ => match resolved.pinned() {
-            Some(pinned) => BaseName::from_registry(pinned.repo(), resolved.manifest),
-            None => BaseName::from_layout(resolved.manifest),
-        },
+        _ => given_base_name(resolved),
     };
     let base = Base::new(
         name,
@@ -206,6 +212,14 @@ fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow
         &resolved.config_bytes,
     );
     Ok(base.map_err(crate::plan::Error::from)?)
+}
+
+/// What labels call the image that `--base` gave.
+pub(super) fn given_base_name(base: &Resolved) -> BaseName {
+    match base.pinned() {
+        Some(pinned) => BaseName::from_registry(pinned.repo(), base.manifest),
+        None => BaseName::from_layout(base.manifest),
+    }
 }
 
 /// The image with packages, where packages are wanted.

@@ -86,15 +86,15 @@ fn setting_lines(page: &mut Page, setting: &SettingChange) {
     }
 }
 
-fn path_lines(page: &mut Page, path: &PathChange) {
-    let sign = sign(path.change);
-    let (Some(from), Some(to)) = (&path.from, &path.to) else {
-        let state = path.from.as_ref().or(path.to.as_ref());
+fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
+    let sign = sign(changed.change);
+    let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
+        let state = changed.from.as_ref().or(changed.to.as_ref());
         let told = state.map(whole).unwrap_or_default();
-        return page.line(&format!("  {sign} {}  ({told})", path.path));
+        return page.line(&format!("  {sign} {path}  ({told})"));
     };
-    page.line(&format!("  {sign} {}", path.path));
-    for what in &path.what {
+    page.line(&format!("  {sign} {path}"));
+    for what in &changed.what {
         let (from, to) = (property(from, what), property(to, what));
         page.line(&format!("      {what}: {from} -> {to}"));
     }
@@ -139,12 +139,12 @@ fn property(state: &PathState, what: &str) -> String {
     }
 }
 
-fn unit_lines(page: &mut Page, unit: &UnitChange) {
-    page.line(&format!("  {} {}", sign(unit.change), unit.name));
-    let (Some(from), Some(to)) = (&unit.from, &unit.to) else {
+fn unit_lines(page: &mut Page, UnitChange { name, changed }: &UnitChange) {
+    page.line(&format!("  {} {name}", sign(changed.change)));
+    let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
         return;
     };
-    for what in &unit.what {
+    for what in &changed.what {
         if *what == "dropins" {
             dropin_lines(page, from, to);
             continue;

@@ -41,13 +41,7 @@ impl Object for ImageInfo {
             .collect();
         page.table(&[Align::Left, Align::Right], &rows);
         if !self.labels.is_empty() {
-            page.section("Labels");
-            let labels: Vec<_> = self
-                .labels
-                .iter()
-                .map(|(key, value)| (key.as_str(), Some(value.as_str())))
-                .collect();
-            page.pairs(&labels);
+            page.labels(&self.labels);
         }
         page.into_text()
     }

@@ -1,5 +1,7 @@
 //! Text in sections and columns.
 
+use std::collections::BTreeMap;
+
 use crate::report::Finding;
 
 /// A text that grows.
@@ -36,6 +38,15 @@ impl Page {
             .iter()
             .filter_map(|(name, value)| Some(vec![(*name).to_owned(), (*value)?.to_owned()]));
         self.table(&[], &rows.collect::<Vec<_>>());
+    }
+
+    /// A section with the labels of an image.
+    pub fn labels(&mut self, labels: &BTreeMap<String, String>) {
+        self.section("Labels");
+        let pairs = labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), Some(value.as_str())));
+        self.pairs(&pairs.collect::<Vec<_>>());
     }
 
     /// Rows whose columns line up; columns without an alignment are words.

@@ -98,13 +98,7 @@ impl Plan {
         ];
         pairs.extend(self.tags.iter().map(|tag| ("tag", Some(tag.as_str()))));
         page.pairs(&pairs);
-        page.section("Labels");
-        let labels: Vec<_> = self
-            .labels
-            .iter()
-            .map(|(key, value)| (key.as_str(), Some(value.as_str())))
-            .collect();
-        page.pairs(&labels);
+        page.labels(&self.labels);
     }
 }
 

@@ -264,10 +264,12 @@ fn changes() {
     };
     let path = |path: &str, change, what: &[&'static str], from, to| diff::PathChange {
         path: path.to_owned(),
-        change,
-        what: what.to_vec(),
-        from,
-        to,
+        changed: diff::Changed {
+            change,
+            what: what.to_vec(),
+            from,
+            to,
+        },
     };
     let link = diff::PathState {
         kind: "symlink",
@@ -330,17 +332,21 @@ fn changes() {
             units: vec![
                 diff::UnitChange {
                     name: "kubelet.service".to_owned(),
-                    change: diff::Change::Changed,
-                    what: vec!["enabled", "masked", "content", "dropins"],
-                    from: Some(unit.clone()),
-                    to: Some(changed),
+                    changed: diff::Changed {
+                        change: diff::Change::Changed,
+                        what: vec!["enabled", "masked", "content", "dropins"],
+                        from: Some(unit.clone()),
+                        to: Some(changed),
+                    },
                 },
                 diff::UnitChange {
                     name: "new.service".to_owned(),
-                    change: diff::Change::Added,
-                    what: Vec::new(),
-                    from: None,
-                    to: Some(unit),
+                    changed: diff::Changed {
+                        change: diff::Change::Added,
+                        what: Vec::new(),
+                        from: None,
+                        to: Some(unit),
+                    },
                 },
             ],
         },

@@ -10,10 +10,12 @@
 //! - Whiteouts and opaque directories hide lower layers only, wherever in the layer they stand (OCI image spec, layer).
 //! - A hard link is another name of the inode, symbolic links included, of any layer; what isn't there yet may come later.
 
+mod walk;
+
 use std::collections::BTreeMap;
 use std::mem;
 
-use super::way::{self, Way, split};
+use super::way::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::image::Digest;
 use crate::image::layer::{Delta, EntryError, Error, Event, Put};
@@ -331,78 +333,6 @@ impl Builder {
                 }
             }
         }
-    }
-
-    /// The directory of a path, made where it is missing, and the last component.
-    fn parent<'p>(&mut self, layer: u16, path: &'p [u8]) -> Result<(NodeId, &'p [u8]), EntryError> {
-        let (above, name) = split(path);
-        if let Some((recent, node)) = &self.recent
-            && recent == above
-        {
-            return Ok((*node, name));
-        }
-        let node = self.make_directories(layer, above)?;
-        self.recent = Some((above.to_vec(), node));
-        Ok((node, name))
-    }
-
-    fn make_directories(&mut self, layer: u16, path: &[u8]) -> Result<NodeId, EntryError> {
-        let mut way = Way::new(path);
-        self.nodes[ROOT as usize].layer = layer;
-        while let Some(name) = way.next() {
-            let here = way.here();
-            let old = self.child(here, &name);
-            let own = old.is_some_and(|old| self.nodes[old as usize].layer == layer);
-            let next = match old.map(|old| (old, self.state(old))) {
-                Some((old, State::Here(Kind::Directory))) => {
-                    self.nodes[old as usize].layer = layer;
-                    old
-                }
-                Some((old, State::Here(Kind::Symlink))) if own => {
-                    let inode = &self.inodes[self.resolved(old) as usize];
-                    way.follow(inode.bytes.as_deref().unwrap_or_default())
-                        .ok_or(EntryError::LinkLoop)?;
-                    continue;
-                }
-                Some(_) if own => return Err(EntryError::NotADirectory),
-                Some(_) | None if name.len() > way::LONGEST_NAME => return Err(EntryError::Path),
-                Some(_) | None => {
-                    let inode = self.add_inode(Inode::directory(layer));
-                    self.place(layer, here, &name, inode)
-                }
-            };
-            way.enter(next);
-        }
-        Ok(way.here())
-    }
-
-    /// What stands at a path, links on the way followed: those of one layer, or all.
-    pub(super) fn find(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
-        if path.is_empty() {
-            return Some(ROOT);
-        }
-        let (above, name) = split(path);
-        self.child(self.find_directory(above, links_of)?, name)
-    }
-
-    fn find_directory(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
-        let mut way = Way::new(path);
-        while let Some(name) = way.next() {
-            let node = self.child(way.here(), &name)?;
-            match self.state(node) {
-                State::Here(Kind::Directory) => way.enter(node),
-                State::Here(Kind::Symlink)
-                    if links_of.is_none_or(|layer| self.nodes[node as usize].layer == layer) =>
-                {
-                    let inode = &self.inodes[self.resolved(node) as usize];
-                    way.follow(inode.bytes.as_deref().unwrap_or_default())?;
-                }
-                State::Here(Kind::Symlink | Kind::File | Kind::Other)
-                | State::Pending
-                | State::Same(_) => return None,
-            }
-        }
-        Some(way.here())
     }
 
     /// Puts an entry where its path says, if a directory is there to take it. For trees that aren't made of layers.

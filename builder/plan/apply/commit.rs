@@ -22,9 +22,15 @@ impl Applier<'_> {
         self.write(CURRENT_CONFIG, at, content, 0o600)
     }
 
-    /// Takes away what the build put into directories that a commit empties, and names it.
+    /// Takes away what is in directories that a commit empties, the base's own too, and names it.
     pub(super) fn commit(&mut self) -> Vec<Finding> {
         let mut left_out = Vec::new();
+        let mut leaves_out = |path: &TreePath, of_the_base: &str, emptied: &str| {
+            let message = format!(
+                "{path}{of_the_base} is not in the image: {emptied} is emptied when the image is committed"
+            );
+            left_out.push(Finding::new("emptied-by-commit", message).at(path.to_string()));
+        };
         for emptied in EMPTIED {
             let Ok(Some(directory)) = real(&self.tree, emptied) else {
                 continue;
@@ -43,13 +49,15 @@ impl Applier<'_> {
                 .filter(|path| directory.holds(path) && *path != directory)
                 .collect();
             for path in &ours {
-                let message = format!(
-                    "{path} is not in the image: {emptied} is emptied when the image is committed"
-                );
-                left_out.push(Finding::new("emptied-by-commit", message).at(path.to_string()));
+                leaves_out(path, "", emptied);
             }
             for path in ours {
                 self.tree.withdraw(&path);
+            }
+            for name in self.tree.children(&directory) {
+                let path = directory.join(&name).expect("the name of a child");
+                leaves_out(&path, " of the base", emptied);
+                self.tree.remove(&path);
             }
         }
         left_out

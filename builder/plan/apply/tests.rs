@@ -192,6 +192,54 @@ fn entries_land_where_ignition_puts_them() {
 }
 
 #[test]
+fn a_commit_takes_what_the_base_has_there_too() {
+    let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
+    let base = BaseTree::from_entries([
+        entry(
+            "etc/passwd",
+            OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\n"),
+        ),
+        entry("run", OwnedEntry::directory(0o755)),
+        entry("tmp", OwnedEntry::symlink("var/tmp")),
+        entry("var/tmp", OwnedEntry::directory(0o1777)),
+        entry("var/tmp/old", OwnedEntry::file(b"")),
+        entry("var/cache", OwnedEntry::directory(0o755)),
+        entry("var/cache/a/deep", OwnedEntry::file(b"")),
+        entry("var/cache/link", OwnedEntry::symlink("/etc")),
+        entry("var/cachefiles/x", OwnedEntry::file(b"")),
+    ]);
+    let config = json!({ "files": [
+        { "path": "/tmp/old", "overwrite": true, "contents": { "source": "" } }, { "path": "/var/cache/a/new" }, { "path": "/var/cachefiles/y" },
+    ] });
+    let applied = applied(&base, config, json!([])).unwrap();
+    let want = [
+        "= /var 755 0:0",
+        "= /var/cache 755 0:0",
+        "- /var/cache/a",
+        "- /var/cache/link",
+        "= /var/cachefiles 755 0:0",
+        "f /var/cachefiles/y 644 0:0 ",
+        "= /var/tmp 1777 0:0",
+        "- /var/tmp/old",
+    ];
+    assert_eq!(lines(&applied), want);
+    let told: Vec<_> = applied
+        .left_out
+        .iter()
+        .map(|left| left.message.as_str())
+        .collect();
+    let want = [
+        "/var/tmp/old is not in the image: /tmp is",
+        "/var/tmp/old of the base is not in the image: /tmp is",
+        "/var/cache/a/new is not in the image: /var/cache is",
+        "/var/cache/a of the base is not in the image: /var/cache is",
+        "/var/cache/link of the base is not in the image: /var/cache is",
+    ];
+    let want = want.map(|text| format!("{text} emptied when the image is committed"));
+    assert_eq!(told, want);
+}
+
+#[test]
 fn units_are_written_masked_and_unmasked() {
     let base = base();
     let units = json!([

@@ -62,16 +62,26 @@ pub struct SettingChange {
 pub struct PathChange {
     /// The path as the config has it.
     pub path: String,
+    /// How it changes.
+    #[serde(flatten)]
+    pub changed: Changed<PathState>,
+}
+
+/// How something changes of which both sides can say several things.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed<S> {
     /// What happened to it.
     pub change: Change,
-    /// Which of its properties differ: `type`, `content`, `append`, `mode`, `user`, `group`, `target`, `overwrite`.
+    /// Which of its properties differ, where both sides have it: of a path `type`, `content`, `append`, `mode`, `user`,
+    /// `group`, `target`, `overwrite`, of a unit `enabled`, `masked`, `content`, `dropins`.
     pub what: Vec<&'static str>,
     /// Before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<PathState>,
+    pub from: Option<S>,
     /// After.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<PathState>,
+    pub to: Option<S>,
 }
 
 /// What a config says of a path.
@@ -121,16 +131,9 @@ pub struct ContentState {
 pub struct UnitChange {
     /// Its name.
     pub name: String,
-    /// What happened to it.
-    pub change: Change,
-    /// Which of its properties differ: `enabled`, `masked`, `content`, `dropins`.
-    pub what: Vec<&'static str>,
-    /// Before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<UnitState>,
-    /// After.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<UnitState>,
+    /// How it changes.
+    #[serde(flatten)]
+    pub changed: Changed<UnitState>,
 }
 
 /// What a config says of a unit.
@@ -161,7 +164,13 @@ impl ContentState {
     }
 }
 
-impl PathState {
+/// What a side says of a thing.
+trait State: Clone + PartialEq {
+    /// The properties in which the sides are not the same.
+    fn differences(&self, other: &Self) -> Vec<&'static str>;
+}
+
+impl State for PathState {
     fn differences(&self, other: &Self) -> Vec<&'static str> {
         differing([
             ("type", self.kind != other.kind),
@@ -176,7 +185,7 @@ impl PathState {
     }
 }
 
-impl UnitState {
+impl State for UnitState {
     fn differences(&self, other: &Self) -> Vec<&'static str> {
         differing([
             ("enabled", self.enabled != other.enabled),
@@ -215,36 +224,18 @@ impl Diff {
                 to: None,
             });
         }
-        let (before, after) = (from.paths()?, to.paths()?);
-        let paths = changes(&before, &after).map(|(path, change)| {
-            let (from, to) = (before.get(path).cloned(), after.get(path).cloned());
-            PathChange {
-                path: (*path).to_owned(),
-                change,
-                what: both(&from, &to)
-                    .map(|(from, to)| from.differences(to))
-                    .unwrap_or_default(),
-                from,
-                to,
-            }
+        let paths = changed(&from.paths()?, &to.paths()?, |path, changed| PathChange {
+            path,
+            changed,
         });
-        let (old, new) = (from.units(), to.units());
-        let units = changes(&old, &new).map(|(name, change)| {
-            let (from, to) = (old.get(name).cloned(), new.get(name).cloned());
-            UnitChange {
-                name: (*name).to_owned(),
-                change,
-                what: both(&from, &to)
-                    .map(|(from, to)| from.differences(to))
-                    .unwrap_or_default(),
-                from,
-                to,
-            }
+        let units = changed(&from.units(), &to.units(), |name, changed| UnitChange {
+            name,
+            changed,
         });
         let mut diff = Self {
             settings,
-            paths: paths.collect(),
-            units: units.collect(),
+            paths,
+            units,
         };
         // The same meaning in other words, such as base64 for percent signs: the image keeps the words.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
@@ -293,8 +284,26 @@ fn changes<'a, K: Ord, V: PartialEq>(
         })
 }
 
-fn both<'a, T>(from: &'a Option<T>, to: &'a Option<T>) -> Option<(&'a T, &'a T)> {
-    from.as_ref().zip(to.as_ref())
+/// The things that are not the same, told by their names.
+fn changed<S: State, T>(
+    from: &BTreeMap<&str, S>,
+    to: &BTreeMap<&str, S>,
+    tell: impl Fn(String, Changed<S>) -> T,
+) -> Vec<T> {
+    let changed = changes(from, to).map(|(name, change)| {
+        let (before, after) = (from.get(name), to.get(name));
+        let both = before.zip(after);
+        let changed = Changed {
+            change,
+            what: both
+                .map(|(before, after)| before.differences(after))
+                .unwrap_or_default(),
+            from: before.cloned(),
+            to: after.cloned(),
+        };
+        tell((*name).to_owned(), changed)
+    });
+    changed.collect()
 }
 
 fn differing<const N: usize>(properties: [(&'static str, bool); N]) -> Vec<&'static str> {

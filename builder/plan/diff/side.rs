@@ -38,11 +38,11 @@ impl<'a> Side<'a> {
         Self::new(config, base)
     }
 
-    /// The config of an image, and the base that its labels name.
+    /// A config on a base: the one that an image's labels name, or that it would be built on.
     ///
     /// # Errors
     /// A broken Ignition config.
-    pub fn of_image(
+    pub fn on_base(
         config: &'a RenderedConfig,
         base_name: Option<&str>,
         base: Option<Digest>,

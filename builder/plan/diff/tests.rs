@@ -35,11 +35,11 @@ fn told(diff: &Diff) -> Vec<String> {
     let paths = diff
         .paths
         .iter()
-        .map(|p| format!("{:?} {} {:?}", p.change, p.path, p.what));
+        .map(|p| format!("{:?} {} {:?}", p.changed.change, p.path, p.changed.what));
     let units = diff
         .units
         .iter()
-        .map(|u| format!("{:?} {} {:?}", u.change, u.name, u.what));
+        .map(|u| format!("{:?} {} {:?}", u.changed.change, u.name, u.changed.what));
     settings.chain(paths).chain(units).collect()
 }
 
@@ -157,7 +157,7 @@ fn a_base_is_the_same_by_digest_whatever_it_is_called() {
         ),
         ("not known", "quay.io/os/base:1".to_owned(), None, false),
     ] {
-        let image = Side::of_image(&config, Some(&name), base).unwrap();
+        let image = Side::on_base(&config, Some(&name), base).unwrap();
         assert_eq!(
             Diff::between(&image, &from_config).unwrap().is_same(),
             same,

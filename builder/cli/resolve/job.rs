@@ -1,0 +1,138 @@
+//! What is to be done, understood.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap_complete::Shell;
+
+use crate::backend::buildah::Volume;
+use crate::cli::args::{Isolation, LayerChoice, StorageDriver};
+use crate::cli::input::Input;
+use crate::image::{ImageRef, Platform};
+use crate::plan::MethodChoice;
+use crate::registry::{Source, Target};
+
+/// One command with its operands, understood.
+#[derive(Debug)]
+pub enum Job {
+    /// `build`.
+    Build(Build),
+    /// `plan`, and `build --dry-run`.
+    Plan(Plan),
+    /// `diff`.
+    Diff(Diff),
+    /// `inspect`.
+    Inspect(Source, Option<Platform>),
+    /// `files`.
+    Files(Source, Option<LayerChoice>, Option<Platform>),
+    /// `cache list`.
+    CacheList,
+    /// `cache prune`.
+    CachePrune,
+    /// `version`.
+    Version,
+    /// `completion`.
+    Completion(Shell),
+}
+
+/// What to build, and where to put it.
+#[derive(Debug)]
+pub struct Build {
+    /// What.
+    pub wanted: Wanted,
+    /// Where to.
+    pub target: Target,
+    /// Where the digest is written.
+    pub digestfile: Option<PathBuf>,
+}
+
+/// What to plan.
+#[derive(Debug)]
+pub struct Plan {
+    /// What.
+    pub wanted: Wanted,
+    /// Where the image would go.
+    pub target: Option<Target>,
+    /// `build --dry-run`: with the command lines that a build would run.
+    pub dry_run: bool,
+}
+
+/// The inputs of an image as they are named.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The rendered config.
+    pub config: Input,
+    /// `--base`.
+    pub base: Option<Source>,
+    /// `--platform`.
+    pub platform: Option<Platform>,
+    /// `--method`.
+    pub method: MethodChoice,
+    /// `--containerfile`.
+    pub containerfile: Option<PathBuf>,
+    /// `--extensions-image`.
+    pub extensions_image: Option<ImageRef>,
+    /// `--trust-bundle`.
+    pub trust_bundle: Option<PathBuf>,
+    /// `--build-arg`.
+    pub build_args: BTreeMap<String, String>,
+    /// `--on-top`.
+    pub on_top: bool,
+    /// What only buildah needs.
+    pub buildah: Buildah,
+}
+
+/// What to compare.
+#[derive(Debug)]
+pub struct Diff {
+    /// The side before.
+    pub from: Operand,
+    /// The side after.
+    pub to: Operand,
+    /// `--base`: what the configs among them would be built on.
+    pub base: Option<Source>,
+    /// `--platform`.
+    pub platform: Option<Platform>,
+}
+
+impl Diff {
+    /// Whether any image must be looked at.
+    pub fn needs_images(&self) -> bool {
+        let images = [&self.from, &self.to].map(|side| matches!(side, Operand::Image(_)));
+        self.base.is_some() || images.contains(&true)
+    }
+}
+
+/// How buildah is run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Buildah {
+    /// `--volume`.
+    pub volumes: Vec<Volume>,
+    /// `--isolation`.
+    pub isolation: Option<Isolation>,
+    /// `--storage-driver`.
+    pub storage_driver: Option<StorageDriver>,
+}
+
+impl Buildah {
+    /// The options that were given.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            (!self.volumes.is_empty(), "--volume"),
+            (self.isolation.is_some(), "--isolation"),
+            (self.storage_driver.is_some(), "--storage-driver"),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(is, name)| is.then_some(name))
+    }
+}
+
+/// One side of a `diff`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operand {
+    /// A rendered config.
+    Config(Input),
+    /// An image.
+    Image(Source),
+}

@@ -1,0 +1,154 @@
+use super::*;
+use crate::cli::args::{Isolation, StorageDriver};
+use crate::plan::MethodChoice;
+use clap::Parser as _;
+
+fn resolved(line: &str) -> Result<Invocation, String> {
+    let cli = Cli::try_parse_from(["mosb"].into_iter().chain(line.split_whitespace()));
+    let cli = cli.map_err(|e| e.kind().to_string())?;
+    let home = |name: &str| (name == "HOME").then(|| "/h".into());
+    resolve(cli, Environment::of(home)).map_err(|e| e.to_string())
+}
+
+fn build(line: &str) -> Build {
+    match resolved(line).unwrap().job {
+        Job::Build(build) => build,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn clap_finds_no_fault_with_the_arguments() {
+    use clap::CommandFactory as _;
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_build_is_understood() {
+    let build = build(
+        "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
+         --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --extensions-image quay.io/e:1",
+    );
+    let wanted = &build.wanted;
+    assert_eq!(wanted.config, Input::Stdin);
+    assert_eq!(wanted.base.as_ref().unwrap().to_string(), "oci:b:t");
+    assert_eq!(wanted.platform.as_ref().unwrap().to_string(), "linux/arm64");
+    assert_eq!(wanted.method, MethodChoice::Direct);
+    let args: Vec<_> = wanted
+        .build_args
+        .iter()
+        .map(|(k, v)| format!("{k}:{v}"))
+        .collect();
+    assert_eq!(args, ["A:b=c", "_B:"]);
+    assert_eq!(build.target.to_string(), "quay.io/a/b");
+    assert!(build.target.notice().is_some());
+    assert!(wanted.on_top);
+    let buildah = Buildah {
+        volumes: ["/e:/e:ro", "/k:/k"]
+            .map(|text| text.parse().unwrap())
+            .to_vec(),
+        isolation: Some(Isolation::Chroot),
+        storage_driver: Some(StorageDriver::Vfs),
+    };
+    assert_eq!(wanted.buildah, buildah);
+    let given: Vec<_> = buildah.given().collect();
+    assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
+    assert_eq!(Buildah::default().given().count(), 0);
+    assert!(matches!(
+        resolved("build a --output oci:o --dry-run").unwrap().job,
+        Job::Plan(Plan { dry_run: true, .. })
+    ));
+    assert!(matches!(
+        resolved("plan a").unwrap().job,
+        Job::Plan(Plan { target: None, .. })
+    ));
+}
+
+#[test]
+fn wrong_use_is_refused_with_what_would_be_right() {
+    for (line, want) in [
+        ("", ""),
+        ("build", "required"),
+        ("build a", "required"),
+        ("build a --output dir:x", "\"dir:x\""),
+        ("build a --output foo", "for a folder write oci:DIR"),
+        ("build a --output=", "for a folder write oci:DIR"),
+        ("build a --output oci:o --base dir:x", "oci:DIR"),
+        (
+            "build a --output oci:o --base fedora",
+            "registry host is missing",
+        ),
+        (
+            "build a --output oci:o --platform amd64",
+            "--platform \"amd64\"",
+        ),
+        ("build a --output oci:o --method fast", "invalid value"),
+        ("build a --output oci:o --build-arg A=b", "required"),
+        (
+            "build a --output oci:o --containerfile f --build-arg A",
+            "want K=V",
+        ),
+        (
+            "build a --output oci:o --containerfile f --build-arg 1A=b",
+            "\"1A\"",
+        ),
+        (
+            "build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c",
+            "given twice",
+        ),
+        (
+            "build a --output oci:o --volume /a",
+            "--volume \"/a\" is no volume",
+        ),
+        ("build a --output oci:o --volume /a:b", "absolute"),
+        ("build a --output oci:o --volume /a:/b/../c", "absolute"),
+        ("build a --output oci:o -o containerfile", "mosb plan"),
+        ("diff - -", "stdin can be read once"),
+        ("diff a.yaml", "required"),
+        ("diff oci:a oci:b --base oci:c", "leave it out"),
+        ("diff a.yaml oci:b --base c", "registry host is missing"),
+        ("inspect x -q -v", "cannot be used"),
+        ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
+    ] {
+        let error = resolved(line).map(|_| ()).unwrap_err();
+        assert!(error.contains(want), "{line}: {error}");
+    }
+}
+
+#[test]
+fn an_operand_is_a_config_by_its_looks() {
+    let config = |path: &str| Operand::Config(Input::File(path.into()));
+    for (text, want) in [
+        ("-", Operand::Config(Input::Stdin)),
+        ("a.yaml", config("a.yaml")),
+        ("a.yml", config("a.yml")),
+        ("quay.io/a.json", config("quay.io/a.json")),
+        ("./a", config("./a")),
+        ("../a", config("../a")),
+        ("/a", config("/a")),
+        ("quay.io/a", Operand::Image("quay.io/a".parse().unwrap())),
+        ("oci:a", Operand::Image("oci:a".parse().unwrap())),
+        ("oci:a.yaml", config("oci:a.yaml")),
+    ] {
+        assert_eq!(operand(text).unwrap(), want, "{text}");
+    }
+    assert!(operand("a").is_err());
+}
+
+#[test]
+fn settings_of_all_commands() {
+    let settings = |line: &str| resolved(line).unwrap().settings;
+    let plain = settings("version");
+    assert!(plain.tls_verify && !plain.quiet && plain.format == Format::Text);
+    assert_eq!(plain.cache_dir, Some("/h/.cache/mosb".into()));
+    assert!(settings("version --tls-verify").tls_verify);
+    assert!(!settings("version --tls-verify=false").tls_verify);
+    let auth = settings("version --authfile a -o yaml --cache-dir c --registries-conf r");
+    assert_eq!(auth.push_authfile, Some("a".into()));
+    assert_eq!(auth.cache_dir, Some("c".into()));
+    assert_eq!(auth.registries_confs, [("r".into(), true)]);
+    assert_eq!(
+        settings("--push-authfile b version --authfile a").push_authfile,
+        Some("b".into())
+    );
+}

@@ -1,0 +1,122 @@
+//! Writing the bytes of a base tree.
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{BaseTree, CONTENT, HEADER, MAGIC, META, NODE, TRAILER, VERSION};
+use crate::image::tree::Kind;
+
+/// Writes a tree node by node, in the order of the format.
+#[derive(Debug, Default)]
+pub(in crate::image::tree) struct Writer {
+    nodes: Vec<u8>,
+    metas: Vec<u8>,
+    contents: Vec<u8>,
+    data: Vec<u8>,
+    known_metas: HashMap<(Kind, u32, u32, u32), u32>,
+    known_data: HashMap<Box<[u8]>, u32>,
+}
+
+/// What a node is besides its owner and mode.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::image::tree) enum Value<'a> {
+    Directory {
+        first: u32,
+        count: u32,
+    },
+    File {
+        size: u64,
+        content: Option<&'a [u8]>,
+    },
+    Symlink {
+        target: &'a [u8],
+    },
+    Other,
+}
+
+/// Limits of layers keep every number of the format far below 32 bits.
+const FITS: &str = "a tree is bounded to less than 4 GiB";
+
+impl Writer {
+    pub(in crate::image::tree) fn node(
+        &mut self,
+        name: &[u8],
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        value: Value<'_>,
+    ) {
+        let at = u32::try_from(self.nodes.len() / NODE).expect(FITS);
+        let (kind, low, high) = match value {
+            Value::Directory { first, count } => (Kind::Directory, first, count),
+            Value::File { size, content } => {
+                if let Some(content) = content {
+                    let start = u32::try_from(self.data.len()).expect(FITS);
+                    let length = u32::try_from(content.len()).expect(FITS);
+                    self.data.extend_from_slice(content);
+                    for number in [at, start, length] {
+                        self.contents.extend_from_slice(&number.to_le_bytes());
+                    }
+                }
+                (Kind::File, size as u32, (size >> 32) as u32)
+            }
+            Value::Symlink { target } => {
+                let length = u32::try_from(target.len()).expect(FITS);
+                (Kind::Symlink, self.intern(target), length)
+            }
+            Value::Other => (Kind::Other, 0, 0),
+        };
+        let next = u32::try_from(self.known_metas.len()).expect(FITS);
+        let meta = *self
+            .known_metas
+            .entry((kind, mode, uid, gid))
+            .or_insert(next);
+        if meta == next {
+            self.metas.extend_from_slice(&[kind as u8, 0]);
+            self.metas.extend_from_slice(&(mode as u16).to_le_bytes());
+            self.metas.extend_from_slice(&uid.to_le_bytes());
+            self.metas.extend_from_slice(&gid.to_le_bytes());
+        }
+        let length =
+            u32::from(u8::try_from(name.len()).expect("a component has at most 255 bytes"));
+        for number in [self.intern(name), meta << 8 | length, low, high] {
+            self.nodes.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    /// Where these bytes are in the data; equal names and targets are there once.
+    fn intern(&mut self, bytes: &[u8]) -> u32 {
+        if let Some(at) = self.known_data.get(bytes) {
+            return *at;
+        }
+        let at = u32::try_from(self.data.len()).expect(FITS);
+        self.data.extend_from_slice(bytes);
+        self.known_data.insert(bytes.into(), at);
+        at
+    }
+
+    pub(in crate::image::tree) fn finish(self) -> BaseTree {
+        drop(self.known_data);
+        let tables = [
+            (&self.nodes, NODE),
+            (&self.metas, META),
+            (&self.contents, CONTENT),
+            (&self.data, 1),
+        ];
+        let length: usize = tables.iter().map(|(table, _)| table.len()).sum();
+        let mut bytes = Vec::with_capacity(HEADER + length + TRAILER);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        for (table, width) in tables {
+            let count = u32::try_from(table.len() / width).expect(FITS);
+            bytes.extend_from_slice(&count.to_le_bytes());
+        }
+        for (table, _) in tables {
+            bytes.extend_from_slice(table);
+        }
+        let sum = Sha256::digest(&bytes);
+        bytes.extend_from_slice(&sum);
+        BaseTree::from_bytes(bytes).expect("a tree that was just written can be read")
+    }
+}

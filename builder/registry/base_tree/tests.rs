@@ -1,0 +1,213 @@
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::image::DiffId;
+use crate::image::tree::kept;
+use crate::registry::blobs::BlobStream;
+
+#[derive(Debug)]
+enum Broken {
+    Layer(Error),
+    Cut,
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Layer(error)
+    }
+}
+
+/// Blobs in memory, in pieces of 1000 bytes; one of them may be cut, or never end.
+#[derive(Debug, Default)]
+struct Memory {
+    blobs: HashMap<Digest, Vec<u8>>,
+    cut: Option<Digest>,
+    endless: bool,
+    opened: AtomicUsize,
+}
+
+impl Blobs for Memory {
+    type Error = Broken;
+
+    async fn open(&self, blob: &Digest, range: Range<u64>) -> Result<BlobStream<Broken>, Broken> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let range = range.start as usize..range.end as usize;
+        let bytes = &self.blobs[blob][range];
+        let mut pieces: Vec<_> = bytes
+            .chunks(1000)
+            .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+            .collect();
+        if self.cut == Some(*blob) {
+            pieces.truncate(1);
+            pieces.push(Err(Broken::Cut));
+        }
+        if self.endless {
+            pieces.truncate(1);
+            return Ok(stream::iter(pieces).chain(stream::pending()).boxed());
+        }
+        Ok(stream::iter(pieces).boxed())
+    }
+}
+
+impl Memory {
+    fn add(&mut self, tar: &[u8]) -> Layer {
+        let mut blob = Vec::new();
+        let said = crate::image::gzip::compress(tar, &mut blob).unwrap();
+        self.blobs.insert(said.digest, blob);
+        Layer {
+            media_type: "application/vnd.oci.image.layer.v1.tar+gzip".to_owned(),
+            digest: said.digest,
+            size: said.size,
+            diff_id: said.diff_id,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+fn tar(files: &[(&str, &str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, content, link) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        match *link {
+            "" => {
+                tar.append_data(&mut header, path, content.as_bytes())
+                    .unwrap();
+            }
+            link => {
+                header.set_entry_type(tar::EntryType::Link);
+                tar.append_link(&mut header, path, link).unwrap();
+            }
+        }
+    }
+    tar.into_inner().unwrap()
+}
+
+fn base() -> (Memory, Vec<Layer>) {
+    let mut memory = Memory::default();
+    let object = format!("{}/aa/bb.file", kept::OBJECTS);
+    let mut layers: Vec<Layer> = (0..20)
+        .map(|n| {
+            let name = format!("usr/share/{n}");
+            let noise = (0..3000 * n)
+                .map(|i| char::from(b'a' + (i % 1009 * i % 23) as u8))
+                .collect::<String>();
+            memory.add(&tar(&[(&name, &noise, ""), ("etc/last", &name, "")]))
+        })
+        .collect();
+    layers.push(memory.add(&tar(&[(&object, "odd text of a unit", "")])));
+    let unit = "usr/lib/systemd/system/a.service";
+    layers.push(memory.add(&tar(&[(unit, "", &object), ("etc/passwd", "root:", "")])));
+    (memory, layers)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn layers_are_read_at_once_and_laid_on_each_other_in_order() {
+    let (memory, layers) = base();
+    let count = layers.len();
+    let (tree, opened) = tokio::spawn(async move {
+        let tree = compute(&memory, &layers).await.unwrap();
+        (tree, memory.opened.load(Ordering::Relaxed))
+    })
+    .await
+    .unwrap();
+    assert_eq!(tree.children("usr/share").len(), 20);
+    assert_eq!(tree.get("etc/last").unwrap().size, 12);
+    assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
+    let unit = tree.content("usr/lib/systemd/system/a.service");
+    assert_eq!(unit, Some(&b"odd text of a unit"[..]));
+    assert_eq!(tree.children(kept::OBJECTS), []);
+    assert_eq!(opened, count + 1, "the layer of the odd unit is read twice");
+}
+
+#[tokio::test]
+async fn a_table_of_contents_is_read_instead_of_the_layer() {
+    let big = "x".repeat(100_000);
+    let files = [
+        ("etc/passwd", "root:"),
+        ("usr/share/big", &big),
+        ("etc/group", "root:x:"),
+    ];
+    let (blob, layer) = crate::image::layer::chunked(&files);
+    // Were all of the blob read, this would show: only what is asked for is right.
+    let mut memory = Memory::default();
+    memory.blobs.insert(layer.digest, blob);
+    let layers = [Layer {
+        diff_id: DiffId::of(b"never computed"),
+        ..layer
+    }];
+    let tree = compute(&memory, &layers).await.unwrap();
+    assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
+    assert_eq!(tree.content("etc/group"), Some(&b"root:x:"[..]));
+    assert_eq!(tree.get("usr/share/big").unwrap().size, 100_000);
+}
+
+#[tokio::test]
+async fn a_layer_that_lies_or_breaks_is_the_error() {
+    for (what, change) in [
+        (
+            "diffID",
+            (|_, layer| layer.diff_id = DiffId::of(b"")) as fn(&mut Memory, &mut Layer),
+        ),
+        ("size", |_, layer| layer.size -= 1),
+        ("media type", |_, layer| layer.media_type.clear()),
+        ("cut", |memory, layer| memory.cut = Some(layer.digest)),
+    ] {
+        let (mut memory, mut layers) = base();
+        change(&mut memory, &mut layers[7]);
+        let want = layers[7].digest;
+        match (what, compute(&memory, &layers).await.unwrap_err()) {
+            ("diffID", Broken::Layer(Error::DiffId { layer, .. }))
+            | ("size", Broken::Layer(Error::Digest { layer, .. }))
+            | ("media type", Broken::Layer(Error::MediaType { layer, .. })) => {
+                assert_eq!(layer, want, "{what}");
+            }
+            ("cut", Broken::Cut) => {}
+            (_, other) => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn dropping_it_ends_the_threads() {
+    let (mut memory, layers) = base();
+    memory.endless = true;
+    let cancelled = tokio::time::timeout(
+        std::time::Duration::from_millis(50),
+        compute(&memory, &layers),
+    );
+    assert!(cancelled.await.is_err());
+    // The runtime waits for its blocking threads when it is dropped: a thread that stays would hang this test.
+}
+
+#[tokio::test]
+async fn the_cache_saves_the_reading_and_never_fails_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = TreeCache::new(directory.path().join("new"), 1 << 20);
+    let manifest = Digest::of(b"manifest");
+    let (memory, layers) = base();
+    let first = obtain(Some(&cache), &manifest, &memory, &layers)
+        .await
+        .unwrap();
+    let second = obtain(Some(&cache), &manifest, &memory, &layers)
+        .await
+        .unwrap();
+    assert_eq!(
+        (first.source, second.source),
+        (TreeSource::Computed, TreeSource::Cache)
+    );
+    assert_eq!(first.tree, second.tree);
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let unusable = TreeCache::new(file, 1 << 20);
+    let third = obtain(Some(&unusable), &manifest, &memory, &layers)
+        .await
+        .unwrap();
+    assert_eq!(
+        (third.source, third.warnings.len()),
+        (TreeSource::Computed, 2)
+    );
+    assert_eq!(third.tree, first.tree);
+}
