@@ -136,6 +136,21 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     whole(&to, "acme/from-dir:from-dir");
 }
 
+/// Method and kind of what was asked since the last rule, sorted.
+fn requests(proxy: &FaultProxy) -> Vec<String> {
+    let mut all: Vec<_> = proxy
+        .seen()
+        .iter()
+        .map(|seen| {
+            let path = seen.head.path().to_owned();
+            let kind = path.split('/').rev().nth(1).unwrap_or_default().to_owned();
+            format!("{} {kind}", seen.head.method)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_onto_the_base_makes_few_requests() {
     let directory = tempfile::tempdir().unwrap();
@@ -149,19 +164,6 @@ async fn a_push_onto_the_base_makes_few_requests() {
     let from = format!("{}/acme/base:v1", proxy.address());
     let resolved = client.resolve(&source(&from), None).await.unwrap();
     let plan = plan_on(&resolved, "few", &["moves", "stays"]);
-    let requests = |proxy: &FaultProxy| {
-        let mut all: Vec<_> = proxy
-            .seen()
-            .iter()
-            .map(|seen| {
-                let path = seen.head.path().to_owned();
-                let kind = path.split('/').rev().nth(1).unwrap_or_default().to_owned();
-                format!("{} {kind}", seen.head.method)
-            })
-            .collect();
-        all.sort();
-        all
-    };
     client
         .push(&target(&format!("{}/acme/base", proxy.address())), &plan)
         .await
@@ -216,6 +218,65 @@ async fn a_push_onto_the_base_makes_few_requests() {
             "HEAD manifests"
         ]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    let layout = base(directory.path(), 1 << 20);
+    registry.push(&layout, "v1", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    let client = anybody();
+    let from = format!("{}/acme/base:v1", proxy.address());
+    let resolved = client.resolve(&source(&from), None).await.unwrap();
+    let mut plan = plan_on(&resolved, "early", &["moves", "stays"]);
+    let place = target(&format!("{}/acme/base", proxy.address()));
+    let asked = ["HEAD manifests", "HEAD manifests"];
+    let found = ["HEAD blobs", "HEAD blobs"];
+    for (what, tags, begun, finished) in [
+        (
+            "new",
+            ["moves", "stays"],
+            &["POST uploads", "POST uploads"][..],
+            &[
+                "PUT manifests",
+                "PUT manifests",
+                "PUT uploads",
+                "PUT uploads",
+            ][..],
+        ),
+        ("there", ["moves", "stays"], &[], &[]),
+        (
+            "one tag is there",
+            ["moves", "kept"],
+            &[],
+            &["PUT manifests"],
+        ),
+        (
+            "only the blobs are there",
+            ["other", "names"],
+            &["POST uploads", "POST uploads"],
+            &[
+                "DELETE uploads",
+                "DELETE uploads",
+                "PUT manifests",
+                "PUT manifests",
+            ],
+        ),
+    ] {
+        proxy.rule(|_| None);
+        plan.tags = tags.map(str::to_owned).to_vec();
+        let push = client.begin_push(&place, &plan.tags, 2).await.unwrap();
+        assert_eq!(requests(&proxy), [&asked, begun].concat(), "{what}");
+        proxy.rule(|_| None);
+        let pushed = push.finish(&plan).await.unwrap();
+        assert_eq!(pushed.tags, plan.tags, "{what}");
+        let mut want = [&found, finished].concat();
+        want.sort_unstable();
+        assert_eq!(requests(&proxy), want, "{what}");
+    }
+    whole(&registry, "acme/base:names");
 }
 
 #[tokio::test(flavor = "multi_thread")]

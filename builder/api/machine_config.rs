@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -97,6 +98,7 @@ pub struct RenderedConfig {
     name: RenderedName,
     pool: PoolName,
     object: Value,
+    current: Bytes,
     /// `spec.osImageURL`, as it stands.
     pub os_image_url: Option<String>,
     /// `spec.baseOSExtensionsContainerImage`, as it stands.
@@ -186,7 +188,10 @@ impl RenderedConfig {
             name: name.as_str(),
             spec: &object.spec,
         };
+        let current = as_current_config(&object);
         let rendered = Self {
+            current: canonical::canonical(&current).into(),
+            object: current,
             os_image_url: spec.text("osImageURL")?,
             extensions_image: spec.text("baseOSExtensionsContainerImage")?,
             kernel_arguments: spec.list("kernelArguments")?,
@@ -207,11 +212,10 @@ impl RenderedConfig {
                 Some(Value::Bool(fips)) => *fips,
                 Some(_) => return Err(spec.wrong("fips", "want true or false".to_owned())),
             },
-            object: as_current_config(&object),
             name,
             pool,
         };
-        let size = rendered.current_config().len();
+        let size = rendered.current.len();
         if size > RENDERED_LIMIT {
             return Err(RenderedConfigError::TooLarge {
                 name: rendered.name.to_string(),
@@ -244,8 +248,8 @@ impl RenderedConfig {
     }
 
     /// The bytes of `/etc/machine-config-daemon/currentconfig`: canonical JSON, the same in every cluster.
-    pub fn current_config(&self) -> Vec<u8> {
-        canonical::canonical(&self.object)
+    pub fn current_config(&self) -> Bytes {
+        self.current.clone()
     }
 
     /// The release the config belongs to, if it says.

@@ -1,7 +1,9 @@
 //! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base is fetched.
 
+use tokio::task::spawn_blocking;
+
 use crate::image::edit::{Edited, NewLayer, append_layer};
-use crate::image::layer::{LayerBlob, write_layer};
+use crate::image::layer::{self, LayerBlob, write_layer};
 use crate::image::overlay::LayerEntry;
 use crate::plan::BuildPlan;
 use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
@@ -24,9 +26,17 @@ pub struct Assembled {
 /// # Errors
 /// A layer that can't be written.
 pub fn assemble(plan: &BuildPlan) -> Result<Assembled, Error> {
+    let layer = write_layer(&plan.layer).map_err(|source| cant_write(plan, source))?;
+    Ok(put_on_base(plan, layer))
+}
+
+fn cant_write(plan: &BuildPlan, source: layer::Error) -> Error {
     let config = plan.request.config.name().to_string();
-    let created_by = format!("mosb build {config}");
-    let layer = write_layer(&plan.layer).map_err(|source| Error::Layer { config, source })?;
+    Error::Layer { config, source }
+}
+
+fn put_on_base(plan: &BuildPlan, layer: LayerBlob) -> Assembled {
+    let created_by = format!("mosb build {}", plan.request.config.name());
     let new = NewLayer {
         digest: layer.digest,
         size: layer.size,
@@ -40,11 +50,11 @@ pub fn assemble(plan: &BuildPlan) -> Result<Assembled, Error> {
         .iter()
         .filter(|entry| !matches!(entry, LayerEntry::Parent(..)))
         .count();
-    Ok(Assembled {
+    Assembled {
         layer,
         edited,
         paths,
-    })
+    }
 }
 
 /// What of an assembled image is pushed, and where the base's blobs are.
@@ -83,7 +93,11 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
     }
 }
 
-/// Makes the image of a plan and pushes it.
+/// What is new in an image: its layer and its config.
+const NEW_BLOBS: usize = 2;
+
+/// Makes the image of a plan and pushes it. While the layer is written, the target is asked what it has, and the uploads
+/// are begun.
 ///
 /// # Errors
 /// As [`assemble`], and whatever the target answers.
@@ -93,13 +107,12 @@ pub async fn build(
     base: &Resolved,
     target: &Target,
 ) -> Result<Built, Error> {
-    let image = {
-        let plan = plan.clone();
-        tokio::task::spawn_blocking(move || assemble(&plan))
-            .await
-            .expect("assembling does not panic")?
-    };
-    let pushed = client.push(target, &push_plan(plan, &image, base)).await?;
+    let entries = plan.layer.clone();
+    let writing = spawn_blocking(move || write_layer(&entries));
+    let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
+    let layer = writing.await.expect("writing a layer does not panic");
+    let image = put_on_base(plan, layer.map_err(|source| cant_write(plan, source))?);
+    let pushed = push.finish(&push_plan(plan, &image, base)).await?;
     let layer = BuiltLayer {
         digest: image.layer.digest,
         diff_id: image.layer.diff_id,

@@ -139,8 +139,10 @@ fn hex(digit: Option<u8>) -> u8 {
 fn check_base64(data: &[u8]) -> Result<(), DataUrlError> {
     let padding = data.iter().rev().take_while(|b| **b == b'=').count();
     let digits = &data[..data.len() - padding];
-    let digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    if data.len().is_multiple_of(4) && padding <= 2 && digits.iter().all(digit) {
+    // Without a branch in a stretch: many bytes are then compared at once, and most of a config is base64.
+    let digit = |b: &u8| b.is_ascii_alphanumeric() | (*b == b'+') | (*b == b'/');
+    let all_digits = |stretch: &[u8]| stretch.iter().fold(true, |all, b| all & digit(b));
+    if data.len().is_multiple_of(4) && padding <= 2 && digits.chunks(64).all(all_digits) {
         Ok(())
     } else {
         Err(DataUrlError::Base64)

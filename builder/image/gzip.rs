@@ -1,21 +1,35 @@
 //! The one place that compresses, so that equal bytes are compressed to equal bytes everywhere.
 //!
 //! gzip's output depends on the library, its level, and on how the input is cut into pieces; all three are fixed here, and
-//! a test pins a digest.
+//! a test pins a digest. The pieces are what several threads can work on: each is compressed by itself, knowing only the
+//! bytes just before it, and ends on a whole byte (RFC 1951, 3.2.4), so that all of them in a row are one gzip member,
+//! whoever made which. On configuration that costs half a percent of size.
 
 use std::io::{self, Read, Write};
+use std::iter;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compress, Compression, Crc, FlushCompress};
 use sha2::{Digest as _, Sha256};
 
 use super::{DiffId, Digest};
 
-/// Level of all that mosb compresses: on configuration within a few percent of 6, at several times its speed.
+/// Level of all that mosb compresses: on configuration within a few percent of 6, and faster.
 const LEVEL: u32 = 3;
-/// "Unknown", as Go's gzip writes it, whatever system this runs on (RFC 1952, 2.3.1, OS).
-const OS: u8 = 255;
-/// Bytes that are handed to the compressor at once.
-const PIECE: usize = 128 << 10;
+/// A member without name and time, of an unknown system as Go's gzip writes it, whatever this one is (RFC 1952, 2.3).
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+/// An empty last block, after pieces of which none is the last.
+const LAST_BLOCK: [u8; 2] = [3, 0];
+/// Bytes that are compressed by themselves.
+const PIECE: usize = 64 << 10;
+/// Bytes before a piece that it may refer to: as many as the format can.
+const WINDOW: usize = 32 << 10;
+/// Pieces in memory for each thread.
+const AHEAD: usize = 8;
+/// More threads would wait for the bytes.
+const MOST_THREADS: usize = 16;
 
 /// What was read and written while compressing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,41 +44,87 @@ pub struct Compressed {
     pub unpacked_size: u64,
 }
 
-/// Compresses all that `reader` gives into `writer`, with flat memory.
+/// Compresses all that `reader` gives into `writer`, with flat memory, on all processors.
 ///
 /// # Errors
 /// Those of `reader` and `writer`.
-pub fn compress(mut reader: impl Read, writer: impl Write) -> io::Result<Compressed> {
-    let hashed = HashedWriter {
+pub fn compress(reader: impl Read, writer: impl Write) -> io::Result<Compressed> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    compress_on(threads.min(MOST_THREADS), reader, writer)
+}
+
+fn compress_on(
+    threads: usize,
+    mut reader: impl Read,
+    writer: impl Write,
+) -> io::Result<Compressed> {
+    let mut written = HashedWriter {
         inner: writer,
         hash: Sha256::new(),
         count: 0,
     };
-    let mut gzip = GzBuilder::new()
-        .mtime(0)
-        .operating_system(OS)
-        .write(hashed, Compression::new(LEVEL));
-    let mut piece = Vec::with_capacity(PIECE);
-    let mut unpacked = Sha256::new();
-    let mut unpacked_size = 0;
+    written.write_all(&HEADER)?;
+    let (mut sum, mut hash, mut unpacked_size) = (Crc::new(), Sha256::new(), 0);
+    let limit = threads * AHEAD * PIECE;
+    // The window of what was compressed before, then what was read.
+    let mut bytes = Vec::with_capacity(WINDOW + limit);
     loop {
-        piece.clear();
-        let got = (&mut reader).take(PIECE as u64).read_to_end(&mut piece)?;
+        let window = bytes.len();
+        let got = (&mut reader).take(limit as u64).read_to_end(&mut bytes)?;
         if got == 0 {
             break;
         }
-        unpacked.update(&piece);
         unpacked_size += got as u64;
-        gzip.write_all(&piece)?;
+        let pieces: Vec<OnceLock<Vec<u8>>> =
+            Vec::from_iter(iter::repeat_n(OnceLock::new(), got.div_ceil(PIECE)));
+        let next = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..threads.min(pieces.len()) {
+                scope.spawn(|| {
+                    let mut deflate = Compress::new(Compression::new(LEVEL), false);
+                    let turn = || next.fetch_add(1, Ordering::Relaxed);
+                    let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
+                    for (at, piece) in turns {
+                        let compressed = compress_piece(&mut deflate, &bytes, window + at * PIECE);
+                        piece.set(compressed).expect("each number comes once");
+                    }
+                });
+            }
+            sum.update(&bytes[window..]);
+            hash.update(&bytes[window..]);
+        });
+        for piece in pieces {
+            written.write_all(&piece.into_inner().expect("all numbers came"))?;
+        }
+        bytes.drain(..bytes.len().saturating_sub(WINDOW));
     }
-    let mut written = gzip.finish()?;
+    written.write_all(&LAST_BLOCK)?;
+    written.write_all(&sum.sum().to_le_bytes())?;
+    // The length modulo 2^32, as the checksum has it.
+    written.write_all(&sum.amount().to_le_bytes())?;
     written.flush()?;
     Ok(Compressed {
         digest: Digest::from_sha256(written.hash),
-        diff_id: DiffId::from_sha256(unpacked),
+        diff_id: DiffId::from_sha256(hash),
         size: written.count,
         unpacked_size,
     })
+}
+
+/// Compresses the piece that begins at `start` so that another one can follow.
+fn compress_piece(deflate: &mut Compress, bytes: &[u8], start: usize) -> Vec<u8> {
+    let piece = &bytes[start..bytes.len().min(start + PIECE)];
+    let mut compressed = Vec::with_capacity(piece.len() + piece.len() / 8 + 64);
+    deflate.reset();
+    deflate
+        .set_dictionary(&bytes[start.saturating_sub(WINDOW)..start])
+        .and_then(|_| deflate.compress_vec(piece, &mut compressed, FlushCompress::Sync))
+        .expect("memory can be compressed");
+    assert!(
+        deflate.total_in() == piece.len() as u64 && compressed.len() < compressed.capacity(),
+        "what can't be compressed grows by a few bytes"
+    );
+    compressed
 }
 
 /// Hashes and counts what really reached the writer.
@@ -120,13 +180,44 @@ mod tests {
         // Another digest here means that every image gets another one: raise the format number.
         assert_eq!(
             said.digest.to_string(),
-            "sha256:118a556918d4868261d22a5da936cb1db0968702b9a3d2d9564d3fb53e2fdce8"
+            "sha256:ce6e7727f868edba73bc24751427647380dd4f8aad35c2214adf7f870978257d"
         );
-        assert_eq!(at_once[4..10], [0, 0, 0, 0, at_once[8], OS]);
-        let mut back = Vec::new();
-        flate2::read::GzDecoder::new(&*at_once)
-            .read_to_end(&mut back)
-            .unwrap();
-        assert_eq!(back, text);
+    }
+
+    #[test]
+    fn every_length_is_one_member_that_unpacks_to_what_it_was() {
+        let mut state = 1_u32;
+        let mut byte = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let noise: Vec<u8> = (0..3 * AHEAD * PIECE).map(|_| byte()).collect();
+        let words: Vec<u8> = noise
+            .iter()
+            .map(|b| b"etc/crio=conf\n# "[usize::from(b % 16)])
+            .collect();
+        for bytes in [&noise, &words] {
+            for length in [
+                0,
+                1,
+                PIECE - 1,
+                PIECE,
+                PIECE + 1,
+                AHEAD * PIECE,
+                AHEAD * PIECE + 1,
+                bytes.len(),
+            ] {
+                let (bytes, mut packed) = (&bytes[..length], Vec::new());
+                let said = compress_on(1, bytes, &mut packed).unwrap();
+                // With three times as much in memory at once.
+                let on_three = compress_on(3, bytes, io::sink()).unwrap();
+                assert_eq!(on_three, said, "{length} bytes");
+                let mut member = flate2::bufread::GzDecoder::new(&*packed);
+                let mut back = Vec::new();
+                member.read_to_end(&mut back).unwrap();
+                assert!(back == bytes, "{length} bytes");
+                assert_eq!(member.into_inner(), b"", "{length} bytes");
+            }
+        }
     }
 }

@@ -56,7 +56,7 @@ impl File {
 /// A unit's name with a line break.
 pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
     let config = &plan.request.config;
-    let mut files = vec![File::new("currentconfig", config.current_config())];
+    let mut files = vec![File::new("currentconfig", config.current_config().to_vec())];
     if let (Some(raw), Some(checked)) = (config.ignition(), &plan.ignition) {
         let copied = mounted(checked)?;
         let mut raw = raw.clone();

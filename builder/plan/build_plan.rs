@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-
 use super::apply::{apply, preset_units};
 use super::explain;
 use super::inputs::{FORMAT, Inputs, Parts};
@@ -122,7 +120,7 @@ impl Draft {
         let mut left_out = explain::left_to_machine(&self.request, self.ignition.as_ref());
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
-            let current = Bytes::from(self.request.config.current_config());
+            let current = self.request.config.current_config();
             let applied = apply(
                 tree,
                 self.ignition.as_ref(),
@@ -210,8 +208,10 @@ const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
 fn inputs(request: &Request) -> Inputs {
     Inputs::new(&Parts {
-        config: &request.config,
-        base_name: &request.base.name,
+        format: FORMAT,
+        config: request.config.as_value(),
+        pool: request.config.pool(),
+        base_name: request.base.name.as_str(),
         base: request.base.manifest_digest,
         extensions: request
             .extensions_image

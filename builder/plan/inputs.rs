@@ -2,27 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::base::BaseName;
-use crate::api::{BuildName, PoolName, RenderedConfig};
+use crate::api::{BuildName, PoolName};
 use crate::canonical::canonical;
 use crate::image::{Digest, Platform, RepoRef};
 
 /// Raised only when the bytes of an output change, so that upgrading mosb rebuilds nothing.
 pub const FORMAT: u32 = 1;
 
-/// Everything that an image depends on. Where it is pushed, and under whose credentials, is not part of it.
+/// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed, and under whose
+/// credentials, is not part of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inputs {
-    canonical: Vec<u8>,
-}
+pub struct Inputs(Digest);
 
 /// What [`Inputs`] are made of.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
-    pub config: &'a RenderedConfig,
-    pub base_name: &'a BaseName,
+    pub format: u32,
+    pub config: &'a Value,
+    pub pool: &'a PoolName,
+    pub base_name: &'a str,
     pub base: Digest,
     pub extensions: Option<Digest>,
     pub containerfile: Option<&'a str>,
@@ -33,26 +35,12 @@ pub(super) struct Parts<'a> {
 
 impl Inputs {
     pub(super) fn new(parts: &Parts<'_>) -> Self {
-        let value = json!({
-            "format": FORMAT,
-            "config": parts.config.as_value(),
-            "base": parts.base,
-            "baseName": parts.base_name.as_str(),
-            "extensions": parts.extensions,
-            "containerfile": parts.containerfile,
-            "buildArgs": parts.build_args,
-            "platform": parts.platform,
-            "pool": parts.config.pool(),
-            "trustBundle": parts.trust_bundle,
-        });
-        Self {
-            canonical: canonical(&value),
-        }
+        Self(Digest::of(&canonical(parts)))
     }
 
     /// The label `mosb.dev/inputs`: 64 hex digits.
     pub fn hex(&self) -> String {
-        Digest::of(&self.canonical).hex()
+        self.0.hex()
     }
 
     /// The name of the build that makes this image for this push repository; none for an OCI layout.

@@ -14,7 +14,7 @@ use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
 use super::message::{Moved, Timeouts};
-use super::push::{self, PushPlan, Pushed};
+use super::push::{self, Begun, Push, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
 use super::resolve::{self, Resolved};
@@ -202,13 +202,48 @@ impl Client {
         remote.digest_of(&image.manifest_reference(), &scopes).await
     }
 
+    /// Begins to push an image that is still being made: asks what its tags name, and, if that is nothing yet, begins so
+    /// many uploads for the blobs that are surely new. Those that are not needed then are cancelled.
+    ///
+    /// # Errors
+    /// Whatever the target answers.
+    pub async fn begin_push(
+        &self,
+        target: &Target,
+        tags: &[String],
+        uploads: usize,
+    ) -> Result<Push, Error> {
+        let begun = match target.place() {
+            Place::Registry(repo) => {
+                let (remote, parallel) = (self.pushing(repo)?, self.shared.parallel);
+                Some(push::begin(&remote, tags, uploads, parallel).await?)
+            }
+            Place::Layout(_) => None,
+        };
+        Ok(Push {
+            client: self.clone(),
+            target: target.clone(),
+            begun,
+        })
+    }
+
     /// Pushes an image; when this is done, the registry has answered for the digest under every tag, or the layout holds
     /// all of it. Whatever is there already is neither sent nor put again.
     pub async fn push(&self, target: &Target, plan: &PushPlan) -> Result<Pushed, Error> {
+        self.push_begun(target, plan, None).await
+    }
+
+    pub(super) async fn push_begun(
+        &self,
+        target: &Target,
+        plan: &PushPlan,
+        begun: Option<Begun>,
+    ) -> Result<Pushed, Error> {
         let digest = Digest::of(&plan.manifest);
         let moved = match target.place() {
             Place::Registry(repo) => {
-                push::to_remote(&self.pushing(repo)?, plan, self.shared.parallel).await?
+                let (remote, parallel) = (self.pushing(repo)?, self.shared.parallel);
+                push::to_remote(&remote, plan, begun, parallel).await?
             }
             Place::Layout(dir) => {
                 let layout = LayoutWriter::open(dir).await?;

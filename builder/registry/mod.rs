@@ -59,7 +59,7 @@ pub use keyring::CredentialSources;
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
 pub use message::{Moved, Timeouts};
-pub use push::{BlobFrom, BlobToPush, Confirmed, PushPlan, Pushed};
+pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
 pub use resolve::Resolved;
 pub use said::Said;
 pub use store::Store;

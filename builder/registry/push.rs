@@ -6,15 +6,17 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use url::Url;
 
 use crate::image::{Digest, PinnedRef};
 
 use super::blobs::{BlobStream, Blobs as _};
+use super::client::Client;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::folder::file_stream;
 use super::layout_write::LayoutWriter;
-use super::location::Place;
+use super::location::{Place, Target};
 use super::manifest::BlobRef;
 use super::remote::Remote;
 use super::store::Store;
@@ -81,6 +83,25 @@ pub struct Pushed {
     pub moved: Vec<(String, Digest)>,
 }
 
+/// A push that was [begun](super::Client::begin_push) before all of the image was there.
+#[derive(Debug)]
+pub struct Push {
+    pub(super) client: Client,
+    pub(super) target: Target,
+    /// None for a layout, which is asked when there is something to write.
+    pub(super) begun: Option<Begun>,
+}
+
+impl Push {
+    /// Pushes the image; as [`Client::push`].
+    ///
+    /// # Errors
+    /// Whatever the target answers.
+    pub async fn finish(self, plan: &PushPlan) -> Result<Pushed, Error> {
+        self.client.push_begun(&self.target, plan, self.begun).await
+    }
+}
+
 /// A blob this small is sent in one request, from memory.
 const SMALL: u64 = 4 << 20;
 
@@ -125,10 +146,52 @@ impl Reopen for Supply {
     }
 }
 
+/// What tags name, or nothing.
+type Named = Vec<(String, Option<Digest>)>;
+
+/// What was asked and begun before the image was there.
+#[derive(Debug)]
+pub(super) struct Begun {
+    named: Named,
+    /// Uploads that wait for a blob.
+    uploads: Vec<Url>,
+}
+
+/// Asks what the tags name. If that is nothing yet, the image is surely new, and uploads are begun for it; else it may be
+/// there already, and none would be needed.
+pub(super) async fn begin(
+    remote: &Remote,
+    tags: &[String],
+    uploads: usize,
+    parallel: usize,
+) -> Result<Begun, Error> {
+    let named = named(remote, tags, parallel).await?;
+    let is_new = named.iter().all(|(_, found)| found.is_none());
+    let uploads = stream::iter(0..if is_new { uploads } else { 0 })
+        .map(|_| remote.begin())
+        .buffer_unordered(parallel)
+        .try_collect()
+        .await?;
+    Ok(Begun { named, uploads })
+}
+
+async fn named(remote: &Remote, references: &[String], parallel: usize) -> Result<Named, Error> {
+    let scopes = &Scopes::push(&remote.repository());
+    stream::iter(references.to_vec())
+        .map(|reference| async move {
+            let found = remote.digest_of(&reference, scopes).await?;
+            Ok((reference, found))
+        })
+        .buffered(parallel)
+        .try_collect()
+        .await
+}
+
 /// Pushes to a repository; gives the tags that named something else before, and what.
 pub(super) async fn to_remote(
     remote: &Remote,
     plan: &PushPlan,
+    begun: Option<Begun>,
     parallel: usize,
 ) -> Result<Vec<(String, Digest)>, Error> {
     let digest = Digest::of(&plan.manifest);
@@ -136,15 +199,13 @@ pub(super) async fn to_remote(
         true => vec![digest.to_string()],
         false => plan.tags.clone(),
     };
-    let scopes = &Scopes::push(&remote.repository());
+    let begun = async {
+        match begun {
+            Some(begun) => Ok(begun),
+            None => begin(remote, &references, 0, parallel).await,
+        }
+    };
     // What the tags name now, and which blobs are there, at once: neither needs the other's answer.
-    let named = stream::iter(references.clone())
-        .map(|reference| async move {
-            let found = remote.digest_of(&reference, scopes).await?;
-            Ok::<_, Error>((reference, found))
-        })
-        .buffered(parallel)
-        .try_collect::<Vec<_>>();
     let wanted = stream::iter(unique(plan))
         .map(|to_push| async move {
             let need = need(remote, &to_push).await?;
@@ -152,18 +213,26 @@ pub(super) async fn to_remote(
         })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
-    let (named, wanted) = futures_util::try_join!(named, wanted)?;
+    let (Begun { named, mut uploads }, mut wanted) = futures_util::try_join!(begun, wanted)?;
     let missing: Vec<_> = named
         .iter()
         .filter(|(_, found)| *found != Some(digest))
         .map(|(reference, _)| reference.clone())
         .collect();
-    if missing.is_empty() {
-        return Ok(Vec::new());
-    }
     // Where one tag names the manifest already, the registry has all of it.
     if missing.len() == named.len() {
+        for (_, need) in &mut wanted {
+            if let Need::Bytes(upload @ None) = need {
+                *upload = uploads.pop();
+            }
+        }
         send(remote, wanted, parallel).await?;
+    }
+    for upload in uploads {
+        remote.cancel(&upload).await;
+    }
+    if missing.is_empty() {
+        return Ok(Vec::new());
     }
     let again = put(remote, plan, missing, parallel).await?;
     if let Some((left, error)) = again {
@@ -203,7 +272,7 @@ enum Need {
     /// It is there, or was not looked for: the manifest that named it was found in this very repository.
     Nothing,
     /// To be sent; into this upload, if one was begun.
-    Bytes(Option<url::Url>),
+    Bytes(Option<Url>),
 }
 
 async fn need(remote: &Remote, to_push: &BlobToPush) -> Result<Need, Error> {
@@ -254,11 +323,7 @@ async fn send(
         .await
 }
 
-async fn send_one(
-    remote: &Remote,
-    to_push: BlobToPush,
-    session: Option<url::Url>,
-) -> Result<(), Error> {
+async fn send_one(remote: &Remote, to_push: BlobToPush, session: Option<Url>) -> Result<(), Error> {
     let image = remote.shown.to_string();
     let source = Supply { to_push, image };
     let BlobToPush { blob, from } = &source.to_push;

@@ -62,7 +62,8 @@ impl Remote {
             })
     }
 
-    async fn begin(&self) -> Result<Url, Error> {
+    /// Begins an upload; where its bytes go.
+    pub async fn begin(&self) -> Result<Url, Error> {
         const DOING: &str = "the beginning of an upload";
         let repository = self.repository();
         let call = self.call(Method::POST, "blobs/uploads/").await?;
@@ -77,6 +78,16 @@ impl Remote {
                 .await);
         }
         self.session(&answer, DOING)
+    }
+
+    /// Ends an upload that is not needed. If that fails the registry does so itself, some time later.
+    pub async fn cancel(&self, session: &Url) {
+        let call = Call::new(Method::DELETE, session.clone());
+        let (scopes, repository) = (self.pushing(), self.repository());
+        let sent = self.endpoint.send_once(&call, &scopes, &repository).await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, "an upload that was begun is not cancelled");
+        }
     }
 
     /// Asks for a blob of another repository of the same registry.
