@@ -9,7 +9,7 @@ use crate::harness::Mosb;
 
 /// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::FORMAT`
 /// must be raised with it.
-const DIGEST: &str = "sha256:201154f3c6b59f14eb12fd30bc5da1fb3561cbb1057cb9f832d9370426df0681";
+const DIGEST: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
 
 fn digest(mosb: &Mosb, world: &World, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());

@@ -81,11 +81,10 @@ fn compress_on(
         thread::scope(|scope| {
             for _ in 0..threads.min(pieces.len()) {
                 scope.spawn(|| {
-                    let mut deflate = Compress::new(Compression::new(LEVEL), false);
                     let turn = || next.fetch_add(1, Ordering::Relaxed);
                     let turns = iter::repeat_with(turn).map_while(|at| Some((at, pieces.get(at)?)));
                     for (at, piece) in turns {
-                        let compressed = compress_piece(&mut deflate, &bytes, window + at * PIECE);
+                        let compressed = compress_piece(&bytes, window + at * PIECE);
                         piece.set(compressed).expect("each number comes once");
                     }
                 });
@@ -111,11 +110,12 @@ fn compress_on(
     })
 }
 
-/// Compresses the piece that begins at `start` so that another one can follow.
-fn compress_piece(deflate: &mut Compress, bytes: &[u8], start: usize) -> Vec<u8> {
+/// Compresses the piece that begins at `start` so that another one can follow. With a compressor of its own: what zlib-rs
+/// 0.6 makes after a reset depends on what it made before.
+fn compress_piece(bytes: &[u8], start: usize) -> Vec<u8> {
     let piece = &bytes[start..bytes.len().min(start + PIECE)];
     let mut compressed = Vec::with_capacity(piece.len() + piece.len() / 8 + 64);
-    deflate.reset();
+    let mut deflate = Compress::new(Compression::new(LEVEL), false);
     deflate
         .set_dictionary(&bytes[start.saturating_sub(WINDOW)..start])
         .and_then(|_| deflate.compress_vec(piece, &mut compressed, FlushCompress::Sync))
