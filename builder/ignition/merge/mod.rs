@@ -20,6 +20,8 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
 use super::document::Document;
@@ -46,7 +48,8 @@ pub use provenance::Provenance;
 /// assert_eq!((mode.place.as_str(), mode.from, mode.overrides.as_slice()), ("storage.files[/etc/motd].mode", 1, &[0][..]));
 /// # Ok::<(), mosb::ignition::Error>(())
 /// ```
-#[derive(Debug)]
+///
+/// Its `Debug` shows nothing of what is merged, for contents may be secret.
 pub struct Merger {
     config: Node,
     explaining: bool,
@@ -98,6 +101,14 @@ impl Merger {
             document: Document(config),
             provenance,
         }
+    }
+}
+
+impl fmt::Debug for Merger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Merger");
+        shown.field("explaining", &self.explaining);
+        shown.finish_non_exhaustive()
     }
 }
 

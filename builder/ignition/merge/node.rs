@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Contents of which only the source was said before, or will be said: all of it stays.
+    /// Contents without a source of their own change only what they say of the earlier one.
     fn add_beside(&mut self, members: Map<String, Value>, by: By) {
         if let Self::Whole(old, said) = self {
             for (field, value) in members {
