@@ -21,6 +21,7 @@ mod snapshot;
 mod tls;
 mod token;
 mod tree;
+mod web;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
@@ -29,6 +30,7 @@ pub use registry::{Access, Registry, Server, Transport};
 pub use sandbox::Sandbox;
 pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use tree::Tree;
+pub use web::{Act, SecureWeb, Web, reply};
 
 pub use child::{Finished, run};
 pub use http::ask;

@@ -1,0 +1,141 @@
+//! Web servers that do what one wants to see survived: any answer by HTTP, whole answers by HTTPS.
+
+use std::fs;
+use std::io::{self, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::child::{Daemon, lasting};
+use super::http::Head;
+use super::server::Listener;
+use super::tls::Certificate;
+
+/// What a server does with one request, step by step; then it closes the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    Send(Vec<u8>),
+    Wait(Duration),
+    /// These bytes again and again, until the client goes away.
+    Forever(Vec<u8>),
+}
+
+/// A whole answer, as it goes over the wire.
+pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status} said so by a test\r\n").into_bytes();
+    for (name, value) in headers {
+        bytes.extend(format!("{name}: {value}\r\n").bytes());
+    }
+    bytes.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// Answers a request, of which it is told how many came before.
+type Rule = Box<dyn Fn(&Head, usize) -> Vec<Act> + Send + Sync>;
+
+/// A running server of plain HTTP; to a client that is told so it is a proxy.
+#[derive(Debug)]
+pub struct Web {
+    listener: Listener,
+    seen: Arc<Mutex<Vec<Head>>>,
+}
+
+impl Web {
+    pub fn start(rule: impl Fn(&Head, usize) -> Vec<Act> + Send + Sync + 'static) -> Self {
+        let seen: Arc<Mutex<Vec<Head>>> = Arc::default();
+        let (rule, all): (Rule, _) = (Box::new(rule), Arc::clone(&seen));
+        let listener = Listener::start(move |stream| serve(stream, &rule, &all));
+        Self { listener, seen }
+    }
+
+    /// A server with one answer to everything.
+    pub fn always(answer: Vec<u8>) -> Self {
+        Self::start(move |_, _| vec![Act::Send(answer.clone())])
+    }
+
+    /// `http://127.0.0.1:port/path`.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listener.address())
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn address(&self) -> String {
+        self.listener.address()
+    }
+
+    /// The requests, in the order in which they came.
+    pub fn seen(&self) -> Vec<Head> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn serve(stream: TcpStream, rule: &Rule, all: &Mutex<Vec<Head>>) -> io::Result<()> {
+    let head = match Head::read(&mut BufReader::new(stream.try_clone()?)) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Ok(()),
+        // As other servers do when they are spoken to in TLS.
+        Err(_) => return (&stream).write_all(&reply(400, &[], b"")),
+    };
+    let before = {
+        let mut all = all.lock().unwrap();
+        all.push(head.clone());
+        all.len() - 1
+    };
+    let mut to = stream;
+    for act in rule(&head, before) {
+        match act {
+            Act::Send(bytes) => to.write_all(&bytes)?,
+            Act::Wait(time) => thread::sleep(time),
+            Act::Forever(bytes) => loop {
+                to.write_all(&bytes)?;
+            },
+        }
+    }
+    Ok(())
+}
+
+/// OpenSSL's own server, with a certificate of an authority that nobody else knows.
+#[derive(Debug)]
+pub struct SecureWeb {
+    address: String,
+    authority: PathBuf,
+    _daemon: Daemon,
+}
+
+impl SecureWeb {
+    /// Serves whole answers by their names, from a directory of its own.
+    pub fn start(directory: &Path, answers: &[(&str, Vec<u8>)]) -> Self {
+        let authority = Certificate::authority(directory, "authority");
+        let server = Certificate::server(directory, "server", &authority);
+        for (name, answer) in answers {
+            fs::write(directory.join(name), answer).unwrap();
+        }
+        let mut command = lasting("openssl");
+        command
+            .current_dir(directory)
+            .args(["s_server", "-HTTP", "-accept", "127.0.0.1:0", "-cert"])
+            .arg(&server.certificate)
+            .arg("-key")
+            .arg(&server.key);
+        let ready = |line: &str| line.strip_prefix("ACCEPT ").map(str::to_owned);
+        let (daemon, address) = Daemon::start(command, ready);
+        Self {
+            address,
+            authority: authority.certificate,
+            _daemon: daemon,
+        }
+    }
+
+    /// `https://127.0.0.1:port/name`.
+    pub fn url(&self, name: &str) -> String {
+        format!("https://{}/{name}", self.address)
+    }
+
+    /// The authority's certificate, in PEM.
+    pub fn authority(&self) -> Vec<u8> {
+        fs::read(&self.authority).unwrap()
+    }
+}
