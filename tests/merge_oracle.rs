@@ -104,7 +104,7 @@ fn agree_on(cases: Vec<table::Case>, share: f64) {
             )),
         }
     }
-    let first: Vec<_> = differing.iter().take(5).map(String::as_str).collect();
+    let first: Vec<_> = differing.iter().take(3).map(String::as_str).collect();
     assert!(
         differing.is_empty(),
         "{} of {all} differ:\n{}",

@@ -69,7 +69,7 @@ fn header(key: usize, variant: usize) -> Value {
 }
 
 fn reference(key: usize, variant: usize) -> Value {
-    json!({"source": format!("http://a/{key}"), "compression": ["", "gzip"][variant % 2]})
+    json!({"source": format!("http://a/{key}"), "compression": (["", "gzip"][variant % 2])})
 }
 
 /// Keys and variants of one list in several configs.
@@ -158,7 +158,7 @@ pub fn full(variant: usize) -> Value {
     let resource = |host: &str| {
         json!({
             "source": format!("http://{host}/{word}"),
-            "compression": ["gzip", ""][variant],
+            "compression": (["gzip", ""][variant]),
             "verification": {"hash": hash},
             "httpHeaders": [{"name": "both", "value": word}, {"name": word, "value": word}],
         })
@@ -195,21 +195,21 @@ pub fn full(variant: usize) -> Value {
                 "number": 1, "label": word, "shouldExist": true, "resize": flag, "sizeMiB": variant, "startMiB": variant,
                 "guid": guid, "typeGuid": guid, "wipePartitionEntry": flag,
             }]}],
-            "raid": [{"name": "r", "level": ["raid1", "raid5"][variant], "spares": variant, "devices": ["/both", format!("/{word}")], "options": ["both", word]}],
+            "raid": [{"name": "r", "level": (["raid1", "raid5"][variant]), "spares": variant, "devices": ["/both", format!("/{word}")], "options": ["both", word]}],
             "filesystems": [{
-                "device": "/dev/b", "format": ["ext4", "xfs"][variant], "label": word, "path": format!("/{word}"), "uuid": word,
+                "device": "/dev/b", "format": (["ext4", "xfs"][variant]), "label": word, "path": format!("/{word}"), "uuid": word,
                 "options": ["both", word], "mountOptions": ["both", word], "wipeFilesystem": flag,
             }],
             "luks": [{
                 "name": "l", "device": format!("/dev/{word}"), "label": word, "uuid": word, "options": ["both", word], "openOptions": ["both", word],
                 "discard": flag, "wipeVolume": flag, "keyFile": resource("key"),
                 "clevis": {
-                    "tang": [{"url": "http://tang", "thumbprint": word, "advertisement": ["{}", ""][variant]}],
+                    "tang": [{"url": "http://tang", "thumbprint": word, "advertisement": (["{}", ""][variant])}],
                     "tpm2": flag, "threshold": variant + 1,
                 },
             }, {
                 "name": "m", "device": "/dev/c",
-                "clevis": {"custom": {"pin": ["sss", "tpm2"][variant], "config": word, "needsNetwork": flag}},
+                "clevis": {"custom": {"pin": (["sss", "tpm2"][variant]), "config": word, "needsNetwork": flag}},
             }, {"name": "n", "device": "/dev/d", "cex": {"enabled": flag}}],
             "files": [
                 with(node("/etc/f"), json!({"mode": variant, "contents": resource("file")})),
@@ -331,7 +331,7 @@ fn typical3(number: usize, version: &str) -> Value {
         "kernelArguments": {"shouldExist": [own]},
         "storage": {
             "files": [
-                {"path": "/etc/both", "mode": 420, "contents": {"source": format!("data:,{own}"), "compression": ["", "gzip"][number % 2]}},
+                {"path": "/etc/both", "mode": 420, "contents": {"source": format!("data:,{own}"), "compression": (["", "gzip"][number % 2])}},
                 {"path": format!("/etc/{own}"), "overwrite": true, "contents": {"source": "data:,x"}},
                 {"path": "/etc/mode", "mode": 384 + number},
             ],
@@ -355,7 +355,7 @@ fn typical2(number: usize, version: &str) -> Value {
         "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["both", own], "passwordHash": own}]},
         "storage": {
             "files": [
-                {"filesystem": "root", "path": "/etc/both", "mode": 420, "contents": {"source": format!("data:,{own}"), "compression": ["", "gzip"][number % 2]}},
+                {"filesystem": "root", "path": "/etc/both", "mode": 420, "contents": {"source": format!("data:,{own}"), "compression": (["", "gzip"][number % 2])}},
                 {"filesystem": "root", "path": format!("/etc/{own}"), "overwrite": true, "contents": {"source": "data:,x"}},
                 {"filesystem": "root", "path": "/etc/mode", "mode": 384 + number},
             ],

@@ -57,7 +57,6 @@ func giveWay(parent, child types.Config) types.Config {
 		dropContents(&luks[i].KeyFile, keys[luks[i].Name])
 	}
 	parent.Storage.Luks = luks
-	dropContents(&parent.Ignition.Config.Replace, child.Ignition.Config.Replace)
 	return parent
 }
 
