@@ -41,6 +41,26 @@ fn the_rules_are_those_of_ignition() {
     agree_on(rules::cases(), 0.7);
 }
 
+/// The table of the room's own tests, which pin what comes out.
+#[test]
+fn what_the_room_pins_is_what_ignition_makes() {
+    let mut oracle = Oracle::start();
+    for line in include_str!("../testdata/ignition/merge.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let mut configs = case["configs"].as_array().unwrap().clone();
+        for config in &mut configs {
+            generated::state_unless_said(config, "3.5.0");
+        }
+        let mut want = case["want"].clone();
+        generated::state_unless_said(&mut want, "3.5.0");
+        let plain = oracle.merge(&configs);
+        let decided = !case["decision"].is_null();
+        let same = compare::without_empties(&plain["config"]) == want;
+        assert_eq!(same, !decided, "{case}\noracle: {plain}");
+        compare(&mut oracle, &configs).unwrap();
+    }
+}
+
 #[test]
 fn where_we_decided_otherwise() {
     decisions::hold(&mut Oracle::start());
@@ -139,11 +159,8 @@ fn agree_on_generated(configs: impl Strategy<Value = Vec<Value>>, cases: u32, sh
 }
 
 #[track_caller]
-fn run<T>(
-    configs: impl Strategy<Value = T>,
-    cases: u32,
-    check: impl Fn(T) -> Result<(), String>,
-) where
+fn run<T>(configs: impl Strategy<Value = T>, cases: u32, check: impl Fn(T) -> Result<(), String>)
+where
     T: std::fmt::Debug,
 {
     let cases = match env::var("MOSB_ORACLE_CASES") {
@@ -155,7 +172,9 @@ fn run<T>(
         failure_persistence: None,
         ..Runs::default()
     });
-    let outcome = runner.run(&configs, |configs| check(configs).map_err(TestCaseError::fail));
+    let outcome = runner.run(&configs, |configs| {
+        check(configs).map_err(TestCaseError::fail)
+    });
     if let Err(difference) = outcome {
         panic!("{difference}");
     }

@@ -22,7 +22,10 @@ fuzz_target!(|data: &[u8]| {
         assert!(!place.overrides.contains(&place.from), "{place:?}");
     }
     if let Ok(again) = Document::read(merged.document.as_json()) {
-        assert!(again.document == merged.document, "read again it is another");
+        assert!(
+            again.document == merged.document,
+            "read again it is another"
+        );
     }
     let _ = ignition::parse(merged.document.as_json()).is_ok();
 });

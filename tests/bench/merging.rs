@@ -87,7 +87,15 @@ fn go(directory: &Path) -> Command {
 fn own(world: &World, directory: &Path) -> Command {
     let mut command = world.mosb(&world.shared("program-trees"));
     command
-        .args(["render", "--pool", "worker", "--offline", "-q", "-o", "name"])
+        .args([
+            "render",
+            "--pool",
+            "worker",
+            "--offline",
+            "-q",
+            "-o",
+            "name",
+        ])
         .args(["--os-image", OS_IMAGE])
         .arg(directory);
     command

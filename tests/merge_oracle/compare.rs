@@ -37,7 +37,9 @@ pub fn compare(oracle: &mut Oracle, configs: &[Value]) -> Result<Agreement, Stri
                     Err(format!("we take config {theirs}\noracle: {answer}"))
                 }
                 _ if stricter => Ok(Agreement::Stricter(codes)),
-                _ => Err(format!("we refuse config {at}: {codes:?}\noracle: {answer}")),
+                _ => Err(format!(
+                    "we refuse config {at}: {codes:?}\noracle: {answer}"
+                )),
             };
         }
     };

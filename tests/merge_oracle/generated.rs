@@ -39,6 +39,17 @@ pub fn state(config: &mut Value, version: &str) {
     ignition["version"] = json!(version);
 }
 
+/// Says the version of a config that doesn't, in whatever spelling.
+pub fn state_unless_said(config: &mut Value, version: &str) {
+    let members = config.as_object_mut().expect("a config is an object");
+    let spelt = |name: &&String| name.eq_ignore_ascii_case("ignition");
+    let name = members.keys().find(spelt).cloned();
+    let ignition = &mut config[name.as_deref().unwrap_or("ignition")];
+    if ignition["version"].is_null() {
+        ignition["version"] = json!(version);
+    }
+}
+
 /// Takes out what repeats a key.
 pub fn tidy(value: &mut Value) {
     match value {
@@ -146,7 +157,11 @@ fn ignition() -> Values {
             "config",
             15,
             object(vec![
-                ("merge", 60, list(resource(&["data:,{}", "data:,[]"], 97), 2)),
+                (
+                    "merge",
+                    60,
+                    list(resource(&["data:,{}", "data:,[]"], 97), 2),
+                ),
                 ("replace", 30, resource(&["data:,{}"], 97)),
             ]),
         ),
@@ -317,7 +332,11 @@ fn storage() -> Values {
 
 fn disk() -> Values {
     let partition = object(vec![
-        ("number", 70, select(vec![json!(0), json!(1), json!(2)]).boxed()),
+        (
+            "number",
+            70,
+            select(vec![json!(0), json!(1), json!(2)]).boxed(),
+        ),
         ("label", 70, word(&["a", "b", "c"])),
         ("shouldExist", 15, select(vec![json!(true)]).boxed()),
         ("sizeMiB", 40, number()),

@@ -71,14 +71,21 @@ fn decided(config: &mut Value, version: &str) {
 fn hash() -> Values {
     let hash = mostly(
         &[json!(format!("sha512-{}", "a".repeat(128)))],
-        &[json!("sha512-a"), json!(format!("sha256-{}", "a".repeat(64)))],
+        &[
+            json!("sha512-a"),
+            json!(format!("sha256-{}", "a".repeat(64))),
+        ],
     );
     object(vec![("hash", 90, hash)])
 }
 
 fn reference() -> Values {
     object(vec![
-        ("source", 97, word(&["http://a/a", "https://b/b", "data:,{}"])),
+        (
+            "source",
+            97,
+            word(&["http://a/a", "https://b/b", "data:,{}"]),
+        ),
         ("verification", 20, hash()),
         ("httpHeaders", 10, headers()),
     ])

@@ -70,7 +70,14 @@ func read2(raw []byte) (config types.Config, verdict answer) {
 		verdict.Error = err.Error()
 		return
 	}
-	converted, err := v24tov31.Translate(old, nil)
+	// A file system that is mounted goes on without a path: on the machine nothing is put there by its name.
+	paths := map[string]string{}
+	for _, f := range old.Storage.Filesystems {
+		if f.Mount != nil {
+			paths[f.Name] = ""
+		}
+	}
+	converted, err := v24tov31.Translate(old, paths)
 	if err != nil {
 		verdict.Error = "converter: " + err.Error()
 		return
