@@ -1,7 +1,7 @@
 //! Our merging and translating against the real ones: the same result for the same configs, but for what
 //! `merge_oracle/decisions.rs` lists.
 //!
-//! `MOSB_ORACLE_CASES` is how many configs each generated test makes, for more than the few thousand of a usual run.
+//! `MOSB_ORACLE_CASES` is how many configs each generated test makes, for more than the hundreds of a usual run.
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -38,7 +38,7 @@ fn configs_of_all_versions_merge_as_in_ignition() {
 
 #[test]
 fn the_rules_are_those_of_ignition() {
-    agree_on(rules::cases(), 0.7);
+    agree_on(rules::cases(), 0.6);
 }
 
 /// The table of the room's own tests, which pin what comes out.
@@ -73,7 +73,7 @@ fn generated_configs_are_translated_as_by_ignition() {
         3 => generated::config(),
         1 => of_spec_3::config(),
     ];
-    agree_on_generated(config.prop_map(|config| vec![config]), 2000, 0.4);
+    agree_on_generated(config.prop_map(|config| vec![config]), 1000, 0.4);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn generated_configs_merge_as_in_ignition() {
         1 => of_spec_3::config(),
     ];
     let configs = prop::collection::vec(config, 2..=8);
-    agree_on_generated(configs, 1000, 0.8);
+    agree_on_generated(configs, 200, 0.8);
 }
 
 /// Merging the later ones first is another question than the one that the oracle was asked; so it is asked again.
@@ -92,7 +92,7 @@ fn generated_configs_merge_as_in_ignition() {
 fn generated_configs_merge_as_in_ignition_from_the_end_on() {
     let configs = prop::collection::vec(generated::config(), 3..=4);
     let oracle = RefCell::new(Oracle::start());
-    run(configs, 300, |mut configs| {
+    run(configs, 100, |mut configs| {
         let mut oracle = oracle.borrow_mut();
         configs.retain(|config| oracle.merge(std::slice::from_ref(config))["accepted"] == true);
         while configs.len() > 1 {
@@ -124,7 +124,12 @@ fn agree_on(cases: Vec<table::Case>, share: f64) {
             )),
         }
     }
-    let first: Vec<_> = differing.iter().take(3).map(String::as_str).collect();
+    // Enough to see what they have in common.
+    let first: Vec<&str> = differing
+        .iter()
+        .map(|difference| difference.get(..600).unwrap_or(difference))
+        .take(30)
+        .collect();
     assert!(
         differing.is_empty(),
         "{} of {all} differ:\n{}",
@@ -145,6 +150,9 @@ fn agree_on_generated(configs: impl Strategy<Value = Vec<Value>>, cases: u32, sh
         let mut agreement = compare(&mut oracle, &configs)?;
         if configs.len() > 1 {
             configs.retain(|config| oracle.merge(std::slice::from_ref(config))["accepted"] == true);
+            if configs.is_empty() {
+                return Ok(());
+            }
             agreement = compare(&mut oracle, &configs)?;
         }
         let [all, same] = counts.get();

@@ -107,7 +107,7 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
                 json!({"filesystems": [{"name": "root", "mount": {"device": "/d", "format": "ext4"}}]}),
             ),
             "/storage",
-            Is(json!(null)),
+            Is(json!({})),
             Refused("no-spec3-equal"),
         ),
         (
@@ -121,9 +121,9 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
         ),
         (
             "the path of a file system that root has anyway would be taken for root's",
-            storage(json!({"filesystems": [{"name": "root", "path": "/other"}]})),
+            storage(json!({"filesystems": [{"name": "root", "path": "/"}]})),
             "/storage",
-            Is(json!(null)),
+            Is(json!({})),
             Refused("no-spec3-equal"),
         ),
         (
@@ -217,6 +217,13 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
             Is(json!(["1"])),
         ),
         (
+            "a config that is replaced by none is an error on the machine; nothing would be replaced",
+            newest(json!({"ignition": {"config": {"replace": {"source": ""}}}})),
+            "/ignition/config/replace",
+            Is(json!({"source": ""})),
+            Refused("bad-source"),
+        ),
+        (
             "the converter gives all references of a list the source of the last one",
             newest(
                 json!({"ignition": {"config": {"append": [{"source": "http://a/a"}, {"source": "http://a/b"}]}}}),
@@ -249,7 +256,7 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
             partitions(json!({"number": 1, "start": 2048, "size": 4095}), version),
             "/storage/disks/0/partitions",
             Refused(SECTORS),
-            Refused("no-spec3-equal"),
+            Refused("bad-disk"),
         ));
     }
     decisions

@@ -30,11 +30,24 @@ pub fn config() -> Values {
     (root, select(VERSIONS.to_vec()))
         .prop_map(|(mut config, version)| {
             state(&mut config, version);
+            drop_other_spellings(&mut config);
             tidy(&mut config);
             decided(&mut config, version);
             config
         })
         .boxed()
+}
+
+/// What is decided is not looked for under `NAME`; `rules.rs` has other spellings.
+fn drop_other_spellings(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| name.bytes().any(|byte| byte.is_ascii_lowercase()));
+            members.values_mut().for_each(drop_other_spellings);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_other_spellings),
+        _ => {}
+    }
 }
 
 /// Takes out what is decided otherwise.
@@ -45,6 +58,13 @@ fn decided(config: &mut Value, version: &str) {
         if let Some(Value::Array(items)) = ignition.pointer_mut(list) {
             items.truncate(1);
         }
+    }
+    if let Some(Value::Object(references)) = ignition.pointer_mut("/config")
+        && references
+            .get("replace")
+            .is_some_and(|replace| replace["source"].is_null())
+    {
+        references.remove("replace");
     }
     let Some(Value::Object(storage)) = config.get_mut("storage") else {
         return;
@@ -215,7 +235,7 @@ fn disk() -> Values {
 /// `root` by its path, as in every example, or another one, which has no place in spec 3.
 fn filesystem() -> Values {
     prop_oneof![
-        3 => Just(json!({"name": "root", "path": "/"})),
+        3 => Just(json!({"name": "root", "path": "/sysroot"})),
         1 => object(vec![
             ("name", 95, word(&["data"])),
             ("mount", 95, object(vec![

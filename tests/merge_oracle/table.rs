@@ -145,7 +145,12 @@ pub fn lists() -> Vec<Case> {
     let mut cases = Vec::new();
     for (place, entry) in LISTS {
         for (step, order) in ORDERS.iter().enumerate() {
-            for (first, version) in SpecVersion::ALL.iter().enumerate() {
+            for (first, version) in SpecVersion::ALL
+                .iter()
+                .enumerate()
+                .skip(step % 2)
+                .step_by(2)
+            {
                 let configs = order.iter().enumerate().map(|(at, entries)| {
                     let entries = entries.iter().map(|&(key, variant)| entry(key, variant));
                     let version = SpecVersion::ALL[(first + at * step) % SpecVersion::ALL.len()];
@@ -383,7 +388,7 @@ fn without(value: &Value, place: &str) -> Value {
     value
 }
 
-/// A config of every version against one of every other, and a third.
+/// A config of every version against one of every version, and then a third.
 pub fn versions() -> Vec<Case> {
     let mut all: Vec<(&str, fn(usize, &str) -> Value)> = Vec::new();
     all.extend(generated2::VERSIONS.map(|version| (version, typical2 as fn(usize, &str) -> Value)));
@@ -392,13 +397,12 @@ pub fn versions() -> Vec<Case> {
     for (first, of_first) in &all {
         cases.push((first.to_string(), vec![of_first(0, first)]));
         cases.push((format!("{first}, second"), vec![of_first(1, first)]));
-        for (second, of_second) in &all {
-            for (third, of_third) in &all {
-                cases.push((
-                    format!("{first}, then {second}, then {third}"),
-                    vec![of_first(0, first), of_second(1, second), of_third(2, third)],
-                ));
-            }
+        for (number, (second, of_second)) in all.iter().enumerate() {
+            let (third, of_third) = all[(number + 4) % all.len()];
+            cases.push((
+                format!("{first}, then {second}, then {third}"),
+                vec![of_first(0, first), of_second(1, second), of_third(2, third)],
+            ));
         }
     }
     cases

@@ -50,7 +50,8 @@ func isSpec2(raw []byte) bool {
 	return json.Unmarshal(raw, &header) == nil && strings.HasPrefix(header.Ignition.Version, "2.")
 }
 
-// Spec 2 is read and brought to 2.4.0 by the Ignition that had it, to 3.1.0 by the converter, and on by the Ignition of today.
+// Spec 2 is read and brought to 2.4.0 by the Ignition that had it, to 3.1.0 by the converter, and on by the Ignition of today,
+// whose rules it must keep then.
 func read2(raw []byte) (config types.Config, verdict answer) {
 	verdict.Entries = []entry{}
 	defer func() {
@@ -82,7 +83,14 @@ func read2(raw []byte) (config types.Config, verdict answer) {
 		verdict.Error = "converter: " + err.Error()
 		return
 	}
-	verdict.Accepted = true
 	config = translate3_5.Translate(translate3_4.Translate(translate3_3.Translate(translate.Translate(converted))))
+	text, err := json.Marshal(config)
+	if err != nil {
+		verdict.Error = err.Error()
+		return
+	}
+	warnings := verdict.Entries
+	verdict = judge(text)
+	verdict.Entries = append(warnings, verdict.Entries...)
 	return
 }
