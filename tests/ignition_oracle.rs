@@ -2,22 +2,21 @@
 //! accepts and then can't apply, or applies in a way that nobody meant.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mosb::ignition::{self, Error, SpecVersion};
 use mosb::report::Finding;
 use proptest::test_runner::{Config as Runs, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
-mod generated;
+use crate::harness::Oracle;
+
+pub mod generated;
 
 /// Also read by the room's own tests, which pin the problems and warnings.
 const CASES: &str = include_str!("../testdata/ignition/cases.jsonl");
 
 /// The codes of problems that Ignition doesn't have; `builder/ignition/mod.rs` says what each means.
-const STRICTER: [&str; 13] = [
+pub const STRICTER: [&str; 13] = [
     "ambiguous-field",
     "append-without-source",
     "referenced-config",
@@ -34,17 +33,14 @@ const STRICTER: [&str; 13] = [
     "unknown-ignition-spec",
 ];
 
-/// Puts a table of configs, then generated ones, to our parser and to the oracle that is built from
-/// `tests/parts/ignition-oracle`.
-///
-/// # Panics
-/// At the first config on which the two differ.
-pub fn accepts_and_refuses_as_ignition_does(oracle: &Path) {
-    let mut oracle = Oracle::start(oracle);
+/// A table of configs, then generated ones.
+#[test]
+fn accepts_and_refuses_as_ignition_does() {
+    let mut oracle = Oracle::start();
     let mut excused = BTreeSet::new();
     let mut asked = 0;
     for (what, config) in table() {
-        match agree(&config, &oracle.ask(&config)) {
+        match agree(&config, &Verdict::of(&mut oracle, &config)) {
             Ok(stricter) => excused.extend(stricter),
             Err(difference) => panic!("{what}: {difference}\n{config}"),
         }
@@ -68,7 +64,7 @@ pub fn accepts_and_refuses_as_ignition_does(oracle: &Path) {
         ..Runs::default()
     });
     let outcome = runner.run(&generated::config(), |config| {
-        let verdict = oracle.borrow_mut().ask(&config);
+        let verdict = Verdict::of(&mut oracle.borrow_mut(), &config);
         let mut counts = verdicts.get();
         counts[usize::from(verdict.accepted)] += 1;
         verdicts.set(counts);
@@ -95,63 +91,20 @@ struct Verdict {
     text: String,
 }
 
-struct Oracle {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Oracle {
-    fn start(path: &Path) -> Self {
-        let mut child = Command::new(path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|e| {
-                panic!(
-                    "{}: {e}; build it from tests/parts/ignition-oracle",
-                    path.display()
-                )
-            });
-        let questions = child.stdin.take().expect("it was piped");
-        let answers = BufReader::new(child.stdout.take().expect("it was piped"));
-        Self {
-            child,
-            questions,
-            answers,
-        }
-    }
-
-    fn ask(&mut self, config: &Value) -> Verdict {
-        writeln!(self.questions, "{config}").expect("the oracle reads on");
-        let mut text = String::new();
-        assert_ne!(
-            self.answers
-                .read_line(&mut text)
-                .expect("the oracle prints text"),
-            0,
-            "the oracle ended on {config}"
-        );
-        let answer: Value = serde_json::from_str(&text).expect("the oracle prints JSON");
+impl Verdict {
+    fn of(oracle: &mut Oracle, config: &Value) -> Self {
+        let answer = oracle.judge(config);
         let entries = answer["entries"].as_array().expect("a verdict has entries");
         let warnings = entries
             .iter()
             .filter(|e| e["kind"] == "warning" && is_ours(&e["message"]));
-        Verdict {
+        Self {
             accepted: answer["accepted"].as_bool().expect("a verdict is one"),
             warnings: warnings
                 .map(|e| e["path"].as_str().expect("an entry has a path").to_owned())
                 .collect(),
-            text,
+            text: answer.to_string(),
         }
-    }
-}
-
-impl Drop for Oracle {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 

@@ -29,6 +29,7 @@ mod ignition_oracle;
 mod importer;
 mod injection;
 mod interrupted;
+mod merge_oracle;
 mod part_layout;
 mod part_ostree;
 mod part_program;
@@ -42,10 +43,3 @@ mod registry_world;
 mod render_fetch;
 mod reproducible;
 mod systemd_presets;
-
-#[test]
-fn ignition_accepts_and_refuses_as_the_real_one() {
-    ignition_oracle::accepts_and_refuses_as_ignition_does(
-        &harness::parts::IGNITION_ORACLE.program(),
-    );
-}

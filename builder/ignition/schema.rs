@@ -12,6 +12,8 @@ pub(super) struct Object {
     pub key: Key,
     /// Who says this field says all of the object: nothing of an earlier config's is left (`merging.md`, 1).
     pub whole_with: Option<&'static str>,
+    /// Who names an entry of a list without this field takes it away.
+    pub gone_without: Option<&'static str>,
 }
 
 /// What an object is found by in a list.
@@ -111,6 +113,7 @@ const fn entry(key: Key, fields: &'static [Field]) -> Object {
         fields,
         key,
         whole_with: None,
+        gone_without: None,
     }
 }
 
@@ -119,6 +122,7 @@ const fn contents(fields: &'static [Field]) -> Object {
         fields,
         key: Key::Private("source"),
         whole_with: Some("source"),
+        gone_without: None,
     }
 }
 
@@ -157,13 +161,16 @@ static TLS: Object = plain(&[keyed("certificateAuthorities", &REFERENCE)]);
 
 static TIMEOUTS: Object = plain(&[scalar("httpResponseHeaders"), scalar("httpTotal")]);
 
-/// Another config, or a certificate.
-static REFERENCE: Object = contents(&[
-    scalar("compression").since(V3_1),
-    keyed("httpHeaders", &HEADER).since(V3_1),
-    scalar("source"),
-    object("verification", &VERIFICATION),
-]);
+/// Another config, or a certificate. Only those of one source are merged, so they can share what belongs to it.
+static REFERENCE: Object = entry(
+    Key::Private("source"),
+    &[
+        scalar("compression").since(V3_1),
+        keyed("httpHeaders", &HEADER).since(V3_1),
+        scalar("source"),
+        object("verification", &VERIFICATION),
+    ],
+);
 
 static CONTENTS: Object = contents(&[
     scalar("compression"),
@@ -172,7 +179,12 @@ static CONTENTS: Object = contents(&[
     object("verification", &VERIFICATION),
 ]);
 
-static HEADER: Object = entry(Key::Name("name"), &[scalar("name"), scalar("value")]);
+static HEADER: Object = Object {
+    fields: &[scalar("name"), scalar("value")],
+    key: Key::Name("name"),
+    whole_with: None,
+    gone_without: Some("value"),
+};
 
 static VERIFICATION: Object = plain(&[scalar("hash")]);
 

@@ -1,6 +1,6 @@
 //! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image]`: only these, and on a small base if
+//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [merging]`: only these, and on a small base if
 //! rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the others are the jobs.
 #![expect(
     clippy::unwrap_used,
@@ -22,6 +22,7 @@ mod content;
 mod elsewhere;
 mod image_push;
 mod many;
+mod merging;
 mod one_config;
 mod peers;
 mod race;
@@ -71,6 +72,9 @@ fn main() {
     }
     if wanted("image") {
         image_push::measure(&world, &big, 3, &mut report);
+    }
+    if wanted("merging") {
+        merging::measure(&world, &mut report);
     }
     if !rehearse && chosen.is_empty() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");

@@ -10,6 +10,7 @@ mod http;
 mod layout;
 mod make;
 mod mosb;
+mod oracle;
 mod ostree;
 pub mod parts;
 mod proxy;
@@ -25,6 +26,7 @@ mod web;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
+pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};
 pub use sandbox::Sandbox;

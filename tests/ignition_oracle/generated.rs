@@ -6,10 +6,10 @@ use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
 /// What makes values.
-type Values = BoxedStrategy<Value>;
+pub type Values = BoxedStrategy<Value>;
 
 /// An object with some of these fields; now and then one in another spelling, of another type, or that is unknown.
-fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
+pub fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
     let junk = select(vec![
         json!(null),
         json!(5),
@@ -46,14 +46,14 @@ fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
         .boxed()
 }
 
-fn list(item: Values, longest: usize) -> Values {
+pub fn list(item: Values, longest: usize) -> Values {
     prop::collection::vec(item, 0..=longest)
         .prop_map(Value::Array)
         .boxed()
 }
 
 /// One of these, the first half far more often than the rest.
-fn mostly(good: &[Value], odd: &[Value]) -> Values {
+pub fn mostly(good: &[Value], odd: &[Value]) -> Values {
     let (good, odd) = (select(good.to_vec()), select(odd.to_vec()));
     prop_oneof![30 => good, 1 => odd].boxed()
 }
@@ -66,11 +66,11 @@ fn pieces(pieces: &[&str], longest: usize) -> BoxedStrategy<String> {
         .boxed()
 }
 
-fn texts(all: &[&str]) -> Vec<Value> {
+pub fn texts(all: &[&str]) -> Vec<Value> {
     all.iter().map(|text| json!(text)).collect()
 }
 
-fn truth() -> Values {
+pub fn truth() -> Values {
     mostly(&[json!(true), json!(false)], &[json!(null)])
 }
 
@@ -353,7 +353,7 @@ fn luks() -> Values {
     )
 }
 
-fn unit_text() -> Values {
+pub fn unit_text() -> Values {
     let long: Vec<String> = [900, 1000, 2040, 2047, 3000]
         .iter()
         .map(|&n| "y".repeat(n))

@@ -37,8 +37,15 @@ impl List {
             if merging != Merging::Concatenated {
                 let key = key(items, &value);
                 let at = self.index.get(key.as_ref()).copied();
-                if let Some(entry) = at.and_then(|at| self.entries[at].as_mut()) {
-                    entry.node.add(items.kind(), value, by);
+                if let Some(at) = at
+                    && let Some(entry) = &mut self.entries[at]
+                {
+                    if items.takes_away(&value) {
+                        self.index.remove(key.as_ref());
+                        self.entries[at] = None;
+                    } else {
+                        entry.node.add(items.kind(), value, by);
+                    }
                     continue;
                 }
                 self.index.insert(key.into_owned(), self.entries.len());
@@ -113,6 +120,16 @@ impl Items {
         match self {
             Self::Names | Self::Texts => Kind::Scalar,
             Self::Objects(of) => Kind::Object(of),
+        }
+    }
+
+    /// Whether this entry takes away the one that has its key.
+    fn takes_away(self, value: &Value) -> bool {
+        match self {
+            Self::Names | Self::Texts => false,
+            Self::Objects(of) => of
+                .gone_without
+                .is_some_and(|field| value.get(field).is_none()),
         }
     }
 }

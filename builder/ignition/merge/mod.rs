@@ -5,7 +5,7 @@
 //! what another list has at its path, and a kernel argument is either wanted or unwanted. Options of tools and parts
 //! to append are just added. [`super::schema`] says which list is which.
 //!
-//! Other than in Ignition, contents that give a source bring all that belongs to it: neither the compression nor the
+//! Other than in Ignition, contents of a file or key that give a source bring all that belongs to it: neither the compression nor the
 //! hash nor the headers of an earlier source are left, with which no machine could read them.
 //!
 //! The work is linear in the length of all configs: what was merged so far is kept in parts, with an index for each

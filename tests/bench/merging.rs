@@ -1,0 +1,163 @@
+//! Many MachineConfigs to one rendered config: against a Go program that does it with Ignition's own library.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mosb::api::yaml;
+use serde_json::{Value, json};
+
+use crate::content::{Content, Random};
+use crate::harness::parts::IGNITION_ORACLE;
+use crate::race::{Contender, race, run, run_watched};
+use crate::report::{Report, Table, megabytes, seconds};
+use crate::world::World;
+
+/// Bytes of one MachineConfig's file.
+const SIZE: usize = 10_000;
+/// Its files, and how many paths there are for those of all: what comes out must stay smaller than an object may be.
+const FILES: usize = 4;
+const PATHS: u64 = 400;
+
+/// How many MachineConfigs, and how often they are merged.
+const COUNTS: [(usize, usize); 3] = [(50, 15), (500, 15), (5000, 3)];
+
+pub fn measure(world: &World, report: &mut Report) {
+    let mut table = Table::new([
+        "",
+        "in all",
+        "Ignition's library",
+        "mosb render",
+        "×",
+        "peak memory of the one",
+        "of the other",
+        "×",
+    ]);
+    let mut took = Vec::new();
+    for (count, rounds) in COUNTS {
+        let (directory, bytes) = machine_configs(world, count);
+        let times = race(vec![
+            Contender::new(format!("Ignition's library, {count}"), rounds, || {
+                run(&mut go(&directory)).1
+            }),
+            Contender::new(format!("mosb render, {count}"), rounds, || {
+                run(&mut own(world, &directory)).1
+            }),
+        ]);
+        let peaks = [go(&directory), own(world, &directory)].map(|mut command| {
+            let runs = (0..5).map(|_| run_watched(&mut command).1);
+            runs.max().expect("it ran")
+        });
+        let time = times[1].to(&times[0]);
+        let memory = peaks[1] as f64 / peaks[0] as f64;
+        table.row([
+            format!("{count} MachineConfigs"),
+            megabytes(bytes),
+            seconds(times[0].median()),
+            seconds(times[1].median()),
+            format!("{time:.2}"),
+            megabytes(peaks[0]),
+            megabytes(peaks[1]),
+            format!("{memory:.2}"),
+        ]);
+        if count == 500 {
+            let what = format!("merging {count} MachineConfigs against Ignition's library");
+            report.at_most(format!("{what}, time"), time, 0.33, "×");
+            report.at_most(format!("{what}, memory"), memory, 0.5, "×");
+        }
+        took.push(times[1].median().as_secs_f64());
+    }
+    report.table("merging", table);
+    let [few, some, many] = took[..] else {
+        unreachable!("one for each count")
+    };
+    // Each against what it would be if only the number counted; starting the program is the same for all.
+    let growth = (many - few) / (some - few) * 450.0 / 4950.0;
+    report.at_most("growth from 50 over 500 to 5000", growth, 1.2, "× linear");
+}
+
+fn go(directory: &Path) -> Command {
+    let mut command = Command::new(IGNITION_ORACLE.program());
+    command.arg("bench").arg(directory);
+    command
+}
+
+fn own(world: &World, directory: &Path) -> Command {
+    let mut command = world.mosb(&world.shared("program-trees"));
+    command
+        .args([
+            "render",
+            "--pool",
+            "worker",
+            "--offline",
+            "-q",
+            "-o",
+            "name",
+        ])
+        .args(["--os-image", OS_IMAGE])
+        .arg(directory);
+    command
+}
+
+const OS_IMAGE: &str = "registry.example.com/os@sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+/// A directory of MachineConfigs, and how many bytes they have.
+fn machine_configs(world: &World, count: usize) -> (PathBuf, u64) {
+    let directory = world.fresh("machine-configs");
+    fs::create_dir(&directory).unwrap();
+    let mut content = Content::new(count as u64);
+    let mut random = Random::new(count as u64);
+    let mut bytes = 0;
+    for number in 0..count {
+        let text = yaml::to_text(&machine_config(number, &mut content, &mut random));
+        bytes += text.len() as u64;
+        fs::write(directory.join(format!("{number:05}.yaml")), text).unwrap();
+    }
+    (directory, bytes)
+}
+
+/// One as people have them: some files, a unit, a drop-in, a key; every spec version since 2.2.
+fn machine_config(number: usize, content: &mut Content, random: &mut Random) -> Value {
+    let versions = ["2.2.0", "3.1.0", "3.2.0", "3.2.0", "3.4.0", "3.5.0"];
+    let version = versions[number % versions.len()];
+    let mut paths: Vec<_> = (0..FILES).map(|_| random.next() % PATHS).collect();
+    paths.sort();
+    paths.dedup();
+    let files: Vec<_> = paths
+        .iter()
+        .map(|path| {
+            let bytes = STANDARD.encode(content.take((SIZE - 1500) / FILES * 3 / 4));
+            let mut file = json!({
+                "path": format!("/etc/example/{path}.conf"),
+                "mode": 0o644,
+                "contents": {"source": format!("data:text/plain;charset=utf-8;base64,{bytes}")},
+            });
+            if version.starts_with('2') {
+                file["filesystem"] = json!("root");
+            }
+            file
+        })
+        .collect();
+    let unit = random.next() % PATHS;
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "metadata": {
+            "name": format!("{number:05}-example"),
+            "labels": {"machineconfiguration.openshift.io/role": "worker"},
+        },
+        "spec": {"config": {
+            "ignition": {"version": version},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [format!("ssh-ed25519 {:016x}", unit)]}]},
+            "storage": {"files": files},
+            "systemd": {"units": [
+                {"name": format!("example-{unit}.service"), "enabled": true,
+                 "contents": "[Unit]\nDescription=example\n[Service]\nExecStart=/usr/bin/true\n[Install]\nWantedBy=multi-user.target\n"},
+                {"name": "crio.service", "dropins": [
+                    {"name": format!("{}.conf", random.next() % 20), "contents": format!("[Service]\nEnvironment=N={number}\n")}]},
+            ]},
+        }},
+    })
+}
