@@ -80,6 +80,12 @@ fn decided(config: &mut Value, version: &str) {
     let mut nodes = BTreeSet::new();
     for list in ["files", "directories", "links"] {
         if let Some(Value::Array(items)) = storage.get_mut(list) {
+            for item in items.iter_mut() {
+                // Of a file system that is none of the config.
+                if item["filesystem"].is_string() {
+                    item["filesystem"] = json!("root");
+                }
+            }
             items.retain(|item| {
                 let path = item["path"].as_str().unwrap_or_default();
                 nodes.insert(path.replace("//", "/").trim_end_matches('/').to_owned())
