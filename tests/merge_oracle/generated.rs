@@ -95,7 +95,8 @@ fn key(list: &str, item: &Value) -> Option<String> {
         _ if item.is_object() => "name",
         _ => return item.as_str().map(str::to_owned),
     };
-    item[field].as_str().map(str::to_owned)
+    // Go reads a name that is unsaid as an empty one.
+    Some(item[field].as_str().unwrap_or_default().to_owned())
 }
 
 /// One of these words.
