@@ -6,36 +6,46 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/ignition/v2/config/v3_5/types"
 	"sigs.k8s.io/yaml"
 )
 
-// Reads a MachineConfig from each file of a directory, merges their configs and prints a name made of the result.
+type machineConfig struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Config json.RawMessage `json:"config"`
+	} `json:"spec"`
+}
+
+// Reads a MachineConfig from each file of a directory, merges their configs in the order of their names, whatever the files
+// are called, and prints a name made of the result.
 func bench(directory string) error {
 	files, err := os.ReadDir(directory)
 	if err != nil {
 		return err
 	}
-	var merged types.Config
+	all := make([]machineConfig, len(files))
 	for i, file := range files {
-		path := filepath.Join(directory, file.Name())
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(filepath.Join(directory, file.Name()))
 		if err != nil {
 			return err
 		}
-		var object struct {
-			Spec struct {
-				Config json.RawMessage `json:"config"`
-			} `json:"spec"`
+		if err := yaml.Unmarshal(text, &all[i]); err != nil {
+			return fmt.Errorf("%s: %w", file.Name(), err)
 		}
-		if err := yaml.Unmarshal(text, &object); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	}
+	slices.SortFunc(all, func(a, b machineConfig) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
+	var merged types.Config
+	for i, object := range all {
 		config, verdict := read(object.Spec.Config)
 		if !verdict.Accepted {
-			return fmt.Errorf("%s: %s %v", path, verdict.Error, verdict.Entries)
+			return fmt.Errorf("%s: %s %v", object.Metadata.Name, verdict.Error, verdict.Entries)
 		}
 		if i == 0 {
 			merged = config
