@@ -8,6 +8,8 @@ pub mod report;
 pub mod api;
 pub mod ignition;
 pub mod image;
+pub mod render;
+
 pub mod plan;
 
 pub mod payload;

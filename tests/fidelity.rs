@@ -9,6 +9,7 @@ use crate::harness::{Compression, Entry, Kind, Layout, Mosb, Sandbox, Snapshot, 
 
 mod cases;
 mod generated;
+mod rendered;
 
 /// A base image, and the same tree for the real tools.
 #[derive(Debug)]

@@ -40,6 +40,7 @@ mod registry_faults;
 mod registry_layout;
 mod registry_push;
 mod registry_world;
+mod render_commands;
 mod render_fetch;
 mod reproducible;
 mod systemd_presets;

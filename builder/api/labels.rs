@@ -21,6 +21,12 @@ pub const GENERATED_BY_CONTROLLER_VERSION: &str =
 /// Annotation of a rendered MachineConfig: the release it belongs to.
 pub const RELEASE_IMAGE_VERSION: &str = "machineconfiguration.openshift.io/release-image-version";
 
+/// Annotation of a rendered MachineConfig: `true` when an administrator's MachineConfig names the base OS image.
+pub const OS_IMAGE_URL_OVERRIDDEN: &str =
+    "machineconfiguration.openshift.io/os-image-url-overridden";
+/// Label of a MachineConfig: the pool or role that it is for.
+pub const ROLE: &str = "machineconfiguration.openshift.io/role";
+
 /// Label of everything that serves a build of a rendered MachineConfig.
 pub const RENDERED_MACHINE_CONFIG: &str =
     "machineconfiguration.openshift.io/rendered-machine-config";

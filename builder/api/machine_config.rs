@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::labels;
 use super::names::{NameError, PoolName, RenderedName};
+use super::settings::{FieldError, KernelType, MachineSettings};
 use crate::canonical;
 
 /// The API version of all kinds of the group.
@@ -48,6 +49,10 @@ pub struct Metadata {
     /// Owners.
     #[serde(deserialize_with = "null_is_empty")]
     pub owner_references: Vec<OwnerReference>,
+    /// Given by the API server.
+    pub uid: Option<String>,
+    /// Raised by the API server with each change of the spec.
+    pub generation: Option<i64>,
 }
 
 /// An entry of `metadata.ownerReferences`.
@@ -60,34 +65,13 @@ pub struct OwnerReference {
     pub name: String,
 }
 
-fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// Reads null as what is not there.
+pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// `spec.kernelType`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum KernelType {
-    /// Absent, empty or `default`.
-    Default,
-    /// `realtime`.
-    Realtime,
-    /// `64k-pages`.
-    Pages64k,
-}
-
-impl KernelType {
-    /// As the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Realtime => "realtime",
-            Self::Pages64k => "64k-pages",
-        }
-    }
 }
 
 /// A rendered MachineConfig whose name, pool and settings are checked.
@@ -184,34 +168,24 @@ impl RenderedConfig {
             Some(owner) => owner.name.parse().map_err(RenderedConfigError::Owner)?,
             None => name.pool(),
         };
-        let spec = Fields {
-            name: name.as_str(),
-            spec: &object.spec,
-        };
+        let settings = MachineSettings::read(&object.spec).map_err(|mut problems| {
+            let FieldError { field, problem } = problems.remove(0);
+            RenderedConfigError::Field {
+                name: name.to_string(),
+                field,
+                problem,
+            }
+        })?;
         let current = as_current_config(&object);
         let rendered = Self {
+            os_image_url: settings.os_image_url,
+            extensions_image: settings.extensions_image,
+            kernel_arguments: settings.kernel_arguments,
+            extensions: settings.extensions,
+            kernel_type: settings.kernel_type,
+            fips: settings.fips,
             current: canonical::canonical(&current).into(),
             object: current,
-            os_image_url: spec.text("osImageURL")?,
-            extensions_image: spec.text("baseOSExtensionsContainerImage")?,
-            kernel_arguments: spec.list("kernelArguments")?,
-            extensions: spec.list("extensions")?,
-            kernel_type: match spec.text("kernelType")?.as_deref() {
-                None | Some("default") => KernelType::Default,
-                Some("realtime") => KernelType::Realtime,
-                Some("64k-pages") => KernelType::Pages64k,
-                Some(other) => {
-                    return Err(spec.wrong(
-                        "kernelType",
-                        format!("{other:?} is none of default, realtime, 64k-pages"),
-                    ));
-                }
-            },
-            fips: match object.spec.get("fips") {
-                None | Some(Value::Null) => false,
-                Some(Value::Bool(fips)) => *fips,
-                Some(_) => return Err(spec.wrong("fips", "want true or false".to_owned())),
-            },
             name,
             pool,
         };
@@ -282,42 +256,6 @@ fn as_current_config(object: &MachineConfig) -> Value {
         metadata.insert("annotations".to_owned(), json!(annotations));
     }
     json!({ "apiVersion": object.api_version, "kind": object.kind, "metadata": metadata, "spec": object.spec })
-}
-
-struct Fields<'a> {
-    name: &'a str,
-    spec: &'a Map<String, Value>,
-}
-
-impl Fields<'_> {
-    fn wrong(&self, field: &'static str, problem: String) -> RenderedConfigError {
-        RenderedConfigError::Field {
-            name: self.name.to_owned(),
-            field,
-            problem,
-        }
-    }
-
-    /// Absent, null and empty mean the same.
-    fn text(&self, field: &'static str) -> Result<Option<String>, RenderedConfigError> {
-        match self.spec.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok((!text.is_empty()).then(|| text.clone())),
-            Some(_) => Err(self.wrong(field, "want a text".to_owned())),
-        }
-    }
-
-    fn list(&self, field: &'static str) -> Result<Vec<String>, RenderedConfigError> {
-        let wrong = || self.wrong(field, "want a list of texts".to_owned());
-        match self.spec.get(field) {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Array(items)) => items
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong))
-                .collect(),
-            Some(_) => Err(wrong()),
-        }
-    }
 }
 
 #[cfg(test)]

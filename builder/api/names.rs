@@ -41,7 +41,8 @@ pub struct BuildName(String);
 /// The longest name of an object.
 const NAME: usize = 253;
 
-fn is_subdomain(s: &str) -> bool {
+/// An RFC 1123 subdomain: what the name of most objects must be.
+pub(crate) fn is_subdomain(s: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let part = |p: &str| {
         let bytes = p.as_bytes();

@@ -5,18 +5,47 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// The most that is read as one file: twice what a rendered config may have, for YAML's blanks and for `managedFields`.
+/// The most that is read as one object: twice what a rendered config may have, for YAML's blanks and for `managedFields`.
 pub const INPUT_LIMIT: usize = 8 * 1024 * 1024;
+/// The most that is read as a list of objects: all MachineConfigs of a cluster that keeps a hundred rendered ones.
+pub const LIST_LIMIT: usize = 256 * 1024 * 1024;
+
+/// How much a text may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    bytes: usize,
+    /// Scalars, lists and objects, each of which takes a multiple of its text in memory.
+    nodes: usize,
+    documents: usize,
+}
+
+impl Limits {
+    /// Of a text that is one object.
+    pub const OBJECT: Self = Self {
+        bytes: INPUT_LIMIT,
+        nodes: 250_000,
+        documents: 1024,
+    };
+    /// Of a text that lists objects.
+    pub const LIST: Self = Self {
+        bytes: LIST_LIMIT,
+        nodes: 4_000_000,
+        documents: 50_000,
+    };
+}
 
 /// Why a text is no objects. The file is named by who read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// Not UTF-8.
-    #[error("it is no text in UTF-8 (byte {0}); give a rendered MachineConfig in YAML or JSON")]
+    #[error("it is no text in UTF-8 (byte {0}); give YAML or JSON")]
     Utf8(usize),
-    /// Larger than [`INPUT_LIMIT`].
-    #[error("it has more than {INPUT_LIMIT} bytes; no rendered MachineConfig is that large")]
-    TooLarge,
+    /// Larger than its [`Limits`].
+    #[error("it has more than {0} bytes; no MachineConfigs are that large")]
+    TooLarge(usize),
+    /// More values than its [`Limits`].
+    #[error("it holds more than {0} values; no MachineConfigs hold that many")]
+    TooMany(usize),
     /// Broken JSON.
     #[error("not readable as JSON: {0}")]
     Json(String),
@@ -35,19 +64,28 @@ pub enum YamlError {
 ///
 /// # Errors
 /// Broken text. Nothing of the text itself is in the error but what stands near the fault.
-pub fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, YamlError> {
-    if bytes.len() > INPUT_LIMIT {
-        return Err(YamlError::TooLarge);
+pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> {
+    if bytes.len() > limits.bytes {
+        return Err(YamlError::TooLarge(limits.bytes));
     }
     let text = std::str::from_utf8(bytes).map_err(|e| YamlError::Utf8(e.valid_up_to()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
+        if values_at_most(text) > limits.nodes {
+            return Err(YamlError::TooMany(limits.nodes));
+        }
         let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
         return documents
             .collect::<Result<_, _>>()
             .map_err(|e| YamlError::Json(e.to_string()));
     }
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let budget = serde_saphyr::budget! {
+        max_nodes: limits.nodes, max_events: limits.nodes * 2, max_documents: limits.documents,
+        max_total_scalar_bytes: limits.bytes,
+    };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true, with_snippet: false, budget: budget,
+    };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|e| YamlError::Yaml(told(&e.to_string())))?;
     Ok(documents
@@ -56,12 +94,27 @@ pub fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, YamlError> {
         .collect())
 }
 
+/// As many values as a JSON text can hold: each but the first stands behind a comma, a colon or a bracket.
+fn values_at_most(json: &str) -> usize {
+    let (mut values, mut quoted, mut escaped) = (1, false, false);
+    for byte in json.bytes() {
+        match (quoted, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => quoted = !quoted,
+            (false, b',' | b':' | b'[' | b'{') => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
 /// Reads a text that must hold exactly one document.
 ///
 /// # Errors
 /// As [`parse_all`], and none or several documents.
 pub fn parse_one(bytes: &[u8]) -> Result<Value, YamlError> {
-    let mut documents = parse_all(bytes)?;
+    let mut documents = parse_all(bytes, Limits::OBJECT)?;
     match documents.len() {
         1 => Ok(documents.remove(0)),
         0 => Err(YamlError::Empty),
@@ -152,8 +205,42 @@ mod tests {
         assert_eq!(parse_one(b"a: 1\n---\nb: 1\n"), Err(YamlError::Several(2)));
         assert_eq!(
             parse_one(&vec![b' '; INPUT_LIMIT + 1]),
-            Err(YamlError::TooLarge)
+            Err(YamlError::TooLarge(INPUT_LIMIT))
         );
+        let few = Limits {
+            nodes: 1000,
+            ..Limits::OBJECT
+        };
+        let many = |open: &str, close: &str| {
+            parse_all(
+                format!("{open}{}0{close}", "0,".repeat(1000)).as_bytes(),
+                few,
+            )
+        };
+        assert_eq!(many("{\"a\":[", "]}"), Err(YamlError::TooMany(1000)));
+        assert!(
+            matches!(many("a: [", "]"), Err(YamlError::Yaml(_))),
+            "many values"
+        );
+        let deep = format!("{}{}", "{\"a\":".repeat(1000), "}".repeat(1000));
+        assert!(
+            matches!(parse_one(deep.as_bytes()), Err(YamlError::Json(_))),
+            "deep JSON"
+        );
+        assert!(
+            matches!(
+                parse_one(format!("a: {deep}").as_bytes()),
+                Err(YamlError::Yaml(_))
+            ),
+            "deep YAML"
+        );
+    }
+
+    #[test]
+    fn text_in_quotes_counts_once() {
+        for (json, want) in [(r#"{}"#, 2), (r#"{"a":"[,,\"{{:\\","b":[1,2]}"#, 7)] {
+            assert_eq!(values_at_most(json), want, "{json}");
+        }
     }
 
     proptest::proptest! {

@@ -54,6 +54,18 @@ pub enum Error {
         /// What is wrong.
         source: YamlError,
     },
+    /// The file of `--http-headers-file`.
+    #[error("{file}: neither YAML nor JSON; write `host: {{Name: value}}` for each host")]
+    Headers {
+        /// The file.
+        file: String,
+    },
+    /// A tag that a registry does not have.
+    #[error("{image}: the registry has no such tag; check the name")]
+    NoTag {
+        /// The image.
+        image: String,
+    },
     /// No rendered config.
     #[error("{file}: {source}")]
     Config {
@@ -146,6 +158,8 @@ impl Error {
             | Self::NotText { .. }
             | Self::NoCertificate { .. }
             | Self::Yaml { .. }
+            | Self::Headers { .. }
+            | Self::NoTag { .. }
             | Self::Config { .. }
             | Self::NoBase { .. }
             | Self::ConfigImage { .. }
@@ -164,6 +178,8 @@ impl Error {
             Self::Read { .. } => "unreadable-file",
             Self::TooLarge { .. } => "file-too-large",
             Self::NotText { .. } | Self::NoCertificate { .. } | Self::Yaml { .. } => "bad-file",
+            Self::Headers { .. } => "bad-headers-file",
+            Self::NoTag { .. } => "not-found",
             Self::Config { .. } => "bad-config",
             Self::NoBase { .. } => "no-base",
             Self::ConfigImage { .. } => "bad-reference",

@@ -5,7 +5,7 @@ use anyhow::Error;
 use super::error;
 use super::objects;
 use crate::report::{Class, Finding, said};
-use crate::{backend, containerfile, ignition, image, payload, plan, registry};
+use crate::{backend, containerfile, fetch, ignition, image, payload, plan, registry, render};
 
 /// A failure as it is told.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ impl From<Error> for Failure {
         let known = first_known!(error,
             error::Error => |_: &error::Error| Vec::new(),
             plan::Error => plan_findings,
+            render::Error => |error: &render::Error| error.findings().to_vec(),
+            fetch::Error => fetch::Error::findings,
             registry::Error => |_: &registry::Error| Vec::new(),
             backend::Error => |_: &backend::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),

@@ -26,7 +26,7 @@ impl Input {
         }
     }
 
-    fn bytes(&self, what: &'static str, limit: usize) -> Result<Vec<u8>, Error> {
+    pub(super) fn bytes(&self, what: &'static str, limit: usize) -> Result<Vec<u8>, Error> {
         let read = || -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
             let most = limit as u64 + 1;
@@ -88,6 +88,15 @@ pub fn containerfile(path: &Path) -> Result<String, Error> {
 pub fn has_instruction(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     lines.any(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds credentials.
+pub fn headers(path: &Path) -> Result<serde_json::Value, Error> {
+    let input = Input::File(path.to_owned());
+    let bytes = input.bytes("list of headers", FILE_LIMIT)?;
+    yaml::parse_one(&bytes).map_err(|_| Error::Headers {
+        file: input.to_string(),
+    })
 }
 
 /// Reads certificates: PEM, at least one.

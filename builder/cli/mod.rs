@@ -12,6 +12,7 @@ mod failure;
 mod input;
 mod interrupt;
 mod layers;
+mod manifests;
 pub mod objects;
 mod output;
 mod progress;
@@ -145,6 +146,7 @@ async fn carry_out(
             commands::plan(&world()?, plan, settings).await?;
             Ok(0)
         }
+        Job::Render(render) => commands::render(render, settings, progress).await,
         Job::Diff(wanted) => {
             // Two files are compared without a look at any registry's settings.
             let world = wanted.needs_images().then(world).transpose()?;

@@ -41,7 +41,7 @@ fn shown<T: Object>(format: Format, object: &T) -> String {
             json.expect("our objects have text keys only") + "\n"
         }
         Format::Yaml => yaml::to_text(&typed),
-        // What else there is was printed by `plan` itself.
-        Format::Text | Format::Containerfile | Format::Configmap => object.text(),
+        // What else there is was printed by `plan` and `render` themselves.
+        Format::Text | Format::Containerfile | Format::Configmap | Format::Name => object.text(),
     }
 }

@@ -1,6 +1,7 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
 mod job;
+mod render;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::registry::{Source, Target};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
+pub use render::Render;
 
 /// What is to be done, and how.
 #[derive(Debug)]
@@ -67,6 +69,9 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             "-o containerfile and -o configmap belong to `mosb plan`; want -o text, json or yaml here",
         );
     }
+    if common.format == Format::Name && !matches!(command, Command::Render(_)) {
+        return usage("-o name belongs to `mosb render`; want -o text, json or yaml here");
+    }
     let job = match command {
         Command::Build(build) => {
             let wanted = wanted(build.inputs)?;
@@ -92,6 +97,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
                 dry_run: false,
             })
         }
+        Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)

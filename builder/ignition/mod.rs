@@ -63,6 +63,7 @@ mod left;
 mod luks;
 mod machine;
 mod merge;
+mod overwrite;
 mod places;
 mod resource;
 mod schema;

@@ -1,11 +1,11 @@
 //! Extensions and kernels as packages (the tables of the existing builder).
 
 use super::request::Request;
-use crate::api::KernelType;
+use crate::api::{EXTENSIONS, KernelType};
 use crate::image::Platform;
 
 /// `spec.extensions` → packages.
-const EXTENSIONS: [(&str, &[&str]); 7] = [
+const PACKAGES: [(&str, &[&str]); EXTENSIONS.len()] = [
     ("two-node-ha", &["pacemaker", "pcs", "fence-agents-all"]),
     (
         "ipsec",
@@ -30,7 +30,7 @@ pub enum Error {
     #[error(
         "{config}: spec.extensions: unknown: {}; known are {}",
         .unknown.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "),
-        EXTENSIONS.map(|(name, _)| name).join(", ")
+        EXTENSIONS.join(", ")
     )]
     Unknown {
         /// Name of the rendered config.
@@ -73,7 +73,7 @@ pub fn packages(extensions: &[String]) -> Vec<&'static str> {
 }
 
 fn of(extension: &str) -> Option<&'static [&'static str]> {
-    let entry = EXTENSIONS.iter().find(|(name, _)| *name == extension);
+    let entry = PACKAGES.iter().find(|(name, _)| *name == extension);
     entry.map(|(_, packages)| *packages)
 }
 
@@ -150,6 +150,11 @@ pub fn check(request: &Request) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_extension_has_packages() {
+        assert_eq!(PACKAGES.map(|(name, _)| name), EXTENSIONS);
+    }
 
     #[test]
     fn packages_follow_the_order_of_the_request_and_come_once() {

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
-    /// How the result is printed: text, json, yaml; plan also has containerfile and configmap
+    /// How the result is printed: text, json, yaml; plan also has containerfile and configmap, render has name
     #[arg(
         short = 'o',
         long = "format",
@@ -67,6 +67,8 @@ pub enum Format {
     Containerfile,
     /// The ConfigMaps of a plan.
     Configmap,
+    /// The name of a rendered config.
+    Name,
 }
 
 /// `--log-format`.

@@ -7,6 +7,7 @@
 mod common;
 mod image;
 mod inputs;
+mod render;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -14,6 +15,7 @@ use clap_complete::Shell;
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
+pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
 ///
@@ -66,6 +68,19 @@ pub enum Command {
     ///   mosb plan worker.yaml --base oci:fcos
     #[command(verbatim_doc_comment)]
     Plan(Plan),
+    /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
+    ///
+    /// Those of role worker come first, then the pool's own, each by name: the later one's word counts. Ignition specs 2.0 to
+    /// 3.5 are read, and what they refer to is fetched and put in. Printed as YAML, as JSON, or (-o name) its name alone.
+    ///
+    /// Exit codes: 0 done; 1 done, and --previous found something that nodes can't take; 2 invalid input; 3 unreachable.
+    ///
+    /// Examples:
+    ///
+    ///   mosb render --pool worker machineconfigs/ | mosb build - --base oci:fcos --output oci:out
+    ///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
+    #[command(verbatim_doc_comment)]
+    Render(Render),
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.

@@ -7,9 +7,11 @@ mod diff;
 mod image;
 mod plan;
 mod prepare;
+mod render;
 
 pub use build::build;
 pub use cache::{list, prune};
 pub use diff::diff;
 pub use image::{files, inspect};
 pub use plan::plan;
+pub use render::render;

@@ -40,7 +40,7 @@ pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) ->
     match settings.format {
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,
-        format @ (Format::Text | Format::Json | Format::Yaml) => {
+        format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
             let shown = Plan {
                 commands,
                 ..Plan::new(&plan, target, tree)

@@ -9,6 +9,7 @@ mod file_list;
 mod image_info;
 mod path_entry;
 mod plan;
+mod render_explanation;
 mod version;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
+pub use render_explanation::RenderExplanation;
 pub use version::Version;
 
 /// The API version of all objects that mosb prints.
@@ -84,6 +86,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<FileList>(),
         schema::<ImageInfo>(),
         schema::<Plan>(),
+        schema::<RenderExplanation>(),
         schema::<Version>(),
     ]
     .into()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::render::Render;
 use crate::backend::buildah::Volume;
 use crate::cli::args::{Isolation, LayerChoice, StorageDriver};
 use crate::cli::input::Input;
@@ -19,6 +20,8 @@ pub enum Job {
     Build(Build),
     /// `plan`, and `build --dry-run`.
     Plan(Plan),
+    /// `render`.
+    Render(Box<Render>),
     /// `diff`.
     Diff(Diff),
     /// `inspect`.

@@ -8,6 +8,7 @@ mod files;
 mod inspect;
 mod page;
 mod plan;
+mod render;
 
 #[cfg(test)]
 mod tests;

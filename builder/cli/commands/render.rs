@@ -1,0 +1,299 @@
+//! `mosb render`.
+
+use anyhow::{Context as _, Result};
+use tokio::task::spawn_blocking;
+
+use crate::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
+use crate::cli::args::Format;
+use crate::cli::error::Error;
+use crate::cli::input::{self, Input};
+use crate::cli::manifests::Manifests;
+use crate::cli::objects::RenderExplanation;
+use crate::cli::output;
+use crate::cli::progress::Progress;
+use crate::cli::resolve::{Render, Settings};
+use crate::cli::world::World;
+use crate::fetch::{self, Fetcher, HostHeaders};
+use crate::http::ProxyVariables;
+use crate::ignition::snapshot::Contents;
+use crate::image::ImageRef;
+use crate::render::{self, Outcome, Rendered, Request};
+use crate::report::Finding;
+
+/// Renders, prints the config or where it comes from, and gives the exit code.
+///
+/// # Errors
+/// All that is wrong with the inputs, or what could not be fetched.
+pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -> Result<u8> {
+    progress.step("reading the MachineConfigs");
+    let (mut request, notices, previous) = read(wanted).await?;
+    if wanted.resolve_tags {
+        pin(&mut request, settings, progress).await?;
+    }
+    let rendered = rendered(request, wanted, settings, progress).await?;
+    let unreconcilable = match &previous {
+        Some(previous) => Some(render::unreconcilable(previous, &rendered.config)?),
+        None => None,
+    };
+    let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
+    progress.end();
+    // An explanation has them itself.
+    if !wanted.explain {
+        let listed = unreconcilable.iter().flatten();
+        for finding in notices.iter().chain(&rendered.warnings).chain(listed) {
+            warn(finding);
+        }
+    }
+    print(rendered, unreconcilable, notices, settings.format)?;
+    Ok(code)
+}
+
+fn warn(finding: &Finding) {
+    let place = finding.object.as_deref().unwrap_or_default();
+    let path = finding.path.as_deref().map(|path| format!(" ({path})"));
+    let text = format!("{place}{}: {}", path.unwrap_or_default(), finding.message);
+    let text: String = text.chars().flat_map(printable).collect();
+    tracing::warn!("{text} [{}]", finding.code);
+}
+
+/// A terminal obeys control characters.
+fn printable(c: char) -> Vec<char> {
+    match c.is_control() {
+        true => c.escape_default().collect(),
+        false => vec![c],
+    }
+}
+
+fn print(
+    rendered: Rendered,
+    unreconcilable: Option<Vec<Finding>>,
+    notices: Vec<Finding>,
+    format: Format,
+) -> Result<(), Error> {
+    let name = rendered.config.name().to_string();
+    if let Some(explanation) = rendered.explanation {
+        let warnings = [notices, rendered.warnings].concat();
+        let explanation = RenderExplanation {
+            rendered_config: name,
+            pool: rendered.config.pool().to_string(),
+            explanation,
+            unreconcilable,
+            warnings,
+        };
+        return output::print(format, &explanation);
+    }
+    output::print_text(&match format {
+        Format::Name => name + "\n",
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&rendered.object);
+            json.expect("an object of JSON") + "\n"
+        }
+        Format::Yaml | Format::Text | Format::Containerfile | Format::Configmap => {
+            yaml::to_text(&rendered.object)
+        }
+    })
+}
+
+type Inputs = (Request, Vec<Finding>, Option<RenderedConfig>);
+
+/// Reads all files. Stdin may take for ever, so it must not hold up a signal.
+async fn read(wanted: &Render) -> Result<Inputs> {
+    let (inputs, files) = (
+        wanted.inputs.clone(),
+        [wanted.pool_file.clone(), wanted.controller_config.clone()],
+    );
+    let previous = wanted.previous.clone();
+    let (pool, os_image) = (wanted.pool.clone(), wanted.os_image.clone());
+    let (extensions_image, explain) = (wanted.extensions_image.clone(), wanted.explain);
+    let read = spawn_blocking(move || {
+        let mut manifests = Manifests::read(&inputs);
+        let [pool_file, controller_file] = files;
+        let mut request = Request {
+            pool_object: pool_object(&mut manifests, pool_file, pool.as_str()),
+            controller_config: controller_config(&mut manifests, controller_file),
+            pool,
+            pool_settings: std::mem::take(&mut manifests.pool_settings),
+            os_image,
+            extensions_image,
+            pins: Default::default(),
+            configs: std::mem::take(&mut manifests.configs),
+            explain,
+        };
+        if request.pool_object.is_none() {
+            // Whom they select can't be known.
+            for settings in request.pool_settings.drain(..) {
+                let name = format!("{} {}", settings.kind, settings.metadata.name);
+                manifests.skip(&settings.kind, name);
+            }
+        }
+        if !manifests.problems.is_empty() {
+            return Err(all_wrong(&request, manifests.problems).into());
+        }
+        let previous = previous.as_ref().map(input::config).transpose()?;
+        Ok::<_, anyhow::Error>((request, manifests.notices(), previous))
+    });
+    read.await.context("reading stopped")?
+}
+
+/// What can't be read, and what is wrong with all that can.
+fn all_wrong(request: &Request, mut problems: Vec<Finding>) -> render::Error {
+    if let Err(render::Error::Invalid { problems: more, .. }) =
+        render::render(request, &Contents::new())
+    {
+        // What was not read may be just what is missing.
+        problems.extend(more.into_iter().filter(|it| it.code != "nothing-selected"));
+    }
+    let pool = request.pool.to_string();
+    render::Error::Invalid { pool, problems }
+}
+
+/// The pool of this name in its own file, else among the inputs.
+fn pool_object(
+    manifests: &mut Manifests,
+    file: Option<Input>,
+    name: &str,
+) -> Option<MachineConfigPool> {
+    let mut found = None;
+    let pools = std::mem::take(&mut manifests.pools);
+    let named = file.is_some();
+    for (origin, pool) in pools {
+        match pool.metadata.name == name && !named {
+            true if found.is_some() => twice(manifests, "MachineConfigPool", origin),
+            true => found = Some(pool),
+            false => manifests.skip("MachineConfigPool", origin),
+        }
+    }
+    let Some(file) = file else {
+        return found;
+    };
+    let read = Manifests::read(std::slice::from_ref(&file));
+    manifests.problems.extend(read.problems);
+    let mut pools = read.pools.into_iter().map(|(_, pool)| pool);
+    let found = pools.find(|pool| pool.metadata.name == name);
+    if found.is_none() {
+        let message = format!("it holds no MachineConfigPool {name}; give that pool's own object");
+        let problem = Finding::new("bad-file", message).on(file.to_string());
+        manifests.problems.push(problem);
+    }
+    found
+}
+
+/// The ControllerConfig in its own file, else among the inputs.
+fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<ControllerConfig> {
+    let mut found = None;
+    let configs = std::mem::take(&mut manifests.controller_configs);
+    for (origin, config) in configs {
+        match (&file, &found) {
+            (Some(_), _) => manifests.skip("ControllerConfig", origin),
+            (None, None) => found = Some(config),
+            (None, Some(_)) => twice(manifests, "ControllerConfig", origin),
+        }
+    }
+    let Some(file) = file else {
+        return found;
+    };
+    let mut read = Manifests::read(std::slice::from_ref(&file));
+    manifests.problems.append(&mut read.problems);
+    let found = read.controller_configs.pop().map(|(_, config)| config);
+    if found.is_none() {
+        let message = "it holds no ControllerConfig; give the object machine-config-controller";
+        let problem = Finding::new("bad-file", message).on(file.to_string());
+        manifests.problems.push(problem);
+    }
+    found
+}
+
+fn twice(manifests: &mut Manifests, kind: &str, origin: String) {
+    let message = format!("there is another {kind} like this; keep one of them");
+    let problem = Finding::new("duplicate-name", message).on(origin);
+    manifests.problems.push(problem);
+}
+
+/// Asks registries which digests the tags have.
+async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) -> Result<()> {
+    let images = render::unpinned(request);
+    if images.is_empty() {
+        return Ok(());
+    }
+    let world = World::new(settings, progress.clone())?;
+    for image in images {
+        // What is no reference at all is told when it is rendered.
+        let Ok(reference) = image.parse::<ImageRef>() else {
+            continue;
+        };
+        progress.step(&format!("resolving {image}"));
+        let digest = world.pull.digest_of(&reference).await?;
+        let digest = digest.ok_or_else(|| Error::NoTag {
+            image: image.clone(),
+        })?;
+        let pinned = reference.repo().pinned(digest).to_string();
+        request.pins.insert(image, pinned);
+    }
+    Ok(())
+}
+
+/// Renders, and fetches what that needs, until it is done.
+async fn rendered(
+    request: Request,
+    wanted: &Render,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Rendered> {
+    let mut fetcher = None;
+    let (mut contents, mut request) = (Contents::new(), request);
+    loop {
+        progress.step("merging");
+        let merged = spawn_blocking(move || {
+            let outcome = render::render(&request, &contents);
+            (outcome, request, contents)
+        });
+        let outcome;
+        (outcome, request, contents) = merged.await.context("merging stopped")?;
+        let needs = match outcome? {
+            Outcome::Rendered(rendered) => return Ok(*rendered),
+            Outcome::Needs(needs) => needs,
+        };
+        if wanted.offline
+            && let Some(error) = fetch::offline(&needs)
+        {
+            return Err(error.into());
+        }
+        let fetcher = match &mut fetcher {
+            Some(fetcher) => fetcher,
+            none => none.insert(door(wanted, settings).await?),
+        };
+        progress.step(&format!("fetching {}", told(needs.len())));
+        fetcher.fetch_all(&needs, &mut contents).await?;
+    }
+}
+
+fn told(references: usize) -> String {
+    match references {
+        1 => "what 1 reference leads to".to_owned(),
+        more => format!("what {more} references lead to"),
+    }
+}
+
+/// The door to servers, as the flags say.
+async fn door(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
+    let (headers, ca) = (wanted.http_headers_file.clone(), wanted.ca.clone());
+    let read = spawn_blocking(move || {
+        let headers = headers.as_deref().map(input::headers).transpose()?;
+        let ca = ca.as_deref().map(input::trust_bundle).transpose()?;
+        Ok::<_, Error>((headers, ca))
+    });
+    let (headers, ca) = read.await.context("reading stopped")??;
+    let environment = &settings.environment;
+    let headers = headers.as_ref().map(HostHeaders::read).transpose()?;
+    Ok(Fetcher::new(fetch::Options {
+        headers: headers.unwrap_or_default(),
+        authorities: ca.map(Into::into),
+        timeout: wanted.timeout,
+        proxy: ProxyVariables {
+            http: environment.http_proxy.clone(),
+            https: environment.https_proxy.clone(),
+            no_proxy: environment.no_proxy.clone(),
+        },
+        ..fetch::Options::default()
+    })?)
+}

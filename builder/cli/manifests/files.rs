@@ -1,0 +1,103 @@
+//! Files and directories of manifests, bounded.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::api::yaml::{self, Limits};
+use crate::cli::error::Error;
+use crate::cli::input::Input;
+use crate::report::Finding;
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct File(Input);
+
+/// Bytes that may still be read.
+#[derive(Debug)]
+pub(super) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(yaml::LIST_LIMIT)
+    }
+}
+
+/// The files that an operand means: itself, or those of a directory by name.
+pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
+    let Input::File(directory) = operand else {
+        return vec![File(operand.clone())];
+    };
+    if !directory.is_dir() {
+        return vec![File(operand.clone())];
+    }
+    match listed(directory) {
+        Ok(files) if files.is_empty() => {
+            let message = "it holds no *.yaml, *.yml or *.json; give another directory";
+            problems.push(Finding::new("bad-file", message).on(operand.to_string()));
+            Vec::new()
+        }
+        Ok(files) => files.into_iter().map(|it| File(Input::File(it))).collect(),
+        Err(source) => {
+            let file = operand.to_string();
+            problems.push(told(
+                &file,
+                &Error::Read {
+                    file: file.clone(),
+                    source,
+                },
+            ));
+            Vec::new()
+        }
+    }
+}
+
+fn listed(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|it| it.to_str());
+        // A link that leads nowhere is no directory, and told when it is read.
+        if matches!(extension, Some("yaml" | "yml" | "json")) && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl File {
+    /// The objects in it.
+    pub fn objects(&self, room: &mut Room) -> Result<Vec<Value>, Finding> {
+        let file = self.to_string();
+        let bytes = self.0.bytes("list of MachineConfigs", room.0);
+        let bytes = bytes.map_err(|error| told(&file, &error))?;
+        room.0 -= bytes.len();
+        yaml::parse_all(&bytes, Limits::LIST).map_err(|source| {
+            let source = Error::Yaml {
+                file: file.clone(),
+                source,
+            };
+            told(&file, &source)
+        })
+    }
+}
+
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An error of a file as one problem of several.
+fn told(file: &str, error: &Error) -> Finding {
+    let mut message = error.to_string();
+    if let Error::Read { source, .. } = error {
+        message = format!("{message}: {}", crate::report::said(source));
+    }
+    let message = message
+        .strip_prefix(&format!("{file}: "))
+        .unwrap_or(&message);
+    Finding::new(error.reason(), message).on(file)
+}

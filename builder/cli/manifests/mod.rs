@@ -1,0 +1,305 @@
+//! Objects of a cluster in files, directories and on stdin, sorted by what they are.
+//!
+//! In come operands; out come [`Manifests`]. What is wrong with one file or object does not hold up the others: all
+//! problems are told together. The invariant: files, bytes and objects are bounded, and no message repeats a value.
+
+mod files;
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::input::Input;
+use crate::api::{API_VERSION, ControllerConfig, MachineConfigPool, PoolSettings};
+use crate::render::Component;
+use crate::report::Finding;
+
+/// Most objects that are read: far more than any cluster has of these.
+const MOST: usize = 50_000;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// MachineConfigs.
+    pub configs: Vec<Component>,
+    /// MachineConfigPools, and where each was read.
+    pub pools: Vec<(String, MachineConfigPool)>,
+    /// ControllerConfigs, and where each was read.
+    pub controller_configs: Vec<(String, ControllerConfig)>,
+    /// KubeletConfigs and ContainerRuntimeConfigs.
+    pub pool_settings: Vec<PoolSettings>,
+    /// What can't be read.
+    pub problems: Vec<Finding>,
+    /// Objects of other kinds: how many, and the first.
+    skipped: BTreeMap<String, (usize, String)>,
+    objects: usize,
+}
+
+impl Manifests {
+    /// Reads all operands.
+    pub fn read(operands: &[Input]) -> Self {
+        let mut manifests = Self::default();
+        let mut room = files::Room::default();
+        for operand in operands {
+            for file in files::of(operand, &mut manifests.problems) {
+                match file.objects(&mut room) {
+                    Ok(documents) => manifests.documents(&file.to_string(), documents),
+                    Err(problem) => manifests.problems.push(problem),
+                }
+            }
+        }
+        manifests
+    }
+
+    fn documents(&mut self, file: &str, documents: Vec<Value>) {
+        if documents.is_empty() {
+            let message = "it is empty; give MachineConfigs, or leave the file out";
+            self.problems
+                .push(Finding::new("bad-file", message).on(file));
+        }
+        let several = documents.len() > 1;
+        for (number, document) in documents.into_iter().enumerate() {
+            let place = match several {
+                true => vec![format!("document {}", number + 1)],
+                false => Vec::new(),
+            };
+            self.object(file, place, document, "");
+        }
+    }
+
+    /// An object, or a list of such. `kind` is what the entries of a typed list are, if they don't say so.
+    fn object(&mut self, file: &str, place: Vec<String>, mut object: Value, kind: &str) {
+        let origin = match place.is_empty() {
+            true => file.to_owned(),
+            false => format!("{file} ({})", place.join(", ")),
+        };
+        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = match (text("apiVersion"), text("kind")) {
+            ("", "") if !kind.is_empty() => (API_VERSION.to_owned(), kind.to_owned()),
+            (version, kind) => (version.to_owned(), kind.to_owned()),
+        };
+        if let Some(items) = items(&mut object, &kind) {
+            let of = kind.strip_suffix("List").unwrap_or_default();
+            for (number, item) in items.into_iter().enumerate() {
+                let item_place = [place.clone(), vec![format!("item {}", number + 1)]].concat();
+                self.object(file, item_place, item, of);
+            }
+            return;
+        }
+        self.objects += 1;
+        if self.objects > MOST {
+            if self.objects == MOST + 1 {
+                let message = format!("it is one object more than {MOST}; give fewer");
+                self.problems
+                    .push(Finding::new("too-many-objects", message).on(origin));
+            }
+            return;
+        }
+        let problem = |message: String| Finding::new("bad-object", message).on(origin.clone());
+        let ours = version == API_VERSION;
+        match kind.as_str() {
+            "" if object.get("ignition").is_some() => {
+                let message =
+                    "it is an Ignition config; put it into spec.config of a MachineConfig";
+                self.problems.push(problem(message.to_owned()));
+            }
+            "" => {
+                let message = "it is no object with a kind; give MachineConfigs";
+                self.problems.push(problem(message.to_owned()));
+            }
+            "MachineConfig" if !ours => {
+                let message = format!("it is a MachineConfig of {version:?}; want {API_VERSION}");
+                self.problems.push(problem(message));
+            }
+            "MachineConfig" => {
+                if let Some(config) = self.shaped(&origin, &kind, object) {
+                    self.configs.push(Component { origin, config });
+                }
+            }
+            "MachineConfigPool" if ours => {
+                if let Some(pool) = self.shaped(&origin, &kind, object) {
+                    self.pools.push((origin, pool));
+                }
+            }
+            "ControllerConfig" if ours => {
+                if let Some(config) = self.shaped(&origin, &kind, object) {
+                    self.controller_configs.push((origin, config));
+                }
+            }
+            "KubeletConfig" | "ContainerRuntimeConfig" if ours => {
+                if let Some(settings) = self.shaped(&origin, &kind, object) {
+                    self.pool_settings.push(settings);
+                }
+            }
+            _ => self.skip(&kind, origin),
+        }
+    }
+
+    fn shaped<T: DeserializeOwned>(
+        &mut self,
+        origin: &str,
+        kind: &str,
+        object: Value,
+    ) -> Option<T> {
+        match serde_json::from_value(object) {
+            Ok(shaped) => Some(shaped),
+            Err(error) => {
+                // What stands before it may be a value.
+                let text = error.to_string();
+                let expected = match text.rsplit_once("expected ") {
+                    Some((_, expected)) => format!(": want {expected} there"),
+                    None => String::new(),
+                };
+                let message = format!("it is no {kind}: a field holds another type{expected}");
+                self.problems
+                    .push(Finding::new("bad-object", message).on(origin));
+                None
+            }
+        }
+    }
+
+    /// An object that means nothing here.
+    pub fn skip(&mut self, kind: &str, origin: String) {
+        // A hostile input could hold any number of kinds.
+        let kind = match self.skipped.len() < 100 || self.skipped.contains_key(kind) {
+            true => kind.chars().take(100).collect(),
+            false => "other kinds".to_owned(),
+        };
+        self.skipped.entry(kind).or_insert((0, origin)).0 += 1;
+    }
+
+    /// What to tell of the objects that mean nothing here.
+    pub fn notices(&self) -> Vec<Finding> {
+        let told = self.skipped.iter().map(|(kind, (count, first))| {
+            let message = match count {
+                1 => format!("it is a {kind}, and skipped"),
+                _ => format!("it and {} more of kind {kind} are skipped", count - 1),
+            };
+            Finding::new("object-skipped", message).on(first.clone())
+        });
+        told.collect()
+    }
+}
+
+/// The entries of a list; null and nothing are an empty one.
+fn items(object: &mut Value, kind: &str) -> Option<Vec<Value>> {
+    if !kind.ends_with("List") {
+        return None;
+    }
+    match object.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Some(items),
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sorted(text: &str) -> Manifests {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f");
+        std::fs::write(&file, text).unwrap();
+        Manifests::read(&[Input::File(file)])
+    }
+
+    fn object(kind: &str, name: &str) -> Value {
+        json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": name } })
+    }
+
+    #[test]
+    fn lists_are_unpacked_and_kinds_are_sorted() {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": [
+            object("MachineConfig", "a"), object("MachineConfigPool", "p"), { "kind": "Secret" }, { "kind": "Secret" },
+            { "kind": "List", "items": [object("MachineConfig", "b")] },
+        ] });
+        let typed = json!({ "apiVersion": API_VERSION, "kind": "MachineConfigList", "items": [{ "metadata": { "name": "c" } }] });
+        let others = [
+            object("ControllerConfig", "cc"),
+            object("KubeletConfig", "k"),
+        ];
+        let read = sorted(&format!("{list}\n{typed}\n{}\n{}", others[0], others[1]));
+        assert!(read.problems.is_empty(), "{:?}", read.problems);
+        let configs: Vec<_> = read
+            .configs
+            .iter()
+            .map(|one| (one.name(), one.origin.rsplit_once('(').unwrap().1))
+            .collect();
+        assert_eq!(
+            configs,
+            [
+                ("a", "document 1, item 1)"),
+                ("b", "document 1, item 5, item 1)"),
+                ("c", "document 2, item 1)")
+            ]
+        );
+        assert_eq!(
+            (
+                read.pools.len(),
+                read.controller_configs.len(),
+                read.pool_settings.len()
+            ),
+            (1, 1, 1)
+        );
+        let notices = read.notices();
+        assert_eq!(notices.len(), 1);
+        assert_eq!(
+            notices[0].message,
+            "it and 1 more of kind Secret are skipped"
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_without_its_values() {
+        for (what, text, want) in [
+            ("empty", "", "it is empty"),
+            ("text", "hunter2", "no object with a kind"),
+            (
+                "ignition",
+                "ignition: {version: 3.5.0}",
+                "an Ignition config",
+            ),
+            (
+                "version",
+                "apiVersion: v1\nkind: MachineConfig",
+                "MachineConfig of \"v1\"",
+            ),
+            (
+                "labels",
+                &object("MachineConfig", "a")
+                    .to_string()
+                    .replace("{\"name\":\"a\"}", "\"hunter2\""),
+                "it is no MachineConfig: a field holds another type: want ",
+            ),
+            (
+                "spec",
+                &format!(
+                    "{{\"spec\":\"hunter2\",{}",
+                    &object("MachineConfig", "a").to_string()[1..]
+                ),
+                "want a map there",
+            ),
+        ] {
+            let read = sorted(text);
+            let problem = &read.problems[0];
+            assert!(problem.message.contains(want), "{what}: {problem:?}");
+            assert!(
+                !format!("{:?}", read.problems).contains("hunter2"),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_are_bounded() {
+        let one = object("MachineConfig", "a").to_string();
+        let items = vec![one; MOST + 10].join(",");
+        let read = sorted(&format!("{{\"kind\":\"List\",\"items\":[{items}]}}"));
+        assert_eq!(read.configs.len(), MOST);
+        assert_eq!(read.problems.len(), 1);
+        assert_eq!(read.problems[0].code, "too-many-objects");
+    }
+}

@@ -1,0 +1,25 @@
+//! Where everything in a rendered config comes from.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::render::Explanation;
+use crate::report::Finding;
+
+/// Where everything in a rendered config comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderExplanation {
+    /// Name of the rendered MachineConfig.
+    pub rendered_config: String,
+    /// Its pool.
+    pub pool: String,
+    /// The MachineConfigs, and the fields.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// With `--previous`: what nodes can't take without being installed anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreconcilable: Option<Vec<Finding>>,
+    /// What an administrator may want to look at.
+    pub warnings: Vec<Finding>,
+}

@@ -1,0 +1,78 @@
+//! Where everything in a rendered config comes from.
+
+use super::page::Page;
+use crate::cli::objects::{Object, RenderExplanation};
+use crate::render::Said;
+
+impl Object for RenderExplanation {
+    const KIND: &'static str = "RenderExplanation";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.line(&format!(
+            "Rendered {} (pool {})",
+            self.rendered_config, self.pool
+        ));
+        page.section(
+            "MachineConfigs, in the order in which they are merged: a later one's word counts",
+        );
+        let rows = self
+            .explanation
+            .machine_configs
+            .iter()
+            .map(|one| vec![one.name.clone(), one.role.clone(), one.origin.clone()]);
+        page.table(&[], &rows.collect::<Vec<_>>());
+        page.section("Where it comes from");
+        page.table(&[], &rows_of(&self.explanation.fields));
+        for (headline, findings) in [
+            (
+                "What nodes can't take without being installed anew",
+                self.unreconcilable.as_deref().unwrap_or_default(),
+            ),
+            ("Warnings", &self.warnings),
+        ] {
+            if !findings.is_empty() {
+                page.section(headline);
+                page.findings(findings);
+            }
+        }
+        page.into_text()
+    }
+}
+
+/// A line for each file, unit or setting; one for each of its fields only if they come from several.
+fn rows_of(fields: &[Said]) -> Vec<Vec<String>> {
+    let groups = fields.chunk_by(|a, b| thing(&a.field) == thing(&b.field));
+    let rows = groups.flat_map(|group| {
+        let thing = thing(&group[0].field);
+        // The thing itself says no more than its fields do.
+        let leaves = match group {
+            [first, rest @ ..] if first.field == thing && !rest.is_empty() => rest,
+            all => all,
+        };
+        let (first, rest) = (&leaves[0], &leaves[1..]);
+        let as_first = |it: &Said| it.from == first.from && it.overrides == first.overrides;
+        match rest.iter().all(as_first) {
+            true => vec![row(thing, first)],
+            false => leaves.iter().map(|said| row(&said.field, said)).collect(),
+        }
+    });
+    rows.collect()
+}
+
+/// The file, unit or setting that a field belongs to: the place up to the end of its first brackets.
+fn thing(field: &str) -> &str {
+    match field.find("].") {
+        Some(end) => &field[..=end],
+        None => field,
+    }
+}
+
+fn row(field: &str, said: &Said) -> Vec<String> {
+    let field = field.strip_prefix("spec.").unwrap_or(field);
+    let mut cells = vec![field.to_owned(), said.from.clone()];
+    if !said.overrides.is_empty() {
+        cells.push(format!("overrides {}", said.overrides.join(", ")));
+    }
+    cells
+}

@@ -1,0 +1,111 @@
+//! Where everything in a rendered config comes from.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Component;
+use super::images::{Decided, Images};
+use super::settings::{Of, Settings};
+use crate::ignition::Provenance;
+
+/// Where everything in a rendered config comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The pool's MachineConfigs in the order in which they are merged: a later one's word counts.
+    pub machine_configs: Vec<Origin>,
+    /// Every field, and who says it.
+    pub fields: Vec<Said>,
+}
+
+/// A MachineConfig.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Origin {
+    /// Its name.
+    pub name: String,
+    /// Its label `machineconfiguration.openshift.io/role`.
+    pub role: String,
+    /// Where it was read: `dir/a.yaml (document 2)`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub origin: String,
+}
+
+/// A field of the rendered config.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Said {
+    /// As `spec.config.storage.files[/etc/chrony.conf].mode`; contents are one field.
+    pub field: String,
+    /// The MachineConfig whose word counts, or what gives the release's image.
+    pub from: String,
+    /// Those that said something here that does not count, in their order.
+    pub overrides: Vec<String>,
+}
+
+pub(super) fn explain(
+    chosen: &[&Component],
+    settings: &Settings,
+    images: &Images,
+    provenance: &[Provenance],
+) -> Explanation {
+    let name = |from: usize| chosen[from].name().to_owned();
+    let mut fields = Vec::new();
+    fields.extend(image(&images.os, &name));
+    fields.extend(image(&images.extensions, &name));
+    if let Some((last, before)) = settings.kernel_types.split_last() {
+        fields.push(Said {
+            field: "spec.kernelType".to_owned(),
+            from: name(last.from),
+            overrides: before.iter().map(|said| name(said.from)).collect(),
+        });
+    }
+    // Whoever wants it first is enough; the others change nothing.
+    fields.extend(
+        settings
+            .fips
+            .first()
+            .map(|first| said("spec.fips", name(*first))),
+    );
+    let mut list = |field: &str, items: &[Of<String>]| {
+        fields.extend(items.iter().map(|item| {
+            let field = format!("spec.{field}[{}]", item.value.escape_debug());
+            said(&field, name(item.from))
+        }));
+    };
+    list("kernelArguments", &settings.kernel_arguments);
+    list("extensions", &settings.extensions);
+    fields.extend(provenance.iter().map(|told| Said {
+        field: format!("spec.config.{}", told.place),
+        from: name(told.from),
+        overrides: told.overrides.iter().map(|from| name(*from)).collect(),
+    }));
+    let origin = |one: &&Component| Origin {
+        name: one.name().to_owned(),
+        role: super::select::role(one).unwrap_or_default().to_owned(),
+        origin: one.origin.clone(),
+    };
+    Explanation {
+        machine_configs: chosen.iter().map(origin).collect(),
+        fields,
+    }
+}
+
+fn said(field: &str, from: String) -> Said {
+    Said {
+        field: field.to_owned(),
+        from,
+        overrides: Vec::new(),
+    }
+}
+
+fn image(decided: &Decided, name: &impl Fn(usize) -> String) -> Option<Said> {
+    let base = decided.base.as_ref().map(|base| base.by.to_owned());
+    let said_by = decided.said_by.iter().map(|from| name(*from));
+    let mut all: Vec<String> = base.into_iter().chain(said_by).collect();
+    Some(Said {
+        from: all.pop()?,
+        field: format!("spec.{}", decided.field),
+        overrides: all,
+    })
+}

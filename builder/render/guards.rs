@@ -1,0 +1,52 @@
+//! What a cluster must be through with, before its objects can be rendered.
+
+use super::{Component, Request};
+use crate::api::{PoolSettings, Selector, labels};
+use crate::report::Finding;
+
+/// Refuses a ControllerConfig that the cluster is working on, and a pool whose KubeletConfig has no MachineConfig yet.
+pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
+    let controller = request.controller_config.as_ref();
+    if let Some(why) = controller.and_then(|config| config.unfinished()) {
+        let message = format!("{why}; wait for it, and read all objects again");
+        let name = "ControllerConfig machine-config-controller";
+        problems.push(Finding::new("not-completed", message).on(name));
+    }
+    let Some(pool) = &request.pool_object else {
+        return;
+    };
+    let of_pool = |settings: &&PoolSettings| {
+        let wire = settings.spec.machine_config_pool_selector.as_ref();
+        // The cluster takes no selector and an invalid one for nobody's, and an empty one for everybody's.
+        wire.is_some_and(|wire| {
+            let empty = wire.match_labels.is_empty() && wire.match_expressions.is_empty();
+            empty || Selector::new(wire).is_ok_and(|it| it.matches(&pool.metadata.labels))
+        })
+    };
+    let unfinished = request.pool_settings.iter().filter(of_pool);
+    for settings in unfinished.filter(|settings| !settings.is_finished()) {
+        let message = "it is for this pool, and its status does not say that the cluster has made a MachineConfig of it, so the result would lack it; give that MachineConfig, and leave this object out or give it with its status";
+        let name = format!("{} {}", settings.kind, settings.metadata.name);
+        problems.push(Finding::new("not-completed", message).on(name));
+    }
+}
+
+/// Warns of MachineConfigs that different versions of a controller have made.
+pub(super) fn same_version(chosen: &[&Component], warnings: &mut Vec<Finding>) {
+    let generated = chosen.iter().filter_map(|one| {
+        let annotations = &one.config.metadata.annotations;
+        let version = annotations.get(labels::GENERATED_BY_CONTROLLER_VERSION)?;
+        Some((one, version))
+    });
+    let mut generated = generated.peekable();
+    let Some((first, version)) = generated.peek().copied() else {
+        return;
+    };
+    if let Some((other, _)) = generated.find(|(_, other)| *other != version) {
+        let message = format!(
+            "another version of the controller made it than {}; read them again when the cluster's update is done",
+            first.name()
+        );
+        warnings.push(Finding::new("mixed-versions", message).on(other.place("")));
+    }
+}

@@ -1,0 +1,207 @@
+//! The MachineConfigs of a pool become one rendered MachineConfig, static and named by what it says.
+//!
+//! In come objects as they were read or watched ([`Request`]) and what was fetched for them so far; out comes the rendered
+//! config, or what must be fetched before it can be made ([`Outcome`]). All that is wrong with the inputs is told at once.
+//! The invariant: the same MachineConfigs give the same object, whatever order or files they came in; nothing in it lies elsewhere.
+//!
+//! # Codes
+//! Those of a problem of [`Error::Invalid`], beside those of [`ignition`](crate::ignition):
+//!
+//! | code | what |
+//! | --- | --- |
+//! | `bad-name`, `duplicate-name`, `no-role` | of a MachineConfig |
+//! | `bad-selector`, `nothing-selected`, `bad-pool-name` | of the pool |
+//! | `bad-setting`, `unknown-extension`, `kernel-devel`, `image-not-pinned`, `os-image-stream` | of `spec` |
+//! | `not-completed` | a cluster is not through with the ControllerConfig, or with a KubeletConfig of the pool |
+//!
+//! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`, `nearly-too-large`, `rendered-skipped`.
+//! Of [`unreconcilable`]: `needs-reinstall`.
+
+mod attribute;
+mod configs;
+mod error;
+mod explain;
+mod guards;
+mod images;
+mod name;
+mod order;
+mod outcome;
+mod reconcile;
+mod select;
+mod settings;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::{
+    ControllerConfig, MachineConfig, MachineConfigPool, PoolName, PoolSettings, RENDERED_LIMIT,
+    RenderedConfig, labels,
+};
+use crate::canonical;
+use crate::ignition::snapshot::{Contents, Resolution};
+use crate::report::Finding;
+
+pub use error::Error;
+pub use explain::{Explanation, Origin, Said};
+pub use outcome::{Outcome, Rendered};
+pub use reconcile::unreconcilable;
+
+/// The renderer that made a config, for its annotation. A constant: another version of mosb makes the same image.
+pub const RENDERER: &str = "mosb";
+
+/// What is to be rendered.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The pool's name.
+    pub pool: PoolName,
+    /// The pool itself: its selector, its uid; without, the role label decides.
+    pub pool_object: Option<MachineConfigPool>,
+    /// The images and the version of the release.
+    pub controller_config: Option<ControllerConfig>,
+    /// All KubeletConfigs and ContainerRuntimeConfigs that are known.
+    pub pool_settings: Vec<PoolSettings>,
+    /// The base OS image, instead of the ControllerConfig's.
+    pub os_image: Option<String>,
+    /// The extensions image, instead of the ControllerConfig's.
+    pub extensions_image: Option<String>,
+    /// Images with a tag, as they are written, and what each was found to be: `repo@sha256:…`.
+    pub pins: BTreeMap<String, String>,
+    /// All MachineConfigs that are known, in any order.
+    pub configs: Vec<Component>,
+    /// Whether [`Rendered::explanation`] is wanted.
+    pub explain: bool,
+}
+
+/// A MachineConfig, and where it was read.
+#[derive(Debug, Clone)]
+pub struct Component {
+    /// As `dir/a.yaml (document 2)`, for messages; empty in a cluster.
+    pub origin: String,
+    /// The object.
+    pub config: MachineConfig,
+}
+
+impl Component {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.config.metadata.name
+    }
+
+    /// How a message names a field of it, or all of it.
+    fn place(&self, field: &str) -> String {
+        let parts = [self.origin.as_str(), self.name(), field];
+        let told: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        told.join(": ")
+    }
+
+    /// Whether a controller made it, and not an administrator.
+    fn is_generated(&self) -> bool {
+        let annotations = &self.config.metadata.annotations;
+        annotations.contains_key(labels::GENERATED_BY_CONTROLLER_VERSION)
+    }
+}
+
+/// Renders the pool's MachineConfigs with what was fetched so far.
+///
+/// Call it again with more [`Contents`] as long as it needs something; it looks nothing up by itself.
+///
+/// # Errors
+/// All that is wrong with the inputs, also what only is when they are merged.
+pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> {
+    let pool = &request.pool;
+    let selected = select::select(request);
+    let (mut problems, mut warnings) = (selected.problems, selected.notices);
+    guards::check(request, &mut problems);
+    let chosen = selected.chosen;
+    let settings = settings::merge(&chosen, &mut problems, &mut warnings);
+    let images = images::decide(request, &chosen, &settings, &mut problems, &mut warnings);
+    guards::same_version(&chosen, &mut warnings);
+    let read = configs::read(&chosen, &mut problems, &mut warnings);
+    if !problems.is_empty() {
+        let pool = pool.to_string();
+        return Err(Error::Invalid { pool, problems });
+    }
+    let merged = match configs::merge(pool, &chosen, read, contents, request.explain)? {
+        Resolution::Needs(needs) => return Ok(Outcome::Needs(needs)),
+        Resolution::Done(merged) => merged,
+    };
+    warnings.extend(merged.warnings);
+    let spec = json!({
+        "baseOSExtensionsContainerImage": images.extensions.image,
+        "config": merged.config,
+        "extensions": settings.extensions.iter().map(|said| &said.value).collect::<Vec<_>>(),
+        "fips": settings.fips(),
+        "kernelArguments": settings.kernel_arguments.iter().map(|said| &said.value).collect::<Vec<_>>(),
+        "kernelType": settings.kernel_type().as_str(),
+        "osImageURL": images.os.image,
+    });
+    let name = name::rendered(pool, &spec).map_err(|_| Error::PoolName {
+        pool: pool.to_string(),
+    })?;
+    let object = object(request, name.as_str(), &images, spec);
+    let size = canonical::canonical(&object).len();
+    if size > RENDERED_LIMIT {
+        let largest = configs::largest(&chosen);
+        let name = name.to_string();
+        return Err(Error::TooLarge {
+            name,
+            size,
+            largest,
+        });
+    }
+    if size > RENDERED_LIMIT / 5 * 4 {
+        let message = format!(
+            "{size} bytes of JSON, and {RENDERED_LIMIT} is the limit; the largest of its MachineConfigs is {}",
+            configs::largest(&chosen)
+        );
+        warnings.push(Finding::new("nearly-too-large", message).on(name.to_string()));
+    }
+    let explanation = request
+        .explain
+        .then(|| explain::explain(&chosen, &settings, &images, &merged.provenance));
+    let config = RenderedConfig::from_value(object.clone()).map_err(|source| Error::Result {
+        name: name.to_string(),
+        source,
+    })?;
+    Ok(Outcome::Rendered(Box::new(Rendered {
+        config,
+        object,
+        warnings,
+        explanation,
+    })))
+}
+
+/// Images with a tag that decide something: what a caller may pin, and hand in as [`Request::pins`].
+pub fn unpinned(request: &Request) -> Vec<String> {
+    images::unpinned(request)
+}
+
+fn object(request: &Request, name: &str, images: &images::Images, spec: Value) -> Value {
+    let mut annotations = json!({ labels::GENERATED_BY_CONTROLLER_VERSION: RENDERER });
+    let release = request.controller_config.as_ref().and_then(|config| {
+        let annotations = &config.metadata.annotations;
+        annotations.get(labels::RELEASE_IMAGE_VERSION)
+    });
+    if let Some(release) = release {
+        annotations[labels::RELEASE_IMAGE_VERSION] = json!(release);
+    }
+    if images.os_is_overridden() {
+        annotations[labels::OS_IMAGE_URL_OVERRIDDEN] = json!("true");
+    }
+    let mut metadata = json!({ "name": name, "annotations": annotations });
+    if let Some(pool) = &request.pool_object {
+        let mut owner = json!({
+            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": request.pool.as_str(),
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        if let Some(uid) = &pool.metadata.uid {
+            owner["uid"] = json!(uid);
+        }
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig", "metadata": metadata, "spec": spec })
+}

@@ -1,0 +1,144 @@
+//! Which MachineConfigs are the pool's.
+
+use std::collections::HashMap;
+
+use super::{Component, Request, order};
+use crate::api::{self, PoolName, RenderedName, Selector, labels};
+use crate::report::Finding;
+
+/// The pool that gives all others but `master` their first MachineConfigs.
+pub(super) const WORKER: &str = "worker";
+/// The pool of the control plane.
+const MASTER: &str = "master";
+
+/// What was selected.
+#[derive(Debug)]
+pub(super) struct Selected<'a> {
+    /// In the order in which they are merged.
+    pub chosen: Vec<&'a Component>,
+    pub problems: Vec<Finding>,
+    pub notices: Vec<Finding>,
+}
+
+/// Judges all inputs by their metadata, and takes those of the pool.
+pub(super) fn select(request: &Request) -> Selected<'_> {
+    let mut problems = Vec::new();
+    let (rendered, configs): (Vec<_>, Vec<_>) =
+        request.configs.iter().partition(|one| is_rendered(one));
+    check_names(&configs, &mut problems);
+    let chosen = match selector(request) {
+        Ok(selector) => {
+            let labels = |one: &Component| selector.matches(&one.config.metadata.labels);
+            let mut chosen: Vec<_> = configs.into_iter().filter(|one| labels(one)).collect();
+            if chosen.is_empty() && problems.is_empty() {
+                problems.push(nothing(request));
+            }
+            order::sort(&mut chosen);
+            chosen
+        }
+        Err(wrong) => {
+            problems.extend(wrong);
+            Vec::new()
+        }
+    };
+    Selected {
+        chosen,
+        problems,
+        notices: skipped(&rendered).into_iter().collect(),
+    }
+}
+
+/// Made by a renderer, of a cluster or of ours. Nobody who names one by hand would leave out its role.
+fn is_rendered(one: &Component) -> bool {
+    let metadata = &one.config.metadata;
+    let mut owners = metadata.owner_references.iter();
+    metadata.name.parse::<RenderedName>().is_ok()
+        && (owners.any(|owner| owner.kind == "MachineConfigPool") || role(one).is_none())
+}
+
+fn skipped(rendered: &[&Component]) -> Option<Finding> {
+    let first = rendered.first()?;
+    let message = match rendered.len() {
+        1 => "is rendered already, and skipped".to_owned(),
+        more => format!("and {} more are rendered already, and skipped", more - 1),
+    };
+    Some(Finding::new("rendered-skipped", message).on(first.place("")))
+}
+
+/// The pool or role that it is for.
+pub(super) fn role(one: &Component) -> Option<&str> {
+    let role = one.config.metadata.labels.get(labels::ROLE)?;
+    (!role.is_empty()).then_some(role)
+}
+
+fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
+    let mut first: HashMap<&str, &Component> = HashMap::with_capacity(configs.len());
+    for one in configs {
+        if !api::is_object_name(one.name()) {
+            let message = format!(
+                "metadata.name {:?} is no name of a Kubernetes object; give it one",
+                one.name()
+            );
+            problems.push(Finding::new("bad-name", message).on(one.origin.clone()));
+            continue;
+        }
+        if role(one).is_none() {
+            let message = format!(
+                "the label {} is missing, which says which pool it is for; add it, as {}: worker",
+                labels::ROLE,
+                labels::ROLE
+            );
+            problems.push(Finding::new("no-role", message).on(one.place("metadata.labels")));
+        }
+        if let Some(other) = first.insert(one.name(), one) {
+            let there = match other.origin.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", other.origin),
+            };
+            let message = format!("another MachineConfig has this name{there}; keep one of them");
+            problems.push(Finding::new("duplicate-name", message).on(one.place("metadata.name")));
+        }
+    }
+}
+
+/// The pool's own selector; without the object, by the role.
+fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
+    let Some(pool) = &request.pool_object else {
+        return Ok(by_role(&request.pool));
+    };
+    let place = |field: &str| {
+        let dot = if field.is_empty() { "" } else { "." };
+        format!(
+            "MachineConfigPool {}: spec.machineConfigSelector{dot}{field}",
+            request.pool
+        )
+    };
+    let bad = |message: String, field: &str| Finding::new("bad-selector", message).on(place(field));
+    let Some(wire) = &pool.spec.machine_config_selector else {
+        let message = "it is missing, so no MachineConfig is the pool's; say which are, by matchLabels or matchExpressions";
+        return Err(vec![bad(message.to_owned(), "")]);
+    };
+    Selector::new(wire).map_err(|problems| {
+        let told = problems.into_iter();
+        told.map(|wrong| bad(wrong.problem, &wrong.field)).collect()
+    })
+}
+
+fn by_role(pool: &PoolName) -> Selector {
+    match pool.as_str() {
+        only @ (WORKER | MASTER) => Selector::label_in(labels::ROLE, &[only]),
+        custom => Selector::label_in(labels::ROLE, &[WORKER, custom]),
+    }
+}
+
+fn nothing(request: &Request) -> Finding {
+    let message = match request.pool_object {
+        Some(_) => {
+            "its machineConfigSelector selects none of the MachineConfigs; check their labels"
+        }
+        None => {
+            "none of the MachineConfigs has its role; check their labels, or give the pool's selector"
+        }
+    };
+    Finding::new("nothing-selected", message).on(format!("MachineConfigPool {}", request.pool))
+}
