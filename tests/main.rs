@@ -23,6 +23,7 @@ mod cli_commands;
 mod consumers;
 mod dependencies;
 mod documentation;
+mod fetch_world;
 mod fidelity;
 mod fuzz;
 mod ignition_oracle;
@@ -40,6 +41,7 @@ mod registry_layout;
 mod registry_push;
 mod registry_world;
 mod render_fetch;
+mod render_fetch_faults;
 mod reproducible;
 mod systemd_presets;
 

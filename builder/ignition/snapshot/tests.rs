@@ -476,7 +476,7 @@ fn what_says_how_contents_are_read_stays() {
 fn all_that_is_wrong_is_told_before_anything_is_fetched() {
     let mut config = everything();
     let files = &mut config["storage"]["files"];
-    files[0]["contents"]["source"] = json!("s3://b/k?versionId=hunter2");
+    files[0]["contents"] = json!({ "source": "s3://b/k?versionId=hunter2" });
     files[0]["append"][0]["source"] = json!("gs://b/k");
     files[1]["contents"]["httpHeaders"] = json!([{ "name": "x" }]);
     config["storage"]["luks"][0]["keyFile"]["source"] = json!("tftp://u:hunter2@h/key");
