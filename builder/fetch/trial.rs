@@ -71,7 +71,7 @@ impl<'r> Trial<'r> {
                     .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?,
                 None => sending.await,
             }?;
-            match redirect(&response, &self.url)? {
+            match redirect(&response, &self.url) {
                 Some(next) => {
                     self.left_home |= !same_origin(&next, self.request.url());
                     self.url = next;
@@ -107,18 +107,15 @@ impl<'r> Trial<'r> {
     }
 }
 
-fn redirect(response: &Response, from: &Url) -> Result<Option<Url>, Broken> {
+/// Where an answer leads; nowhere if it can't be fetched there, and then its status says that it is none.
+fn redirect(response: &Response, from: &Url) -> Option<Url> {
     // Those that Go follows.
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
+        return None;
     }
-    let Some(location) = response.headers().get(LOCATION) else {
-        return Ok(None);
-    };
-    let next = location.to_str().ok().and_then(|l| from.join(l).ok());
-    next.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .map(Some)
-        .ok_or_else(|| Broken::new(Outcome::Fatal, "redirected to no URL that can be fetched"))
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let next = from.join(location).ok()?;
+    (matches!(next.scheme(), "http" | "https") && next.has_host()).then_some(next)
 }
 
 async fn receive(mut response: Response) -> Result<Tried, Broken> {

@@ -22,13 +22,14 @@ pub enum Act {
     Forever(Vec<u8>),
 }
 
-/// A whole answer, as it goes over the wire.
+/// A whole answer, as it goes over the wire; the connection closes after it.
 pub fn reply(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status} said so by a test\r\n").into_bytes();
     for (name, value) in headers {
         bytes.extend(format!("{name}: {value}\r\n").bytes());
     }
-    bytes.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+    let length = body.len();
+    bytes.extend(format!("content-length: {length}\r\nconnection: close\r\n\r\n").bytes());
     bytes.extend(body);
     bytes
 }
