@@ -124,7 +124,8 @@ pub fn parse_one(bytes: &[u8]) -> Result<Value, YamlError> {
 
 /// A value as a YAML document that Kubernetes reads back as the same value.
 pub fn to_text<T: Serialize>(value: &T) -> String {
-    let options = serde_saphyr::ser_options! { yaml_12: false };
+    // One line a value, or a long pullspec stands on the line after its key, where grep doesn't find it.
+    let options = serde_saphyr::ser_options! { yaml_12: false, folded_wrap_chars: usize::MAX };
     serde_saphyr::to_string_with_options(value, options)
         .expect("a JSON value can be written as YAML")
 }

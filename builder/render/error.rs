@@ -8,7 +8,7 @@ use crate::report::{Class, Finding};
 #[non_exhaustive]
 pub enum Error {
     /// The inputs.
-    #[error("pool {pool}: {}; mend them all", faults(problems.len()))]
+    #[error("pool {pool}: {} in its MachineConfigs; mend what is named", faults(problems.len()))]
     Invalid {
         /// The pool.
         pool: String,
