@@ -11,7 +11,7 @@ use mosb::report::Class;
 use serde_json::{Value, json};
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, gzip, options, render};
-use crate::harness::{Act, SecureWeb, Web, reply, sha256};
+use crate::harness::{Act, Head, SecureWeb, Web, reply, sha256};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_served_is_embedded_byte_for_byte() {
@@ -199,14 +199,22 @@ async fn servers_see_what_ignition_would_send() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_of_a_host_go_to_that_host_only() {
-    let other = Web::always(reply(200, &[], b"hi"));
+    let other = Web::start(|head, _| {
+        let back = head.target.strip_prefix("/back?");
+        vec![Act::Send(match back {
+            Some(url) => reply(302, &[("location", url)], b""),
+            None => reply(200, &[], b"hi"),
+        })]
+    });
     let away = other.url("/");
     let web = Web::start(move |head, _| {
-        let whole = reply(200, &[], b"hi");
+        let host = head.header("host").unwrap();
+        let back = format!("{away}back?http://{host}/here");
         vec![Act::Send(match head.path() {
             "/near" => reply(302, &[("location", "/here")], b""),
             "/away" => reply(302, &[("location", &away)], b""),
-            _ => whole,
+            "/round" => reply(302, &[("location", &back)], b""),
+            _ => reply(200, &[], b"hi"),
         })]
     });
     let headers = json!({ web.address(): { "X-Token": "hunter2" } });
@@ -215,23 +223,29 @@ async fn headers_of_a_host_go_to_that_host_only() {
         ..options(LONG)
     });
     assert!(!format!("{fetcher:?}").contains("hunter2"));
-    for path in ["/here", "/near", "/away"] {
+    for path in ["/here", "/near", "/away", "/round"] {
         get(&web.url(path), &fetcher).await.unwrap();
     }
     get(&other.url("/"), &fetcher).await.unwrap();
-    assert_eq!(web.seen().len(), 4);
-    assert!(
-        web.seen()
-            .iter()
-            .all(|head| head.header("x-token") == Some("hunter2"))
-    );
-    assert_eq!(other.seen().len(), 2);
-    assert!(
-        other
-            .seen()
-            .iter()
-            .all(|head| head.header("x-token").is_none())
-    );
+    let seen = |web: &Web| -> Vec<(String, bool)> {
+        let sent = |head: &Head| head.header("x-token") == Some("hunter2");
+        let seen = web.seen();
+        seen.iter()
+            .map(|head| (head.path().to_owned(), sent(head)))
+            .collect()
+    };
+    let want = [
+        ("/here", true),
+        ("/near", true),
+        ("/here", true),
+        ("/away", true),
+        ("/round", true),
+        // Back from elsewhere.
+        ("/here", false),
+    ];
+    assert_eq!(seen(&web), want.map(|(path, sent)| (path.to_owned(), sent)));
+    let want = ["/", "/back", "/"].map(|path| (path.to_owned(), false));
+    assert_eq!(seen(&other), want);
 }
 
 /// A proxy is asked for what is not on this machine: that of the config, else that of the environment.
@@ -246,7 +260,7 @@ async fn proxies_are_the_configs_else_the_environments() {
             https: None,
             no_proxy: None,
         },
-        ..options(Duration::from_millis(500))
+        ..options(Duration::from_secs(2))
     });
     let url = "http://mirror.invalid/x?y";
     assert_eq!(get(url, &fetcher).await.unwrap(), b"environment's");

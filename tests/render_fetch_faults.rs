@@ -66,10 +66,6 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
     let short = Duration::from_secs(2);
-    let nobody = {
-        let web = Web::always(Vec::new());
-        web.url("/")
-    };
     let whole = reply(200, &[], b"hi");
     let cut = whole[..whole.len() - 1].to_vec();
     let (broken, closing, busy) = (
@@ -87,7 +83,11 @@ async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
         ("500", broken.url("/"), "server-error"),
         ("429", busy.url("/"), "too-many-requests"),
         ("cut", closing.url("/"), "unreachable"),
-        ("nobody there", nobody, "unreachable"),
+        (
+            "nobody there",
+            "http://127.0.0.1:1/".to_owned(),
+            "unreachable",
+        ),
         ("silence", silent.url("/"), "timed-out"),
         ("silence in the body", slow.url("/"), "timed-out"),
     ];

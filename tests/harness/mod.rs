@@ -35,6 +35,6 @@ pub use tree::Tree;
 pub use web::{Act, SecureWeb, Web, reply};
 
 pub use child::{Finished, run};
-pub use http::ask;
+pub use http::{Head, ask};
 pub use ostree::{base as ostree_base, import as ostree_import};
 pub use root::{base_image, debian_root};
