@@ -28,8 +28,11 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
     check_names(&configs, &mut problems);
     let chosen = match selector(request) {
         Ok(selector) => {
-            let labels = |one: &Component| selector.matches(&one.config.metadata.labels);
-            let mut chosen: Vec<_> = configs.into_iter().filter(|one| labels(one)).collect();
+            // One without a role is refused, and whatever else is wrong with it is told at once.
+            let is_wanted = |one: &&Component| {
+                role(one).is_none() || selector.matches(&one.config.metadata.labels)
+            };
+            let mut chosen: Vec<_> = configs.into_iter().filter(is_wanted).collect();
             if chosen.is_empty() && problems.is_empty() {
                 problems.push(nothing(request));
             }
