@@ -132,6 +132,13 @@ pub fn to_text<T: Serialize>(value: &T) -> String {
 
 /// What the parser says, on one line and without its advice to programmers.
 fn told(text: &str) -> String {
+    if let Some((_, limit)) = text.split_once("budget breached: ") {
+        let place = limit.find(" at line ").map_or("", |at| &limit[at..]);
+        let place = place.split(" (").next().unwrap_or_default();
+        return format!(
+            "with what its aliases stand for, it holds more than any MachineConfigs do{place}"
+        );
+    }
     let text = text.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -186,7 +193,7 @@ mod tests {
             )
         });
         assert!(
-            matches!(parse_one(bomb.as_bytes()), Err(YamlError::Yaml(_))),
+            matches!(parse_one(bomb.as_bytes()), Err(YamlError::Yaml(text)) if text.contains("what its aliases stand for")),
             "bomb"
         );
         assert!(
