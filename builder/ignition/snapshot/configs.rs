@@ -14,7 +14,7 @@ use super::super::merge::Merger;
 use super::super::version::Spec;
 use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
-use super::source::Source;
+use super::source::{Source, without_credentials};
 use super::{Resolution, authority, check};
 use crate::report::Finding;
 
@@ -84,6 +84,7 @@ enum Stop {
 struct Step<'p> {
     before: Option<&'p Step<'p>>,
     field: String,
+    /// Where it led to, once it was followed.
     url: Option<Url>,
     depth: usize,
 }
@@ -113,6 +114,10 @@ impl Step<'_> {
 
     /// The finding, about a field of the config that this step led to, or about the step itself.
     fn place(&self, mut problem: Finding) -> Finding {
+        if let Some(url) = &self.url {
+            let url = without_credentials(url.as_str());
+            problem.message = format!("{url}: {}", problem.message);
+        }
         problem.object = match problem.object.take() {
             Some(field) if self.depth == 0 => Some(field),
             Some(field) => Some(format!("{self} > {field}")),
@@ -292,6 +297,7 @@ impl Way<'_> {
             Source::Data(url) => check::open(resource, url),
             Source::Remote(url) => {
                 if step.came_by(&url) {
+                    step.url = Some(url);
                     let problem = Finding::new(
                         "circular-reference",
                         "the config refers to one that refers to it; remove one of the references",
@@ -300,13 +306,15 @@ impl Way<'_> {
                 }
                 let request = Request::new(url.clone(), resource, Some(self.spec), &self.settings)
                     .map_err(|problem| step.wrong(problem))?;
-                step.url = Some(url);
                 let Some(bytes) = self.contents.get(&request) else {
                     let mut needs = Needs::default();
                     needs.add(request, step);
                     return Err(Stop::Needs(needs));
                 };
-                check::open_fetched(resource, bytes, &request.shown())
+                let opened = check::open_fetched(resource, bytes, &request.shown())
+                    .map_err(|problem| step.wrong(problem))?;
+                step.url = Some(url);
+                Ok(opened)
             }
         };
         opened.map_err(|problem| step.wrong(problem))
