@@ -211,7 +211,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     };
     let needs: Vec<Reference> = needs
         .into_iter()
-        .map(|one| one.of("MachineConfig 99-x"))
+        .map(|one| one.of("MachineConfig 99-x: spec.config"))
         .collect();
     let error = offline(&needs).unwrap();
     assert_eq!(
@@ -219,7 +219,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
         ("offline", Class::UserInput)
     );
     let told = format!(
-        "MachineConfig 99-x: storage.files[/a].contents: {}: ",
+        "MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ",
         web.url("/a")
     );
     assert!(error.to_string().contains(&told), "{error}");

@@ -90,7 +90,7 @@ pub(super) fn merge(
             let attributed = attributed();
             let of = |need: Reference| {
                 let who = attributed.who(need.place());
-                need.of(&who)
+                need.of(&format!("{who}: spec.config"))
             };
             return Ok(Resolution::Needs(needs.into_iter().map(of).collect()));
         }

@@ -458,11 +458,13 @@ fn what_lies_elsewhere_is_needed_with_its_machine_config() {
         "what is overridden is not fetched: {asked:?}"
     );
     assert!(
-        asked[0].starts_with("c.yaml: c: spec.config: ignition.config.merge[0]"),
+        asked[0].starts_with("c.yaml: c: spec.config.ignition.config.merge[0]"),
         "{asked:?}"
     );
     assert!(
-        asked[1].starts_with("a.yaml: a, b.yaml: b: storage.files[/etc/r].contents: https://h/f"),
+        asked[1].starts_with(
+            "a.yaml: a, b.yaml: b: spec.config.storage.files[/etc/r].contents: https://h/f"
+        ),
         "{asked:?}"
     );
     assert!(!format!("{asked:?}").contains("hunter2"));

@@ -133,15 +133,15 @@ impl Reference {
         &self.request
     }
 
-    /// The first field that refers to it, as `storage.files[/etc/motd].contents`; after [`Reference::of`] with its object.
+    /// The first field that refers to it, as `storage.files[/etc/motd].contents`; after [`Reference::of`] with what it is in.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// The same, said to be of this object: `MachineConfig 99-x: storage.files[/etc/motd].contents`.
+    /// The same, said to be in this field: of `99-x: spec.config` it is `99-x: spec.config.storage.files[/etc/motd].contents`.
     #[must_use]
-    pub fn of(mut self, object: &str) -> Self {
-        self.place = format!("{object}: {}", self.place);
+    pub fn of(mut self, field: &str) -> Self {
+        self.place = format!("{field}.{}", self.place);
         self
     }
 }
