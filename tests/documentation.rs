@@ -203,6 +203,7 @@ fn no_link_is_dead() {
         "docs/commands.md",
         "docs/direct-build.md",
         "docs/rendering.md",
+        "docs/translation.md",
         "docs/troubleshooting.md",
     ] {
         let text = read(document);
