@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Compression, Finished, Image, Layout, Mosb, Tree};
+use crate::harness::{Compression, Finished, Image, Layout, Mosb, Registry, Tree};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const API: &str = "machineconfiguration.openshift.io/v1";
@@ -427,8 +427,9 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
         let place = error["message"].as_str().unwrap();
         if line.starts_with("remote") {
             assert!(
-                place
-                    .contains("remote.yaml: bad: storage.files[/r].contents: http://127.0.0.1:9/x"),
+                place.contains(
+                    "remote.yaml: bad: spec.config.storage.files[/r].contents: http://127.0.0.1:9/x"
+                ),
                 "{place}"
             );
         }
@@ -439,6 +440,55 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
             "{line}: nothing half-done goes through a pipe"
         );
     }
+}
+
+/// A tag becomes the digest that the registry has for it; what is overridden is not asked for.
+#[test]
+fn tags_are_pinned_by_a_real_registry() {
+    let (desk, registry) = (Desk::new(), Registry::plain());
+    let layout = Layout::create(&desk.at("base"));
+    let one = |name: &str| Image::new().label("name", name);
+    let indexed = layout.put_index("os", &[one("os"), one("os").architecture("arm64")]);
+    let extensions = layout.put("extensions", &one("extensions"));
+    registry.push(&layout, "os", "acme/os:v1");
+    registry.push(&layout, "extensions", "acme/extensions:v1");
+    let image = |name: &str, end: &str| registry.repository(&format!("acme/{name}{end}"));
+    let names = |image: String| machine_config("a", "worker", json!({ "osImageURL": image }));
+    desk.write("a.yaml", names(image("os", ":v1")));
+    desk.write("gone.yaml", names(image("os", ":gone")));
+    let base = image("extensions", ":v1");
+    let line = |file: &str, more: &str| {
+        let overridden = image("nowhere", ":v1");
+        desk.run(&format!("render --pool worker {file} --os-image {overridden} --extensions-image {base} -o json {more}"))
+    };
+    let code = |finished: &Finished| (finished.code(), finished.json()["code"].clone());
+    let refused = line("a.yaml", "");
+    assert_eq!(code(&refused), (Some(2), json!("invalid-machine-configs")));
+    let found = refused.json()["findings"].clone();
+    let codes: Vec<_> = found
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["code"])
+        .collect();
+    assert_eq!(codes, ["image-not-pinned", "image-not-pinned"], "{found:#}");
+    let resolve = "--resolve-tags --tls-verify=false";
+    let pinned = line("a.yaml", resolve).ok().json();
+    let spec = &pinned["spec"];
+    // The index, so that the config is one for all platforms.
+    assert_eq!(spec["osImageURL"], image("os", &format!("@{indexed}")));
+    assert_eq!(
+        spec["baseOSExtensionsContainerImage"],
+        image("extensions", &format!("@{extensions}"))
+    );
+    // The same name as if the digest had been written.
+    desk.write("a.yaml", names(image("os", &format!("@{indexed}"))));
+    let written = line("a.yaml", resolve).ok().json();
+    assert_eq!(written["metadata"]["name"], pinned["metadata"]["name"]);
+    assert_eq!(
+        code(&line("gone.yaml", resolve)),
+        (Some(2), json!("not-found"))
+    );
 }
 
 #[test]
