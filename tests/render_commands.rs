@@ -131,6 +131,12 @@ fn neither_order_nor_files_nor_formats_matter() {
         stdin.stderr
     );
     assert!(!stdin.stderr.contains("hunter2"), "{}", stdin.stderr);
+    let misspelt = desk.run("render --pool inrfa one -o name").ok();
+    assert!(
+        misspelt.stderr.contains("[none-of-its-own]") && !stdin.stderr.contains("none-of-its-own"),
+        "{}",
+        misspelt.stderr
+    );
     let worker = desk.name("--pool worker one");
     assert!(
         worker.starts_with("rendered-worker-") && worker[16..] != want[15..],

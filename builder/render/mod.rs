@@ -14,7 +14,8 @@
 //! | `bad-setting`, `unknown-extension`, `kernel-devel`, `image-not-pinned`, `os-image-stream` | of `spec` |
 //! | `not-completed` | a cluster is not through with the ControllerConfig, or with a KubeletConfig of the pool |
 //!
-//! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`, `nearly-too-large`, `rendered-skipped`.
+//! Those of a warning: `unknown-setting`, `os-image-overridden`, `mixed-versions`, `nearly-too-large`, `none-of-its-own`,
+//! `rendered-skipped`.
 //! Of [`unreconcilable`]: `needs-reinstall`.
 
 mod attribute;

@@ -44,10 +44,11 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
             Vec::new()
         }
     };
+    let lonely = none_of_its_own(request, &chosen);
     Selected {
         chosen,
         problems,
-        notices: skipped(&rendered).into_iter().collect(),
+        notices: skipped(&rendered).into_iter().chain(lonely).collect(),
     }
 }
 
@@ -66,6 +67,19 @@ fn skipped(rendered: &[&Component]) -> Option<Finding> {
         more => format!("and {} more are rendered already, and skipped", more - 1),
     };
     Some(Finding::new("rendered-skipped", message).on(first.place("")))
+}
+
+/// A name that nobody uses gives a config too, of what all pools get.
+fn none_of_its_own(request: &Request, chosen: &[&Component]) -> Option<Finding> {
+    let pool = request.pool.as_str();
+    let is_known =
+        request.pool_object.is_some() || chosen.iter().any(|one| role(one) == Some(pool));
+    if is_known || chosen.is_empty() {
+        return None;
+    }
+    let message = "no MachineConfig has its role, so it gets those of worker and nothing else; check the pool's name";
+    let place = format!("MachineConfigPool {pool}");
+    Some(Finding::new("none-of-its-own", message).on(place))
 }
 
 /// The pool or role that it is for.
