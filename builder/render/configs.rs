@@ -69,7 +69,7 @@ pub(super) fn merge(
         document,
         provenance,
     } = merger.finish();
-    let merged = document.replacing_by_default();
+    let merged = document.with_file_defaults();
     // Who said what is only found out where someone wants to know.
     let attributed = || match explain {
         true => Attributed::new(&merged, chosen, &provenance),

@@ -1,17 +1,24 @@
-//! Whether files of a merged config replace what is at their path.
+//! What files of a merged config leave unsaid at the end.
 
 use serde_json::{Value, json};
 
 use super::document::Document;
 
 impl Document {
-    /// The same, where files that bring contents replace what is at their path unless they say otherwise. To Ignition
-    /// the default is that they don't, and without a source they may not (`merging.md`, 2).
+    /// The same with the defaults of a pool's files, once all are merged: those that bring contents replace what is at
+    /// their path unless they say otherwise (to Ignition the default is that they don't, and without a source they may
+    /// not; `merging.md`, 2), and an empty `compression`, said against an earlier file's, is unsaid again.
     #[must_use]
-    pub fn replacing_by_default(mut self) -> Self {
+    pub fn with_file_defaults(mut self) -> Self {
         let files = self.0.pointer_mut("/storage/files");
         let files = files.and_then(Value::as_array_mut);
         for file in files.into_iter().flatten() {
+            if file.pointer("/contents/compression") == Some(&json!("")) {
+                let contents = file["contents"].as_object_mut();
+                contents
+                    .expect("it has a compression")
+                    .remove("compression");
+            }
             let sourced = file.pointer("/contents/source").is_some();
             if sourced && file.get("overwrite").is_none() {
                 file["overwrite"] = json!(true);
@@ -26,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_with_a_source_replace_by_default() {
+    fn what_is_unsaid_at_the_end() {
         let source = json!({ "source": "data:,a" });
         let file = |path: &str, rest: Value| {
             let mut file = rest;
@@ -41,13 +48,17 @@ mod tests {
                 file("/mode", json!({ "mode": 420 })),
                 file("/append", json!({ "append": [source] })),
                 file("/no", json!({ "contents": source, "overwrite": false })),
+                file("/plain", json!({ "contents": { "source": "data:,a", "compression": "" } })),
+                file("/gzip", json!({ "contents": { "source": "data:,a", "compression": "gzip" } })),
             ] },
         });
         let document = Document::read(&config).unwrap().document;
-        let document = document.replacing_by_default().into_json();
+        let document = document.with_file_defaults().into_json();
         let files = document["storage"]["files"].as_array().unwrap();
         let said: Vec<_> = files.iter().map(|file| file.get("overwrite")).collect();
-        let (yes, no) = (json!(true), json!(false));
-        assert_eq!(said, [Some(&yes), Some(&yes), None, None, Some(&no)]);
+        let (yes, no) = (Some(&json!(true)), Some(&json!(false)));
+        assert_eq!(said, [yes, yes, None, None, no, yes, yes]);
+        assert_eq!(files[5]["contents"], source);
+        assert_eq!(files[6]["contents"]["compression"], "gzip");
     }
 }
