@@ -33,24 +33,6 @@ fn some_configs() -> impl Strategy<Value = Vec<Component>> {
     })
 }
 
-/// The same object, its keys in the reverse order.
-fn reversed(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.iter().rev();
-            let fields: Vec<_> = fields
-                .map(|(key, value)| format!("{}:{}", json!(key), reversed(value)))
-                .collect();
-            format!("{{{}}}", fields.join(","))
-        }
-        Value::Array(items) => format!(
-            "[{}]",
-            items.iter().map(reversed).collect::<Vec<_>>().join(",")
-        ),
-        other => other.to_string(),
-    }
-}
-
 proptest! {
     #[test]
     fn order_files_and_labels_mean_nothing(configs in some_configs(), by in 0..6_usize) {
@@ -61,8 +43,6 @@ proptest! {
         for one in &mut other {
             one.origin = "stdin".to_owned();
             one.config.metadata.labels.insert("team".to_owned(), "red".to_owned());
-            let text = reversed(&Value::Object(one.config.spec.clone()));
-            one.config.spec = serde_json::from_str(&text).unwrap();
         }
         let (first, second) = (rendered(&request("infra", configs)), rendered(&request("infra", other)));
         prop_assert_eq!(first.object, second.object);
@@ -97,4 +77,111 @@ proptest! {
         let again = rendered(&request("infra", vec![again]));
         prop_assert_eq!(again.config.name(), first.config.name());
     }
+}
+
+/// A spec that says a bit of everything, as it is rendered.
+fn everything() -> Value {
+    let source = |text: &str| json!({ "source": format!("data:,{text}"), "compression": "" });
+    let ignition = json!({
+        "ignition": {
+            "version": "3.5.0", "proxy": { "httpProxy": "http://a", "noProxy": ["b"] }, "timeouts": { "httpTotal": 5 },
+            "security": { "tls": { "certificateAuthorities": [source("c")] } },
+        },
+        "kernelArguments": { "shouldExist": ["a"], "shouldNotExist": ["b"] },
+        "passwd": {
+            "users": [{ "name": "core", "sshAuthorizedKeys": ["a", "b"], "groups": ["c"], "uid": 5, "system": false, "gecos": "" }],
+            "groups": [{ "name": "g", "gid": 5 }],
+        },
+        "storage": {
+            "files": [
+                { "path": "/a", "mode": 420, "overwrite": true, "contents": source("a"), "user": { "id": 5 }, "group": { "name": "g" } },
+                { "path": "/b", "append": [source("b"), source("c")] },
+            ],
+            "directories": [{ "path": "/d", "mode": 493, "overwrite": false }],
+            "links": [{ "path": "/l", "target": "/t", "hard": false }],
+            "disks": [{ "device": "/dev/a", "wipeTable": true, "partitions": [{ "number": 1, "sizeMiB": 5, "label": "p" }] }],
+            "filesystems": [{ "device": "/dev/b", "format": "ext4", "label": "f", "options": ["-q"] }],
+            "luks": [{ "name": "x", "device": "/dev/c", "clevis": { "tpm2": true } }],
+        },
+        "systemd": { "units": [
+            { "name": "a.service", "enabled": true, "mask": false, "contents": "[Unit]", "dropins": [{ "name": "b.conf", "contents": "[Unit]" }] },
+        ] },
+    });
+    let spec = json!({
+        "config": ignition, "fips": true, "kernelType": "default", "kernelArguments": ["quiet", "a=1"],
+        "extensions": ["usbguard"], "osImageURL": format!("quay.io/os@{DIGEST}"),
+        "baseOSExtensionsContainerImage": format!("quay.io/extensions@{DIGEST}"),
+    });
+    rendered(&request("infra", vec![config("a", "infra", spec)])).object["spec"].take()
+}
+
+/// The value with each of its scalars made another one, and with each entry of its lists left out; by where that was.
+fn changes(value: &Value) -> Vec<(String, Value)> {
+    let within = |key: String, inner: &Value, put: &dyn Fn(Value) -> Value| {
+        let changes = changes(inner).into_iter();
+        let placed = changes.map(move |(place, changed)| (format!("/{key}{place}"), changed));
+        placed
+            .map(|(place, changed)| (place, put(changed)))
+            .collect::<Vec<_>>()
+    };
+    match value {
+        Value::Object(fields) => {
+            let each = fields.iter().map(|(key, inner)| {
+                within(key.clone(), inner, &|changed| {
+                    let mut fields = fields.clone();
+                    fields.insert(key.clone(), changed);
+                    Value::Object(fields)
+                })
+            });
+            each.flatten().collect()
+        }
+        Value::Array(items) => {
+            let each = items.iter().enumerate().map(|(number, inner)| {
+                let mut all = within(number.to_string(), inner, &|changed| {
+                    let mut items = items.clone();
+                    items[number] = changed;
+                    Value::Array(items)
+                });
+                let mut fewer = items.clone();
+                fewer.remove(number);
+                all.push((format!("/-{number}"), Value::Array(fewer)));
+                all
+            });
+            each.flatten().collect()
+        }
+        Value::Bool(truth) => vec![(String::new(), json!(!truth))],
+        Value::Number(number) => vec![(String::new(), json!(number.as_i64().unwrap() + 1))],
+        Value::String(text) => ["x", "1"]
+            .map(|more| (String::new(), json!(format!("{text}{more}"))))
+            .into(),
+        Value::Null => Vec::new(),
+    }
+}
+
+#[test]
+fn each_field_is_in_the_name() {
+    let spec = everything();
+    let of = |spec: &Value| {
+        let request = request("infra", vec![config("a", "infra", spec.clone())]);
+        match render(&request, &Contents::new()) {
+            Ok(Outcome::Rendered(rendered)) => Some(rendered.config.name().clone()),
+            _ => None,
+        }
+    };
+    let mut names: BTreeMap<_, _> = [(of(&spec).unwrap(), String::new())].into();
+    let (mut refused, all) = (0, changes(&spec));
+    for (place, changed) in &all {
+        match of(changed) {
+            Some(name) => {
+                let other = names.insert(name, place.clone());
+                assert_eq!(other, None, "{place}");
+            }
+            None => refused += 1,
+        }
+    }
+    assert!(
+        names.len() > 80 && refused < all.len() / 3,
+        "{refused} of {}",
+        all.len()
+    );
 }
