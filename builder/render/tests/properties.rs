@@ -34,6 +34,8 @@ fn some_configs() -> impl Strategy<Value = Vec<Component>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn order_files_and_labels_mean_nothing(configs in some_configs(), by in 0..6_usize) {
         let mut other = configs.clone();
@@ -85,7 +87,6 @@ fn everything() -> Value {
     let ignition = json!({
         "ignition": {
             "version": "3.5.0", "proxy": { "httpProxy": "http://a", "noProxy": ["b"] }, "timeouts": { "httpTotal": 5 },
-            "security": { "tls": { "certificateAuthorities": [source("c")] } },
         },
         "kernelArguments": { "shouldExist": ["a"], "shouldNotExist": ["b"] },
         "passwd": {
