@@ -21,54 +21,86 @@ pub(super) struct Merged {
     pub warnings: Vec<Finding>,
 }
 
-/// The configs as they stand; none where a MachineConfig has none.
+/// What the configs come to so far.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    merger: Merger,
+    needs: Vec<Reference>,
+    /// Of configs that were referred to.
+    problems: Vec<Finding>,
+    warnings: Vec<Finding>,
+}
+
+/// Reads the configs, and merges them in their order as long as nothing is wrong.
+///
+/// One after the other: most of what many say is overridden, and not kept a second time until all are read.
 pub(super) fn read(
     chosen: &[&Component],
+    contents: &Contents,
+    explain: bool,
     problems: &mut Vec<Finding>,
     warnings: &mut Vec<Finding>,
-) -> Vec<Option<ReadDocument>> {
-    let read = chosen.iter().map(|one| {
-        let config = one.config.spec.get("config")?;
-        if config.is_null() {
-            return None;
-        }
+) -> Read {
+    let mut so_far = Read::default();
+    if explain {
+        so_far.merger = Merger::explaining();
+    }
+    for (from, one) in chosen.iter().enumerate() {
+        let config = one.config.spec.get("config");
+        let Some(config) = config.filter(|config| !config.is_null()) else {
+            continue;
+        };
         match Document::read(config) {
             Ok(mut read) => {
                 warnings.extend(read.warnings.drain(..).map(|it| within(one, it)));
-                Some(read)
+                if problems.is_empty() {
+                    so_far.add(from, one, read, contents);
+                }
             }
-            Err(error) => {
-                problems.extend(told(one, error));
-                None
-            }
+            Err(error) => problems.extend(told(one, error)),
         }
-    });
-    read.collect()
+    }
+    so_far
 }
 
-/// Merges them all, in their order.
+impl Read {
+    /// Follows the references of a config to others, and merges what it comes to.
+    fn add(&mut self, from: usize, one: &Component, read: ReadDocument, contents: &Contents) {
+        match snapshot::configs(read.document, read.spec, contents) {
+            Ok(Resolution::Done(resolved)) => {
+                let told = resolved.warnings.into_iter();
+                self.warnings.extend(told.map(|it| within(one, it)));
+                self.merger.add(from, resolved.document);
+            }
+            Ok(Resolution::Needs(references)) => {
+                let place = one.place("spec.config");
+                let needs = references.into_iter().map(|need| need.of(&place));
+                self.needs.extend(needs);
+            }
+            Err(error) => self.problems.extend(told(one, error)),
+        }
+    }
+}
+
+/// The config that all of them make.
 pub(super) fn merge(
     pool: &PoolName,
     chosen: &[&Component],
-    read: Vec<Option<ReadDocument>>,
+    read: Read,
     contents: &Contents,
     explain: bool,
 ) -> Result<Resolution<Merged>, Error> {
-    let (documents, warnings) = match resolve(pool, chosen, read, contents)? {
-        Resolution::Needs(needs) => return Ok(Resolution::Needs(needs)),
-        Resolution::Done(resolved) => resolved,
-    };
-    let mut merger = match explain {
-        true => Merger::explaining(),
-        false => Merger::new(),
-    };
-    for (from, document) in documents {
-        merger.add(from, document);
+    if !read.problems.is_empty() {
+        let (pool, problems) = (pool.to_string(), read.problems);
+        return Err(Error::Invalid { pool, problems });
+    }
+    if !read.needs.is_empty() {
+        return Ok(Resolution::Needs(read.needs));
     }
     let ignition::Merged {
         document,
         provenance,
-    } = merger.finish();
+    } = read.merger.finish();
     let merged = document.with_file_defaults();
     // Who said what is only found out where someone wants to know.
     let attributed = || match explain {
@@ -104,60 +136,14 @@ pub(super) fn merge(
     Ok(Resolution::Done(Merged {
         config,
         provenance,
-        warnings,
+        warnings: read.warnings,
     }))
-}
-
-type Resolved = (Vec<(usize, Document)>, Vec<Finding>);
-
-/// Follows the references to other configs.
-fn resolve(
-    pool: &PoolName,
-    chosen: &[&Component],
-    read: Vec<Option<ReadDocument>>,
-    contents: &Contents,
-) -> Result<Resolution<Resolved>, Error> {
-    let (mut needs, mut problems) = (Vec::new(), Vec::new());
-    let (mut documents, mut warnings) = (Vec::with_capacity(read.len()), Vec::new());
-    for (from, read) in read.into_iter().enumerate() {
-        let (one, Some(read)) = (chosen[from], read) else {
-            continue;
-        };
-        match snapshot::configs(read.document, read.spec, contents) {
-            Ok(Resolution::Done(resolved)) => {
-                let told = resolved.warnings.into_iter();
-                warnings.extend(told.map(|it| within(one, it)));
-                documents.push((from, resolved.document));
-            }
-            Ok(Resolution::Needs(references)) => {
-                let place = one.place("spec.config");
-                needs.extend(references.into_iter().map(|need| need.of(&place)));
-            }
-            Err(error) => problems.extend(told(one, error)),
-        }
-    }
-    if !problems.is_empty() {
-        let pool = pool.to_string();
-        return Err(Error::Invalid { pool, problems });
-    }
-    Ok(match needs.is_empty() {
-        true => Resolution::Done((documents, warnings)),
-        false => Resolution::Needs(needs),
-    })
 }
 
 /// What was merged without an account of who said what, merged with one. It worked before.
 fn again(chosen: &[&Component], contents: &Contents) -> Vec<Provenance> {
-    let mut merger = Merger::explaining();
-    let read = read(chosen, &mut Vec::new(), &mut Vec::new());
-    for (from, read) in read.into_iter().enumerate() {
-        let Some(read) = read else { continue };
-        let resolved = snapshot::configs(read.document, read.spec, contents);
-        if let Ok(Resolution::Done(resolved)) = resolved {
-            merger.add(from, resolved.document);
-        }
-    }
-    merger.finish().provenance
+    let read = read(chosen, contents, true, &mut Vec::new(), &mut Vec::new());
+    read.merger.finish().provenance
 }
 
 fn findings(error: ignition::Error) -> Vec<Finding> {

@@ -121,25 +121,26 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     let settings = settings::merge(&chosen, &mut problems, &mut warnings);
     let images = images::decide(request, &chosen, &settings, &mut problems, &mut warnings);
     guards::same_version(&chosen, &mut warnings);
-    let read = configs::read(&chosen, &mut problems, &mut warnings);
+    let explain = request.explain;
+    let read = configs::read(&chosen, contents, explain, &mut problems, &mut warnings);
     if !problems.is_empty() {
         let pool = pool.to_string();
         return Err(Error::Invalid { pool, problems });
     }
-    let merged = match configs::merge(pool, &chosen, read, contents, request.explain)? {
+    let merged = match configs::merge(pool, &chosen, read, contents, explain)? {
         Resolution::Needs(needs) => return Ok(Outcome::Needs(needs)),
         Resolution::Done(merged) => merged,
     };
     warnings.extend(merged.warnings);
-    let spec = json!({
+    let mut spec = json!({
         "baseOSExtensionsContainerImage": images.extensions.image,
-        "config": merged.config,
         "extensions": settings.extensions.iter().map(|said| &said.value).collect::<Vec<_>>(),
         "fips": settings.fips(),
         "kernelArguments": settings.kernel_arguments.iter().map(|said| &said.value).collect::<Vec<_>>(),
         "kernelType": settings.kernel_type().as_str(),
         "osImageURL": images.os.image,
     });
+    spec["config"] = merged.config;
     let name = name::rendered(pool, &spec).map_err(|_| Error::PoolName {
         pool: pool.to_string(),
     })?;
@@ -161,9 +162,8 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
         );
         warnings.push(Finding::new("nearly-too-large", message).on(name.to_string()));
     }
-    let explanation = request
-        .explain
-        .then(|| explain::explain(&chosen, &settings, &images, &merged.provenance));
+    let explanation =
+        explain.then(|| explain::explain(&chosen, &settings, &images, &merged.provenance));
     let config = RenderedConfig::from_value(object.clone()).map_err(|source| Error::Result {
         name: name.to_string(),
         source,
@@ -204,5 +204,7 @@ fn object(request: &Request, name: &str, images: &images::Images, spec: Value) -
         }
         metadata["ownerReferences"] = json!([owner]);
     }
-    json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig", "metadata": metadata, "spec": spec })
+    let mut object = json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig", "metadata": metadata });
+    object["spec"] = spec;
+    object
 }

@@ -7,6 +7,7 @@
     reason = "a measurement that cannot go on stops where it stands"
 )]
 
+use std::cell::LazyCell;
 use std::path::Path;
 
 #[path = "../harness/mod.rs"]
@@ -43,8 +44,8 @@ fn main() {
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| *word == name);
     let world = World::new();
     let mut report = Report::default();
-    let small = world.base(base::SMALL);
-    let big = world.base(if rehearse { base::REHEARSAL } else { base::BIG });
+    let small = LazyCell::new(|| world.base(base::SMALL));
+    let big = LazyCell::new(|| world.base(if rehearse { base::REHEARSAL } else { base::BIG }));
     let quick = Rounds {
         quick: 15,
         warm: 4,

@@ -1,0 +1,195 @@
+//! Files, lists and odd objects.
+
+use serde_json::json;
+
+use super::*;
+use crate::api::{labels, yaml};
+use crate::ignition::Contents;
+use crate::render::{self, Outcome};
+
+fn sorted(text: &str) -> Manifests {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    std::fs::write(&file, text).unwrap();
+    Manifests::read(&[Input::File(file)])
+}
+
+fn object(kind: &str, name: &str) -> Value {
+    json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": name } })
+}
+
+#[test]
+fn lists_are_unpacked_and_kinds_are_sorted() {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        object("MachineConfig", "a"), object("MachineConfigPool", "p"), { "kind": "Secret" }, { "kind": "Secret" },
+        { "kind": "List", "items": [object("MachineConfig", "b")] },
+    ] });
+    let typed = json!({ "apiVersion": API_VERSION, "kind": "MachineConfigList", "items": [{ "metadata": { "name": "c" } }] });
+    let others = [
+        object("ControllerConfig", "cc"),
+        object("KubeletConfig", "k"),
+    ];
+    let read = sorted(&format!("{list}\n{typed}\n{}\n{}", others[0], others[1]));
+    assert!(read.problems.is_empty(), "{:?}", read.problems);
+    let configs: Vec<_> = read
+        .configs
+        .iter()
+        .map(|one| (one.name(), one.origin.rsplit_once('(').unwrap().1))
+        .collect();
+    assert_eq!(
+        configs,
+        [
+            ("a", "document 1, item 1)"),
+            ("b", "document 1, item 5, item 1)"),
+            ("c", "document 2, item 1)")
+        ]
+    );
+    assert_eq!(
+        (
+            read.pools.len(),
+            read.controller_configs.len(),
+            read.pool_settings.len()
+        ),
+        (1, 1, 1)
+    );
+    let notices = read.notices();
+    assert_eq!(notices.len(), 1);
+    assert_eq!(
+        notices[0].message,
+        "it and 1 more of kind Secret are skipped"
+    );
+}
+
+#[test]
+fn what_is_no_object_is_told_without_its_values() {
+    for (what, text, want) in [
+        ("empty", "", "it is empty"),
+        ("text", "hunter2", "no object with a kind"),
+        (
+            "ignition",
+            "ignition: {version: 3.5.0}",
+            "an Ignition config",
+        ),
+        (
+            "version",
+            "apiVersion: v1\nkind: MachineConfig",
+            "MachineConfig of \"v1\"",
+        ),
+        (
+            "labels",
+            &object("MachineConfig", "a")
+                .to_string()
+                .replace("{\"name\":\"a\"}", "\"hunter2\""),
+            "it is no MachineConfig: a field holds another type: want ",
+        ),
+        (
+            "spec",
+            &format!(
+                "{{\"spec\":\"hunter2\",{}",
+                &object("MachineConfig", "a").to_string()[1..]
+            ),
+            "want a map there",
+        ),
+    ] {
+        let read = sorted(text);
+        let problem = &read.problems[0];
+        assert!(problem.message.contains(want), "{what}: {problem:?}");
+        assert!(
+            !format!("{:?}", read.problems).contains("hunter2"),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn objects_are_bounded() {
+    let mut read = Manifests {
+        objects: MOST - 1,
+        ..Manifests::default()
+    };
+    let items = vec![object("MachineConfig", "a"); 10];
+    read.documents("f", vec![json!({ "kind": "List", "items": items })]);
+    assert_eq!(read.configs.len(), 1);
+    assert_eq!(read.problems.len(), 1);
+    assert_eq!(read.problems[0].code, "too-many-objects");
+}
+
+#[test]
+fn how_objects_lie_in_files_means_nothing() {
+    let configs: Vec<_> = [("b", "infra"), ("a", "worker"), ("c", "worker")]
+        .into_iter()
+        .map(|(name, role)| {
+            let file = json!({ "path": "/etc/x", "mode": 420, "contents": { "source": format!("data:,{name}") } });
+            let config = json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [file] } });
+            let mut one = object("MachineConfig", name);
+            one["metadata"]["labels"] = json!({ labels::ROLE: role });
+            one["spec"] = json!({ "kernelArguments": [name], "config": config });
+            one
+        })
+        .collect();
+    let yaml: Vec<_> = configs.iter().map(yaml::to_text).collect();
+    let json: Vec<_> = configs.iter().map(reversed).collect();
+    let items = json.join(",");
+    let typed = format!("{{\"items\":[{items}],\"kind\":\"MachineConfigList\"}}");
+    let list = json!({ "kind": "List", "items": configs });
+    let one_by_one: Vec<_> = yaml.iter().map(String::as_str).collect();
+    let want = rendered(&one_by_one);
+    for (what, texts) in [
+        ("another order", vec![&*yaml[2], &yaml[0], &yaml[1]]),
+        ("documents of one file", vec![&yaml.join("---\n")]),
+        ("some of both", vec![&json[2], &yaml[..2].join("---\n")]),
+        (
+            "keys in another order",
+            json.iter().map(|it| &**it).collect(),
+        ),
+        ("JSON, one after the other", vec![&json.join("\n")]),
+        ("a list", vec![&list.to_string()]),
+        ("a list in YAML", vec![&yaml::to_text(&list)]),
+        ("a typed list", vec![&typed]),
+    ] {
+        assert_eq!(rendered(&texts), want, "{what}");
+    }
+}
+
+/// What these files are together, read in the order in which they stand here.
+fn rendered(texts: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let files = texts.iter().enumerate().map(|(number, text)| {
+        let file = folder.path().join(number.to_string());
+        std::fs::write(&file, text).unwrap();
+        Input::File(file)
+    });
+    let read = Manifests::read(&files.collect::<Vec<_>>());
+    assert!(read.problems.is_empty(), "{:?}", read.problems);
+    let request = render::Request {
+        pool: "infra".parse().unwrap(),
+        pool_object: None,
+        controller_config: None,
+        pool_settings: Vec::new(),
+        os_image: None,
+        extensions_image: None,
+        pins: BTreeMap::new(),
+        configs: read.configs,
+        explain: false,
+    };
+    match render::render(&request, &Contents::new()) {
+        Ok(Outcome::Rendered(rendered)) => rendered.object,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same JSON, the keys of each object in the reverse order.
+fn reversed(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().rev();
+            let fields = fields.map(|(key, value)| format!("{}:{}", json!(key), reversed(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(reversed).collect();
+            format!("[{}]", items.join(","))
+        }
+        other => other.to_string(),
+    }
+}

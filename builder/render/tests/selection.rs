@@ -1,0 +1,130 @@
+//! Which MachineConfigs are the pool's, and whose word counts.
+
+use super::*;
+
+#[test]
+fn the_later_one_counts_and_a_pools_own_come_later() {
+    // Acceptance 68: names alone don't decide.
+    let configs = vec![
+        file("ddd", "worker", "/etc/two", "ddd"),
+        file("ccc", "infra", "/etc/two", "ccc"),
+        file("aaa", "worker", "/etc/one", "aaa"),
+        file("bbb", "worker", "/etc/one", "bbb"),
+        file("zzz", "master", "/etc/one", "zzz"),
+    ];
+    for (pool, one, two) in [
+        ("infra", Some("bbb"), Some("ccc")),
+        ("worker", Some("bbb"), Some("ddd")),
+        ("master", Some("zzz"), None),
+    ] {
+        let rendered = rendered(&request(pool, configs.clone()));
+        let contents = contents(&rendered);
+        let got = (
+            contents.get("/etc/one").copied(),
+            contents.get("/etc/two").copied(),
+        );
+        assert_eq!(got, (one, two), "{pool}");
+        assert_eq!(rendered.config.pool().as_str(), pool);
+    }
+}
+
+#[test]
+fn a_pools_selector_decides_where_the_pool_is_given() {
+    let configs = vec![
+        file("a", "worker", "/etc/a", "a"),
+        file("b", "infra", "/etc/b", "b"),
+        file("c", "gpu", "/etc/c", "c"),
+    ];
+    let with = |selector: Value| Request {
+        pool_object: pool(
+            json!({ "metadata": { "name": "infra", "uid": "u-1" }, "spec": { "machineConfigSelector": selector } }),
+        ),
+        ..request("infra", configs.clone())
+    };
+    let expression = json!({ "key": labels::ROLE, "operator": "In", "values": ["worker", "gpu"] });
+    let some = rendered(&with(json!({ "matchExpressions": [expression] })));
+    assert_eq!(
+        contents(&some).into_keys().collect::<Vec<_>>(),
+        ["/etc/a", "/etc/c"]
+    );
+    let owner = &some.object["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        owner,
+        &json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": "u-1",
+                 "controller": true, "blockOwnerDeletion": true })
+    );
+    for (what, selector, want) in [
+        ("empty", json!({}), "bad-selector"),
+        ("missing", json!(null), "bad-selector"),
+        (
+            "invalid",
+            json!({ "matchExpressions": [{ "key": "a", "operator": "In" }] }),
+            "bad-selector",
+        ),
+        (
+            "nothing",
+            json!({ "matchLabels": { "x": "y" } }),
+            "nothing-selected",
+        ),
+    ] {
+        assert_eq!(problems(&with(selector))[0].0, want, "{what}");
+    }
+}
+
+#[test]
+fn rendered_ones_are_skipped_and_guards_hold() {
+    let mut old = config(
+        &format!("rendered-worker-{}", "0".repeat(32)),
+        "worker",
+        json!({}),
+    );
+    old.config.metadata.owner_references =
+        serde_json::from_value(json!([{ "kind": "MachineConfigPool" }])).unwrap();
+    let mut unowned = config(
+        &format!("rendered-worker-{}", "1".repeat(32)),
+        "",
+        json!({}),
+    );
+    unowned.config.metadata.labels.clear();
+    let one = file("a", "worker", "/etc/a", "a");
+    let first = rendered(&request("worker", vec![one.clone(), old, unowned]));
+    assert_eq!(first.warnings.len(), 1);
+    assert_eq!(first.warnings[0].code, "rendered-skipped");
+    assert_eq!(
+        first.config.name(),
+        rendered(&request("worker", vec![one.clone()]))
+            .config
+            .name()
+    );
+
+    let settings = |status: Value| {
+        let selector = json!({ "matchLabels": { "pool": "w" } });
+        let settings = json!({ "kind": "KubeletConfig", "metadata": { "name": "k", "generation": 1 },
+                               "spec": { "machineConfigPoolSelector": selector }, "status": status });
+        serde_json::from_value::<PoolSettings>(settings).unwrap()
+    };
+    let done =
+        json!({ "observedGeneration": 1, "conditions": [{ "type": "Success", "status": "True" }] });
+    for (what, labels, status, good) in [
+        ("done", json!({ "pool": "w" }), done, true),
+        ("a manifest", json!({ "pool": "w" }), json!(null), false),
+        ("for others", json!({ "pool": "x" }), json!(null), true),
+    ] {
+        let selector = json!({ "matchLabels": { crate::api::labels::ROLE: "worker" } });
+        let request = Request {
+            pool_object: pool(
+                json!({ "metadata": { "name": "worker", "labels": labels }, "spec": { "machineConfigSelector": selector } }),
+            ),
+            pool_settings: vec![settings(status)],
+            ..request("worker", vec![one.clone()])
+        };
+        match good {
+            true => drop(rendered(&request)),
+            false => assert_eq!(
+                problems(&request),
+                [("not-completed".to_owned(), "KubeletConfig k".to_owned())],
+                "{what}"
+            ),
+        }
+    }
+}
