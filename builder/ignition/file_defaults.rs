@@ -7,7 +7,7 @@ use super::document::Document;
 impl Document {
     /// The same with the defaults of a pool's files, once all are merged: those that bring contents replace what is at
     /// their path unless they say otherwise (to Ignition the default is that they don't, and without a source they may
-    /// not; `merging.md`, 2), and an empty `compression`, said against an earlier file's, is unsaid again.
+    /// not), and an empty `compression`, said against an earlier file's, is unsaid again.
     #[must_use]
     pub fn with_file_defaults(mut self) -> Self {
         let files = self.0.pointer_mut("/storage/files");

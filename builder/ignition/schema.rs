@@ -10,7 +10,7 @@ use super::version::SpecVersion;
 pub(super) struct Object {
     pub fields: &'static [Field],
     pub key: Key,
-    /// Who says this field says all of the object: nothing of an earlier config's is left (`merging.md`, 1).
+    /// Who says this field says all of the object: nothing of an earlier config's is left.
     pub whole_with: Option<&'static str>,
     /// Who names an entry of a list without this field takes it away.
     pub gone_without: Option<&'static str>,

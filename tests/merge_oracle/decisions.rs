@@ -1,4 +1,4 @@
-//! Where `merging.md` decides otherwise: what the real ones do, what we do, and why.
+//! Where we decide otherwise than the real ones: what the real ones do, what we do, and why.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Generated configs of spec 2.0 to 2.4, but for what `merging.md` decides otherwise than ign-converter does it; those have
+//! Generated configs of spec 2.0 to 2.4, but for what we decide otherwise than ign-converter does it; those have
 //! cases of their own in `decisions.rs`.
 
 use std::collections::BTreeSet;

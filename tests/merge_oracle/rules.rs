@@ -1,4 +1,4 @@
-//! What `merging.md` says of merging and translating, rule by rule, as far as the real ones do it so too.
+//! The rules of merging and translating, one by one, as far as the real ones have them too.
 
 use serde_json::{Value, json};
 
