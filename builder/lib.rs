@@ -26,6 +26,8 @@ pub mod exec;
 
 pub mod backend;
 
+pub mod controller;
+
 pub mod telemetry;
 
 pub mod cli;

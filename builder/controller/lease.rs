@@ -1,0 +1,302 @@
+//! One controller at a time: who holds the Lease acts.
+//!
+//! The clocks of other machines are not believed: a lease of somebody else counts as run out when it was not renewed for its
+//! duration *as we saw it*. A lease that was given back, or made free, is taken at the moment the watch tells of it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::Error;
+use super::error::{is_conflict, told};
+
+/// How long a lease lasts, is tried to be renewed, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// After so long without a renewal it is anybody's.
+    pub duration: Duration,
+    /// After so long without a renewal its holder stops: well before anybody else takes it.
+    pub deadline: Duration,
+    /// Between two renewals.
+    pub renew: Duration,
+}
+
+impl Default for Times {
+    /// An API server that is away for less than the deadline costs nothing.
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(60),
+            deadline: Duration::from_secs(45),
+            renew: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The Lease, and who we are to it.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    api: Api<Object>,
+    namespace: String,
+    name: String,
+    identity: String,
+    times: Times,
+}
+
+impl Lease {
+    /// A Lease of this name; two processes never have the same identity.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            times,
+        }
+    }
+
+    fn object(&self) -> String {
+        format!("lease {}/{}", self.namespace, self.name)
+    }
+
+    /// Waits until it is ours.
+    ///
+    /// # Errors
+    /// The API server forbids it; whatever else it says is tried again.
+    pub async fn acquire(&self) -> Result<(), Error> {
+        let mut seen: Option<(LeaseSpec, Instant)> = None;
+        let mut told_of = None;
+        loop {
+            let spec = match self.try_once(seen.as_ref()).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(spec)) => spec,
+                Err(error) if matches!(error.code(), Some(401 | 403 | 404)) => return Err(error),
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    sleep(self.times.renew.min(Duration::from_secs(2))).await;
+                    continue;
+                }
+            };
+            if told_of != spec.holder_identity {
+                let holder = spec.holder_identity.as_deref().unwrap_or_default();
+                tracing::info!("{}: held by {holder}; waiting", self.object());
+                told_of.clone_from(&spec.holder_identity);
+            }
+            // A renewal that we see starts the time anew.
+            let since = match seen {
+                Some((before, since)) if before == spec => since,
+                _ => Instant::now(),
+            };
+            let runs_out = since + duration_of(&spec, self.times.duration);
+            seen = Some((spec, since));
+            // Its end of the time is reached at the latest; a change is told sooner.
+            let left = runs_out.saturating_duration_since(Instant::now());
+            let changed = timeout(left, self.changed(&seen)).await;
+            tracing::debug!(changed = changed.is_ok(), "{}: looking again", self.object());
+        }
+    }
+
+    /// Until the Lease is another one than was seen.
+    async fn changed(&self, seen: &Option<(LeaseSpec, Instant)>) {
+        let mut stream = pin!(watch_object(self.api.clone(), &self.name));
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(object) => {
+                    let spec = object.and_then(|object| object.spec);
+                    if spec.as_ref() != seen.as_ref().map(|(spec, _)| spec) {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!("{}: {error}", self.object());
+                    sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes it if it is to be had: none then, else how it stands.
+    async fn try_once(
+        &self,
+        seen: Option<&(LeaseSpec, Instant)>,
+    ) -> Result<Option<LeaseSpec>, Error> {
+        let get = self.api.get_opt(&self.name).await;
+        let Some(mut object) = get.map_err(Error::api(self.object(), "get"))? else {
+            let object = Object {
+                metadata: ObjectMeta {
+                    name: Some(self.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                spec: Some(self.spec_after(None)),
+            };
+            return match self.api.create(&PostParams::default(), &object).await {
+                Ok(_) => Ok(None),
+                Err(error) if is_conflict(&error) => Ok(Some(LeaseSpec::default())),
+                Err(error) => Err(Error::api(self.object(), "create")(error)),
+            };
+        };
+        let spec = object.spec.clone().unwrap_or_default();
+        let seen = seen.map(|(spec, since)| (spec, since.elapsed()));
+        if !may_take(&spec, &self.identity, seen, self.times.duration) {
+            return Ok(Some(spec));
+        }
+        object.spec = Some(self.spec_after(Some(&spec)));
+        match self.replace(&object).await {
+            Ok(_) => Ok(None),
+            Err(error) if is_conflict(&error) => Ok(Some(spec)),
+            Err(error) => Err(Error::api(self.object(), "update")(error)),
+        }
+    }
+
+    /// With the resourceVersion that was read: of two who write, one does.
+    async fn replace(&self, object: &Object) -> Result<(), kube::Error> {
+        let params = PostParams::default();
+        self.api.replace(&self.name, &params, object).await.map(drop)
+    }
+
+    fn spec_after(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = before.and_then(|spec| spec.holder_identity.as_deref()) == Some(&self.identity);
+        let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.times.duration.as_secs()).ok(),
+            acquire_time: before
+                .filter(|_| ours)
+                .and_then(|spec| spec.acquire_time.clone())
+                .or_else(|| Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(transitions + i32::from(before.is_some() && !ours)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Renews it for ever; returns when it is lost.
+    pub async fn keep(&self) -> Error {
+        let mut last = Instant::now();
+        loop {
+            sleep(self.times.renew).await;
+            let lost = |why: String| Error::LostLease {
+                name: format!("{}/{}", self.namespace, self.name),
+                why,
+            };
+            loop {
+                let left = self.times.deadline.saturating_sub(last.elapsed());
+                if left.is_zero() {
+                    return lost(format!("not renewed for {} s", self.times.deadline.as_secs()));
+                }
+                match timeout(left, self.renew()).await {
+                    Ok(Ok(None)) => {
+                        last = Instant::now();
+                        break;
+                    }
+                    Ok(Ok(Some(holder))) => return lost(format!("it is {holder}'s")),
+                    Ok(Err(error)) => {
+                        tracing::warn!("{}: not renewed: {}", self.object(), told(&error));
+                        sleep(Duration::from_secs(1).min(self.times.renew)).await;
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Renews it once; else whose it is.
+    async fn renew(&self) -> Result<Option<String>, kube::Error> {
+        let Some(mut object) = self.api.get_opt(&self.name).await? else {
+            return Ok(Some("nobody".to_owned()));
+        };
+        let before = object.spec.take().unwrap_or_default();
+        if before.holder_identity.as_deref() != Some(&self.identity) {
+            let holder = before.holder_identity.unwrap_or_default();
+            return Ok(Some(match holder.is_empty() {
+                true => "nobody".to_owned(),
+                false => holder,
+            }));
+        }
+        object.spec = Some(self.spec_after(Some(&before)));
+        self.replace(&object).await.map(|()| None)
+    }
+
+    /// Gives it back, so that the next one need not wait.
+    pub async fn release(&self) {
+        let released: Result<(), kube::Error> = async {
+            let Some(mut object) = self.api.get_opt(&self.name).await? else {
+                return Ok(());
+            };
+            let spec = object.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
+                return Ok(());
+            }
+            spec.holder_identity = Some(String::new());
+            self.replace(&object).await
+        }
+        .await;
+        if let Err(error) = released {
+            // It runs out by itself.
+            tracing::warn!("{}: not given back: {}", self.object(), told(&error));
+        }
+    }
+}
+
+fn duration_of(spec: &LeaseSpec, default: Duration) -> Duration {
+    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+    seconds.map_or(default, Duration::from_secs)
+}
+
+/// Whether the Lease is free, ours, or was seen unchanged for as long as it lasts.
+fn may_take(
+    spec: &LeaseSpec,
+    identity: &str,
+    seen: Option<(&LeaseSpec, Duration)>,
+    default: Duration,
+) -> bool {
+    match spec.holder_identity.as_deref() {
+        None | Some("") => true,
+        Some(holder) if holder == identity => true,
+        Some(_) => seen.is_some_and(|(before, unchanged_for)| {
+            before == spec && unchanged_for >= duration_of(spec, default)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_taken_when_it_is_free_or_ran_out_before_our_eyes() {
+        let spec = |holder: Option<&str>, renewed: i64| LeaseSpec {
+            holder_identity: holder.map(str::to_owned),
+            lease_duration_seconds: Some(15),
+            renew_time: Some(MicroTime(Timestamp::from_second(renewed).unwrap())),
+            ..LeaseSpec::default()
+        };
+        let theirs = spec(Some("them"), 1);
+        let seconds = Duration::from_secs;
+        for (what, now, seen, want) in [
+            ("nobody's", spec(None, 1), None, true),
+            ("given back", spec(Some(""), 1), None, true),
+            ("ours", spec(Some("us"), 1), None, true),
+            ("of long ago by its clock, just seen", theirs.clone(), None, false),
+            ("seen shortly", theirs.clone(), Some((&theirs, seconds(14))), false),
+            ("seen long enough", theirs.clone(), Some((&theirs, seconds(15))), true),
+            ("renewed meanwhile", spec(Some("them"), 2), Some((&theirs, seconds(99))), false),
+        ] {
+            assert_eq!(may_take(&now, "us", seen, seconds(60)), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_holder_stops_before_another_begins() {
+        let times = Times::default();
+        assert!(times.renew < times.deadline && times.deadline < times.duration);
+    }
+}

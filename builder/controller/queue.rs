@@ -1,0 +1,279 @@
+//! What is to be looked at, and when: one entry a key, however often it was woken.
+//!
+//! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
+//! key that failed waits as its error's class says, and whatever wakes it ends that wait: news may be what it waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::report::Class;
+
+/// Keys that wait for a worker.
+#[derive(Debug)]
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    /// In order of their time; each key once at most.
+    due: BTreeSet<(Instant, K)>,
+    entries: BTreeMap<K, Entry>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    due: Option<Instant>,
+    running: bool,
+    /// Woken while it ran.
+    again: bool,
+    failures: u32,
+}
+
+/// How a look at a key ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing to do until something changes.
+    Idle,
+    /// All is well; look again after this time.
+    After(Duration),
+    /// Somebody else wrote meanwhile: look again at once.
+    Stale,
+    /// It went wrong.
+    Failed(Class),
+}
+
+impl<K: Ord + Clone> Default for Queue<K> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                due: BTreeSet::new(),
+                entries: BTreeMap::new(),
+            }),
+            changed: Notify::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// Something about this key changed: it is due now.
+    pub fn wake(&self, key: &K) {
+        let mut state = self.lock();
+        let entry = state.entries.entry(key.clone()).or_default();
+        match entry.running {
+            true => entry.again = true,
+            false => state.schedule(key, Instant::now()),
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The next key that is due, as soon as there is one. It is the caller's until [`done`](Self::done).
+    pub async fn next(&self) -> K {
+        loop {
+            let changed = self.changed.notified();
+            let wait_until = {
+                let mut state = self.lock();
+                match state.due.first().cloned() {
+                    Some((at, key)) if at <= Instant::now() => {
+                        state.due.remove(&(at, key.clone()));
+                        let more = !state.due.is_empty();
+                        let entry = state.entries.entry(key.clone()).or_default();
+                        entry.due = None;
+                        entry.running = true;
+                        drop(state);
+                        if more {
+                            // One notice may stand for several keys.
+                            self.changed.notify_one();
+                        }
+                        return key;
+                    }
+                    first => first.map(|(at, _)| at),
+                }
+            };
+            match wait_until {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Gives a key back.
+    pub fn done(&self, key: &K, outcome: Outcome) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let entry = state.entries.entry(key.clone()).or_default();
+        entry.running = false;
+        entry.failures = match outcome {
+            Outcome::Idle | Outcome::After(_) => 0,
+            Outcome::Stale | Outcome::Failed(_) => entry.failures.saturating_add(1),
+        };
+        let woken = std::mem::take(&mut entry.again);
+        let wait = match outcome {
+            Outcome::Idle => None,
+            Outcome::After(wait) => Some(wait),
+            Outcome::Stale => Some(stale_wait(entry.failures)),
+            Outcome::Failed(class) => Some(back_off(class, entry.failures)),
+        };
+        match (woken, wait) {
+            (true, _) => state.schedule(key, now),
+            (false, Some(wait)) => state.schedule(key, now + wait),
+            (false, None) => {
+                state.entries.remove(key);
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// How many keys wait or are worked on.
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Whether nothing waits and nothing is worked on.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state
+            .lock()
+            .expect("nobody panics while holding it: no caller's code runs inside")
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    /// The earlier of the two times counts.
+    fn schedule(&mut self, key: &K, at: Instant) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if let Some(before) = entry.due {
+            if before <= at {
+                return;
+            }
+            self.due.remove(&(before, key.clone()));
+        }
+        entry.due = Some(at);
+        self.due.insert((at, key.clone()));
+    }
+}
+
+/// A view that is behind catches up with the next watch event, which wakes the key anyhow: the wait only keeps a view that
+/// never catches up from being asked without end.
+fn stale_wait(failures: u32) -> Duration {
+    doubled(Duration::from_millis(20), failures, Duration::from_secs(10))
+}
+
+/// How long a key waits after this many failures in a row, if nothing wakes it before.
+fn back_off(class: Class, failures: u32) -> Duration {
+    let (first, most) = match class {
+        Class::Retry => (Duration::from_millis(500), Duration::from_secs(60)),
+        // A right that is granted later sends no event.
+        Class::Refused => (Duration::from_secs(5), Duration::from_secs(120)),
+        // Neither goes away by itself, but what we see of it may be old.
+        Class::UserInput | Class::Bug => (Duration::from_secs(5), Duration::from_secs(300)),
+    };
+    doubled(first, failures, most)
+}
+
+fn doubled(first: Duration, failures: u32, most: Duration) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    first.saturating_mul(1 << doublings).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    const SOON: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_merged_and_with_one_worker_at_a_time() {
+        let queue = Queue::default();
+        for key in ["a", "a", "b", "a"] {
+            queue.wake(&key);
+        }
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(queue.next().await, "b");
+        queue.wake(&"a");
+        assert!(timeout(SOON, queue.next()).await.is_err(), "a is being worked on");
+        queue.done(&"a", Outcome::Idle);
+        assert_eq!(queue.next().await, "a", "what came meanwhile brings it back");
+        queue.done(&"a", Outcome::Idle);
+        queue.done(&"b", Outcome::Idle);
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_waits_by_its_class_and_news_end_the_wait() {
+        let failed = Outcome::Failed;
+        for (what, outcomes, want) in [
+            ("once", &[failed(Class::Retry)][..], 500),
+            ("twice", &[failed(Class::Retry); 2], 1000),
+            ("by a user", &[failed(Class::UserInput)], 5000),
+            ("well", &[Outcome::After(Duration::from_millis(7))], 7),
+            ("behind", &[Outcome::Stale], 20),
+            ("behind again", &[Outcome::Stale; 2], 40),
+            (
+                "well in between",
+                &[failed(Class::Bug), Outcome::After(SOON), failed(Class::Retry)],
+                500,
+            ),
+        ] {
+            let queue = Queue::default();
+            queue.wake(&"a");
+            let mut since = Instant::now();
+            for outcome in outcomes {
+                queue.next().await;
+                queue.done(&"a", *outcome);
+                since = Instant::now();
+            }
+            queue.next().await;
+            assert_eq!(since.elapsed().as_millis(), want, "{what}");
+        }
+        let queue = Queue::default();
+        queue.wake(&"a");
+        queue.next().await;
+        queue.done(&"a", failed(Class::Bug));
+        queue.wake(&"a");
+        assert!(timeout(SOON, queue.next()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_waiting_worker_gets_a_key() {
+        let queue = Queue::default();
+        let workers = async { tokio::join!(queue.next(), queue.next(), queue.next()) };
+        let waking = async {
+            tokio::task::yield_now().await;
+            for key in ["a", "b", "c"] {
+                queue.wake(&key);
+            }
+        };
+        let ((a, b, c), ()) = timeout(SOON, async { tokio::join!(workers, waking) })
+            .await
+            .unwrap();
+        assert_eq!(BTreeSet::from([a, b, c]), BTreeSet::from(["a", "b", "c"]));
+    }
+
+    #[test]
+    fn the_waits_have_an_end() {
+        for (class, most) in [
+            (Class::Retry, 60),
+            (Class::Refused, 120),
+            (Class::UserInput, 300),
+            (Class::Bug, 300),
+        ] {
+            assert_eq!(back_off(class, u32::MAX), Duration::from_secs(most));
+        }
+        assert_eq!(stale_wait(u32::MAX), Duration::from_secs(10));
+    }
+}

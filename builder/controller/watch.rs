@@ -1,0 +1,269 @@
+//! A watch that never ends: what it tells goes on a shelf, what changed by it wakes whom it concerns.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::error::told;
+use super::shelf::{Change, Shelf};
+
+/// The first wait after a watch broke, and the longest.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// A watch that held this long is a good one: the next wait is short again.
+const GOOD: Duration = Duration::from_secs(60);
+
+/// How far a watch is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// Its first list is not complete.
+    Listing,
+    /// The shelf shows what the cluster had a moment ago.
+    Current,
+    /// The cluster does not know the kind; it is looked for again and again.
+    NotServed,
+    /// It broke; the shelf shows what was, if there ever was a list.
+    Broken {
+        /// Whether the shelf was ever filled.
+        listed: bool,
+        /// What the API server said.
+        why: String,
+    },
+}
+
+/// How far all watches are, for `/readyz` and for who waits until everything was seen once.
+#[derive(Debug)]
+pub struct Board {
+    watches: Mutex<BTreeMap<String, (Progress, bool)>>,
+    changed: watch::Sender<()>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self {
+            watches: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+}
+
+impl Board {
+    fn set(&self, what: &str, progress: Progress, optional: bool) {
+        self.lock().insert(what.to_owned(), (progress, optional));
+        self.changed.send_replace(());
+    }
+
+    /// What is missing before anything may be decided; empty if nothing.
+    pub fn missing(&self) -> Vec<String> {
+        let watches = self.lock();
+        let missing = |(what, (progress, optional)): (&String, &(Progress, bool))| match progress {
+            Progress::Current | Progress::Broken { listed: true, .. } => None,
+            Progress::NotServed if *optional => None,
+            Progress::Listing => Some(format!("{what}: not listed yet")),
+            Progress::NotServed => Some(format!(
+                "{what}: the API server does not know this kind; install the CRDs (deploy/crds)"
+            )),
+            Progress::Broken { why, .. } => Some(format!("{what}: {why}")),
+        };
+        watches.iter().filter_map(missing).collect()
+    }
+
+    /// Until nothing is missing.
+    pub async fn complete(&self) {
+        let mut changed = self.changed.subscribe();
+        while !self.missing().is_empty() {
+            if changed.changed().await.is_err() {
+                // The sender is ours, so it lives as long as we.
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Progress, bool)>> {
+        self.watches
+            .lock()
+            .expect("nobody panics while holding it: maps and clones don't")
+    }
+}
+
+/// One kind to watch.
+#[derive(Debug)]
+pub struct Watched<K> {
+    /// For messages: the plural, and what of it.
+    pub what: String,
+    /// Where it is asked for.
+    pub api: Api<K>,
+    /// Which of them.
+    pub config: Config,
+    /// Whether a cluster may well not know the kind.
+    pub optional: bool,
+}
+
+/// Watches for ever. `read` makes of each object its name and what is kept of it; `wake` learns of each change that `keep`s
+/// a difference.
+pub async fn follow<K, T>(
+    watched: Watched<K>,
+    board: Arc<Board>,
+    shelf: Arc<Shelf<T>>,
+    read: impl Fn(K) -> Option<(String, T)> + Send,
+    wake: impl Fn(&Change<T>) + Send,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: PartialEq + Send + Sync,
+{
+    let Watched {
+        what,
+        api,
+        config,
+        optional,
+    } = watched;
+    let tell = |progress| board.set(&what, progress, optional);
+    tell(Progress::Listing);
+    let mut stream = pin!(watcher(api, config));
+    let (mut listed, mut broken) = (false, false);
+    let mut wait = BACK_OFF.0;
+    let mut since = Instant::now();
+    while let Some(told) = stream.next().await {
+        match told {
+            Ok(event) => {
+                let done = matches!(event, Event::InitDone) || broken && listed;
+                broken = false;
+                // What can't be read is left out of a list, and taken for gone when it becomes so.
+                for change in taken(&shelf, event, &read) {
+                    wake(&change);
+                }
+                if done {
+                    listed = true;
+                    since = Instant::now();
+                    tell(Progress::Current);
+                }
+            }
+            Err(error) => {
+                if since.elapsed() > GOOD {
+                    wait = BACK_OFF.0;
+                }
+                since = Instant::now();
+                match trouble(&error) {
+                    None => tracing::debug!("{what}: the watch begins anew"),
+                    Some(trouble) => {
+                        broken = true;
+                        let not_served = trouble == Progress::NotServed;
+                        if let Progress::Broken { why, .. } = &trouble {
+                            tracing::warn!("{what}: {why}");
+                        }
+                        if not_served && optional {
+                            // Its objects went with the kind. Without a kind that must be there, nothing is decided anyhow.
+                            for event in [Event::Init, Event::InitDone] {
+                                for change in shelf.take(event) {
+                                    wake(&change);
+                                }
+                            }
+                        }
+                        tell(match trouble {
+                            Progress::Broken { why, .. } => Progress::Broken { listed, why },
+                            other => other,
+                        });
+                        sleep(wait).await;
+                        wait = (wait * 2).min(BACK_OFF.1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn taken<K, T: PartialEq>(
+    shelf: &Shelf<T>,
+    event: Event<K>,
+    read: impl Fn(K) -> Option<(String, T)>,
+) -> Vec<Change<T>> {
+    let event = match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => match read(object) {
+            Some(read) => Event::InitApply(read),
+            None => return Vec::new(),
+        },
+        Event::Apply(object) => match read(object) {
+            Some(read) => Event::Apply(read),
+            None => return Vec::new(),
+        },
+        Event::Delete(object) => match read(object) {
+            Some(read) => Event::Delete(read),
+            None => return Vec::new(),
+        },
+    };
+    shelf.take(event)
+}
+
+/// What is wrong with a watch; none if it only has to begin anew, as after a time without bookmarks.
+fn trouble(error: &watcher::Error) -> Option<Progress> {
+    let broken = |why: String| {
+        Some(Progress::Broken {
+            listed: false,
+            why,
+        })
+    };
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            match super::error::is_not_found(error) {
+                true => Some(Progress::NotServed),
+                false => broken(told(error)),
+            }
+        }
+        watcher::Error::WatchError(status) if status.code == 410 => None,
+        watcher::Error::WatchError(status) => broken(status.message.clone()),
+        watcher::Error::WatchFailed(error) => broken(told(error)),
+        watcher::Error::NoResourceVersion => {
+            broken("the API server answers without a resourceVersion".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_tells_what_is_missing() {
+        let broken = |listed| Progress::Broken {
+            listed,
+            why: "forbidden".to_owned(),
+        };
+        for (what, progress, optional, missing) in [
+            ("listing", Progress::Listing, false, true),
+            ("current", Progress::Current, false, false),
+            ("a kind too few", Progress::NotServed, false, true),
+            ("a kind that may be missing", Progress::NotServed, true, false),
+            ("broken at once", broken(false), true, true),
+            ("broken later", broken(true), false, false),
+        ] {
+            let board = Board::default();
+            board.set("pools", progress, optional);
+            assert_eq!(!board.missing().is_empty(), missing, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_learns_when_all_is_there() {
+        let board = Arc::new(Board::default());
+        board.set("pools", Progress::Listing, false);
+        let waiting = tokio::spawn({
+            let board = Arc::clone(&board);
+            async move { board.complete().await }
+        });
+        board.set("configs", Progress::Current, false);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        board.set("pools", Progress::Current, false);
+        waiting.await.unwrap();
+    }
+}
