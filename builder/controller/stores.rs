@@ -1,0 +1,477 @@
+//! Everything that is known of the cluster: one shelf a kind, and which kinds there are.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _, try_join_all};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
+use kube::core::{DynamicObject, NamespaceResourceScope};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Error;
+use super::error::is_not_found;
+use super::kinds::Kind;
+use super::shelf::{Change, Shelf};
+use super::watch::{Board, Watched, follow};
+use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+
+/// ConfigMap: the release's images.
+pub const OPERATOR_IMAGES: &str = "machine-config-operator-images";
+/// ConfigMap of ours: the base trees that build pods pushed, by the digest of the base's manifest.
+pub const BASE_TREES: &str = "mosb-base-trees";
+/// ConfigMap: how images of pools with the label `layering-enabled` are built.
+pub const BUILD_CONFIG: &str = "on-cluster-build-config";
+/// ConfigMap: the base image of those pools.
+pub const OS_IMAGE_URL: &str = "machine-config-osimageurl";
+/// ConfigMap: the Containerfiles of those pools, a key each.
+pub const CUSTOM_DOCKERFILE: &str = "on-cluster-build-custom-dockerfile";
+/// ConfigMap: yum repositories for builds.
+pub const YUM_REPOSITORIES: &str = "etc-yum-repos-d";
+
+/// The ConfigMaps that are read by name.
+const CONFIG_MAPS: [&str; 7] = [
+    crate::api::cluster_settings::CONFIG_MAP,
+    OPERATOR_IMAGES,
+    BASE_TREES,
+    BUILD_CONFIG,
+    OS_IMAGE_URL,
+    CUSTOM_DOCKERFILE,
+    YUM_REPOSITORIES,
+];
+
+/// What is seen of the cluster.
+#[derive(Debug)]
+pub struct Stores {
+    /// Where everything of ours is that has a namespace.
+    pub namespace: String,
+    /// How far the watches are.
+    pub board: Arc<Board>,
+    /// MachineOSConfigs.
+    pub configs: Arc<Shelf<MachineOsConfig>>,
+    /// MachineOSBuilds.
+    pub builds: Arc<Shelf<MachineOsBuild>>,
+    /// MachineConfigPools.
+    pub pools: Arc<Shelf<MachineConfigPool>>,
+    /// MachineConfigs, without their content.
+    pub machine_configs: Arc<Shelf<ObjectMeta>>,
+    /// Labels of nodes, by name: architecture and system are among them.
+    pub nodes: Arc<Shelf<SeenNode>>,
+    /// Our Jobs.
+    pub jobs: Arc<Shelf<Job>>,
+    /// Pods of Jobs, ours among them.
+    pub pods: Arc<Shelf<Pod>>,
+    /// Our ConfigMaps, without their content.
+    pub config_maps: Arc<Shelf<ObjectMeta>>,
+    /// Secrets of the namespace, without their content.
+    pub secrets: Arc<Shelf<ObjectMeta>>,
+    /// Our ServiceAccounts.
+    pub service_accounts: Arc<Shelf<ObjectMeta>>,
+    /// Our Roles.
+    pub roles: Arc<Shelf<ObjectMeta>>,
+    /// Our RoleBindings.
+    pub role_bindings: Arc<Shelf<ObjectMeta>>,
+    /// The ConfigMaps that build pods tell their results in.
+    pub results: Arc<Shelf<ConfigMap>>,
+    /// The ConfigMaps that are read by name, a shelf each.
+    pub settings: BTreeMap<&'static str, Arc<Shelf<ConfigMap>>>,
+    /// ControllerConfigs, as they are.
+    pub controller_configs: Arc<Shelf<Value>>,
+    /// Mirror sets of the three kinds, as they are.
+    pub mirror_sets: [Arc<Shelf<Value>>; 3],
+    /// Deployments of the namespace, and how many pods they want.
+    pub deployments: Arc<Shelf<i32>>,
+    /// DaemonSets of the namespace.
+    pub daemon_sets: Arc<Shelf<()>>,
+}
+
+/// What matters of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenNode {
+    /// Changes when the node is made anew.
+    pub uid: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What a change is about, so that those are woken whom it concerns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A MachineOSConfig of this name, for this pool.
+    Config(String, String),
+    /// Something that serves the MachineOSConfig of this name.
+    Serves(String),
+    /// A pool.
+    Pool(String),
+    /// A MachineConfig.
+    MachineConfig(String),
+    /// A Secret.
+    Secret(String),
+    /// Something that concerns all.
+    All,
+    /// Nothing of ours.
+    Nobody,
+}
+
+/// What is done with each kind.
+trait Visitor {
+    fn visit<K, T>(
+        &mut self,
+        watched: Watched<K>,
+        shelf: &Arc<Shelf<T>>,
+        read: fn(K) -> Option<(String, T)>,
+        cause: fn(&T) -> Cause,
+    ) where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        T: PartialEq + Send + Sync + 'static;
+}
+
+impl Stores {
+    fn empty(namespace: &str) -> Self {
+        let shelf = |name: &'static str| (name, Arc::default());
+        Self {
+            namespace: namespace.to_owned(),
+            board: Arc::default(),
+            configs: Arc::default(),
+            builds: Arc::default(),
+            pools: Arc::default(),
+            machine_configs: Arc::default(),
+            nodes: Arc::default(),
+            jobs: Arc::default(),
+            pods: Arc::default(),
+            config_maps: Arc::default(),
+            secrets: Arc::default(),
+            service_accounts: Arc::default(),
+            roles: Arc::default(),
+            role_bindings: Arc::default(),
+            results: Arc::default(),
+            settings: CONFIG_MAPS.into_iter().map(shelf).collect(),
+            controller_configs: Arc::default(),
+            mirror_sets: Default::default(),
+            deployments: Arc::default(),
+            daemon_sets: Arc::default(),
+        }
+    }
+
+    /// Looks once at everything.
+    ///
+    /// # Errors
+    /// A kind that can't be listed, or must be there and isn't.
+    pub async fn read(client: &Client, namespace: &str) -> Result<Self, Error> {
+        let stores = Self::empty(namespace);
+        let mut lister = Lister::default();
+        stores.each_kind(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        Ok(stores)
+    }
+
+    /// Begins to watch everything; the watches end with the returned set.
+    pub fn watch(
+        client: &Client,
+        namespace: &str,
+        wake: Arc<dyn Fn(Cause) + Send + Sync>,
+    ) -> (Arc<Self>, tokio::task::JoinSet<()>) {
+        let stores = Arc::new(Self::empty(namespace));
+        let mut follower = Follower {
+            board: Arc::clone(&stores.board),
+            wake,
+            tasks: tokio::task::JoinSet::new(),
+        };
+        stores.each_kind(client, &mut follower);
+        (stores, follower.tasks)
+    }
+
+    fn each_kind(&self, client: &Client, visitor: &mut impl Visitor) {
+        self.machine_kinds(client, visitor);
+        self.our_kinds(client, visitor);
+        self.setting_kinds(client, visitor);
+    }
+
+    fn machine_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+        visitor.visit(
+            whole(client, Kind::MachineOsConfig),
+            &self.configs,
+            read,
+            |config| {
+                let pool = config.spec.machine_config_pool.name.clone();
+                Cause::Config(config.metadata.name.clone(), pool)
+            },
+        );
+        visitor.visit(
+            whole(client, Kind::MachineOsBuild),
+            &self.builds,
+            read,
+            |build| Cause::Serves(build.spec.machine_os_config.name.clone()),
+        );
+        visitor.visit(
+            whole(client, Kind::MachineConfigPool),
+            &self.pools,
+            read,
+            |pool| Cause::Pool(pool.metadata.name.clone()),
+        );
+        let kind = Kind::MachineConfig;
+        let machine_configs = Watched {
+            what: kind.resource().plural,
+            api: Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &kind.resource()),
+            config: Config::default(),
+            optional: kind.is_optional(),
+        };
+        visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
+            Cause::MachineConfig(meta.name.clone().unwrap_or_default())
+        });
+        // Metadata is enough: the kubelet keeps architecture and system of a node in labels.
+        let nodes = Watched {
+            what: "nodes".to_owned(),
+            api: Api::<PartialObjectMeta<Node>>::all(client.clone()),
+            config: Config::default(),
+            optional: false,
+        };
+        visitor.visit(nodes, &self.nodes, node, |_| Cause::All);
+    }
+
+    fn our_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+        let ours = format!(
+            "{},{}",
+            labels::EPHEMERAL_BUILD_OBJECT,
+            labels::ON_CLUSTER_LAYERING
+        );
+        let jobs = self.watched::<Job>(client, "jobs", Some(&ours));
+        visitor.visit(jobs, &self.jobs, typed, |job| serves(&job.metadata));
+        let pods = self.watched::<Pod>(client, "pods", Some(&ours));
+        visitor.visit(pods, &self.pods, typed, |pod| serves(&pod.metadata));
+        let results = format!("{ours},{}", labels::RESULT);
+        let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
+        visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));
+        self.our_meta::<ConfigMap>(client, visitor, "configmaps", Some(&ours), &self.config_maps);
+        self.our_meta::<ServiceAccount>(
+            client,
+            visitor,
+            "serviceaccounts",
+            Some(&ours),
+            &self.service_accounts,
+        );
+        self.our_meta::<Role>(client, visitor, "roles", Some(&ours), &self.roles);
+        self.our_meta::<RoleBinding>(
+            client,
+            visitor,
+            "rolebindings",
+            Some(&ours),
+            &self.role_bindings,
+        );
+        // All of the namespace: a secret that was missing wakes who waits for it.
+        let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
+        visitor.visit(secrets, &self.secrets, meta, |meta| {
+            match serves(meta) {
+                Cause::Nobody => Cause::Secret(meta.name.clone().unwrap_or_default()),
+                ours => ours,
+            }
+        });
+    }
+
+    fn our_meta<K>(
+        &self,
+        client: &Client,
+        visitor: &mut impl Visitor,
+        what: &str,
+        labels: Option<&str>,
+        shelf: &Arc<Shelf<ObjectMeta>>,
+    ) where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + Send
+            + Sync
+            + 'static,
+    {
+        let watched = self.watched::<PartialObjectMeta<K>>(client, what, labels);
+        visitor.visit(watched, shelf, meta, serves);
+    }
+
+    fn watched<K>(&self, client: &Client, what: &str, labels: Option<&str>) -> Watched<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        let config = Config::default();
+        Watched {
+            what: what.to_owned(),
+            api: Api::namespaced(client.clone(), &self.namespace),
+            config: match labels {
+                Some(labels) => config.labels(labels),
+                None => config,
+            },
+            optional: false,
+        }
+    }
+
+    fn setting_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+        for (name, shelf) in &self.settings {
+            let mut watched = self.watched::<ConfigMap>(client, &format!("configmap {name}"), None);
+            watched.config = watched.config.fields(&format!("metadata.name={name}"));
+            // The base trees are our own note: reading it is enough.
+            let cause = match *name {
+                BASE_TREES => |_: &ConfigMap| Cause::Nobody,
+                _ => |_: &ConfigMap| Cause::All,
+            };
+            visitor.visit(watched, shelf, typed, cause);
+        }
+        let kind = Kind::ControllerConfig;
+        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| {
+            Cause::All
+        });
+        let mirrors = [
+            Kind::ImageDigestMirrorSet,
+            Kind::ImageTagMirrorSet,
+            Kind::ImageContentSourcePolicy,
+        ];
+        for (kind, shelf) in mirrors.into_iter().zip(&self.mirror_sets) {
+            visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
+        }
+        let deployments = self.watched::<Deployment>(client, "deployments", None);
+        visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
+        let daemon_sets =
+            self.watched::<PartialObjectMeta<DaemonSet>>(client, "daemonsets", None);
+        visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Cause::All);
+    }
+}
+
+/// A kind that has no namespace and is read whole.
+fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
+    let resource = kind.resource();
+    Watched {
+        api: Api::all_with(client.clone(), &resource),
+        what: resource.plural,
+        config: Config::default(),
+        optional: kind.is_optional(),
+    }
+}
+
+/// The MachineOSConfig that an object of ours serves, by its label.
+fn serves(meta: &ObjectMeta) -> Cause {
+    let labels = meta.labels.as_ref();
+    match labels.and_then(|labels| labels.get(labels::MACHINE_OS_CONFIG)) {
+        Some(config) => Cause::Serves(config.clone()),
+        None => Cause::Nobody,
+    }
+}
+
+/// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
+fn read<T: DeserializeOwned>(mut object: DynamicObject) -> Option<(String, T)> {
+    object.metadata.managed_fields = None;
+    let name = object.name_any();
+    let kind = object.types.as_ref().map(|types| types.kind.clone());
+    let value = serde_json::to_value(object).and_then(serde_json::from_value);
+    match value {
+        Ok(value) => Some((name, value)),
+        Err(error) => {
+            let kind = kind.unwrap_or_default();
+            tracing::warn!("{kind}/{name}: not readable as its kind: {error}");
+            None
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
+fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
+    object.meta_mut().managed_fields = None;
+    Some((object.name_any(), object))
+}
+
+fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {
+    let mut meta = object.metadata;
+    meta.managed_fields = None;
+    Some((meta.name.clone()?, meta))
+}
+
+fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
+    let meta = object.metadata;
+    let node = SeenNode {
+        uid: meta.uid.unwrap_or_default(),
+        labels: meta.labels.unwrap_or_default(),
+    };
+    Some((meta.name?, node))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
+fn deployment(object: Deployment) -> Option<(String, i32)> {
+    let name = object.name_any();
+    // Not said is one, as the API has it.
+    let replicas = object.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    Some((name, replicas))
+}
+
+fn existence<K>(object: PartialObjectMeta<K>) -> Option<(String, ())> {
+    Some((object.metadata.name?, ()))
+}
+
+struct Follower {
+    board: Arc<Board>,
+    wake: Arc<dyn Fn(Cause) + Send + Sync>,
+    tasks: tokio::task::JoinSet<()>,
+}
+
+impl Visitor for Follower {
+    fn visit<K, T>(
+        &mut self,
+        watched: Watched<K>,
+        shelf: &Arc<Shelf<T>>,
+        read: fn(K) -> Option<(String, T)>,
+        cause: fn(&T) -> Cause,
+    ) where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        T: PartialEq + Send + Sync + 'static,
+    {
+        let wake = Arc::clone(&self.wake);
+        let wake = move |change: &Change<T>| {
+            let cause = |object: &Option<Arc<T>>| object.as_deref().map(cause);
+            let (before, after) = (cause(&change.before), cause(&change.after));
+            if before != after {
+                before.into_iter().for_each(|cause| wake(cause));
+            }
+            after.into_iter().for_each(|cause| wake(cause));
+        };
+        let board = Arc::clone(&self.board);
+        self.tasks
+            .spawn(follow(watched, board, Arc::clone(shelf), read, wake));
+    }
+}
+
+#[derive(Default)]
+struct Lister {
+    lists: Vec<BoxFuture<'static, Result<(), Error>>>,
+}
+
+impl Visitor for Lister {
+    fn visit<K, T>(
+        &mut self,
+        watched: Watched<K>,
+        shelf: &Arc<Shelf<T>>,
+        read: fn(K) -> Option<(String, T)>,
+        _: fn(&T) -> Cause,
+    ) where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        T: PartialEq + Send + Sync + 'static,
+    {
+        let shelf = Arc::clone(shelf);
+        let list = async move {
+            let params = ListParams {
+                label_selector: watched.config.label_selector,
+                field_selector: watched.config.field_selector,
+                ..ListParams::default()
+            };
+            match watched.api.list(&params).await {
+                Ok(list) => shelf.fill(list.items.into_iter().filter_map(read)),
+                Err(error) if watched.optional && is_not_found(&error) => {}
+                Err(error) => return Err(Error::api(watched.what, "list")(error)),
+            }
+            Ok(())
+        };
+        self.lists.push(list.boxed());
+    }
+}
