@@ -26,6 +26,8 @@ pub mod exec;
 
 pub mod backend;
 
+pub mod status;
+
 pub mod controller;
 
 pub mod telemetry;

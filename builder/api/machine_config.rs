@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::labels;
+use super::metadata::Metadata;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
 use crate::canonical;
@@ -32,46 +33,6 @@ pub struct MachineConfig {
     /// Everything, also fields that we don't know.
     #[serde(default)]
     pub spec: Map<String, Value>,
-}
-
-/// The part of `metadata` that matters here.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Metadata {
-    /// Name of the object.
-    pub name: String,
-    /// Labels.
-    #[serde(deserialize_with = "null_is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    #[serde(deserialize_with = "null_is_empty")]
-    pub annotations: BTreeMap<String, String>,
-    /// Owners.
-    #[serde(deserialize_with = "null_is_empty")]
-    pub owner_references: Vec<OwnerReference>,
-    /// Given by the API server.
-    pub uid: Option<String>,
-    /// Raised by the API server with each change of the spec.
-    pub generation: Option<i64>,
-}
-
-/// An entry of `metadata.ownerReferences`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OwnerReference {
-    /// `MachineConfigPool` for a rendered config.
-    pub kind: String,
-    /// Name of the owner.
-    pub name: String,
-}
-
-/// Reads null as what is not there.
-pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A rendered MachineConfig whose name, pool and settings are checked.

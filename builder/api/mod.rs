@@ -3,23 +3,39 @@
 //! In comes YAML or JSON text; out go [`MachineConfig`] and the like, as lenient as the API, and [`RenderedConfig`], which can't be wrong.
 //! Knows nothing of how anything is built.
 
+mod condition;
 mod extensions;
+mod image_format;
 pub mod labels;
 mod machine_config;
+mod machine_os_build;
+mod machine_os_config;
+mod metadata;
 mod names;
 mod pool;
 mod selector;
 mod settings;
 pub mod yaml;
 
+pub use condition::{Condition, condition};
 pub use extensions::EXTENSIONS;
-
+pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
-    API_VERSION, MachineConfig, Metadata, OwnerReference, RENDERED_LIMIT, RenderedConfig,
-    RenderedConfigError,
+    API_VERSION, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
 };
+pub use machine_os_build::{
+    BuildCondition, Builder, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus,
+};
+pub use machine_os_config::{
+    ContainerFile, ImageBuilder, MachineOsConfig, MachineOsConfigSpec, MachineOsConfigStatus,
+    NameRef, ObjectReference,
+};
+pub use metadata::{Metadata, OwnerReference};
 pub use names::{BuildName, NameError, PoolName, RenderedName};
 pub(crate) use names::{is_subdomain as is_object_name, shortened};
-pub use pool::{Condition, ControllerConfig, MachineConfigPool, PoolSettings, Status};
+pub use pool::{
+    ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
+    PoolStatus, Proxy, RegistryBundle, Status,
+};
 pub use selector::{LabelSelector, Selector, SelectorError};
 pub use settings::{FieldError, KernelType, MachineSettings};

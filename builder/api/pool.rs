@@ -2,10 +2,11 @@
 
 use serde::Deserialize;
 
-use super::machine_config::{Metadata, null_is_empty};
+use super::condition::Condition;
+use super::metadata::{Metadata, null_is_empty};
 use super::selector::LabelSelector;
 
-/// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is rendered.
+/// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is rendered and built.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
@@ -14,6 +15,9 @@ pub struct MachineConfigPool {
     /// What is wanted.
     #[serde(deserialize_with = "null_is_empty")]
     pub spec: PoolSpec,
+    /// How far the cluster has got with it.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub status: PoolStatus,
 }
 
 /// `spec` of a MachineConfigPool.
@@ -24,6 +28,53 @@ pub struct PoolSpec {
     pub machine_config_selector: Option<LabelSelector>,
     /// The stream of OS images that the pool follows, instead of the release's own image.
     pub os_image_stream: Option<OsImageStream>,
+    /// The rendered config that the pool's machines should have.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub configuration: PoolConfiguration,
+    /// Whether the roll-out to the machines waits; a build does not.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub paused: bool,
+    /// Which nodes are the pool's.
+    pub node_selector: Option<LabelSelector>,
+}
+
+/// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and what it was made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PoolConfiguration {
+    /// Name of the rendered MachineConfig; empty while the cluster is being installed.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub name: String,
+    /// The MachineConfigs it was rendered from.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub source: Vec<ConfigurationSource>,
+}
+
+/// One of the MachineConfigs that a rendered one was made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ConfigurationSource {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub name: String,
+}
+
+/// `status` of a MachineConfigPool.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PoolStatus {
+    /// The rendered config that the pool's machines have.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub configuration: PoolConfiguration,
+    /// An atomic list with several writers.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Machines of the pool.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub machine_count: i64,
+    /// Those of them that have the wanted config and image.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub updated_machine_count: i64,
 }
 
 /// A reference to an OS image stream.
@@ -60,6 +111,47 @@ pub struct ControllerConfigSpec {
         deserialize_with = "null_is_empty"
     )]
     pub extensions_image: String,
+    /// The cluster's proxy; none without.
+    pub proxy: Option<Proxy>,
+    /// The administrator's own certificates, base64 of PEM.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub additional_trust_bundle: String,
+    /// Certificates of registries that the release knows.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub image_registry_bundle_data: Vec<RegistryBundle>,
+    /// Certificates of registries that the administrator named.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub image_registry_bundle_user_data: Vec<RegistryBundle>,
+    /// The cluster's root certificates, base64 of PEM.
+    #[serde(rename = "rootCAData", deserialize_with = "null_is_empty")]
+    pub root_ca_data: String,
+}
+
+/// The proxy of a cluster, as the release spells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Proxy {
+    /// For `http` URLs.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub http_proxy: String,
+    /// For `https` URLs.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub https_proxy: String,
+    /// Hosts and networks that are asked directly.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub no_proxy: String,
+}
+
+/// The certificates of one registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RegistryBundle {
+    /// `host`, or `host..port`.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub file: String,
+    /// Base64 of PEM.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub data: String,
 }
 
 /// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the pools that it selects.
@@ -94,17 +186,6 @@ pub struct Status {
     /// Oldest first.
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
-}
-
-/// One of `status.conditions`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Condition {
-    /// Of a fixed set for each kind.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
 }
 
 impl ControllerConfig {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::machine_config::null_is_empty;
+use super::metadata::null_is_empty;
 use super::names::is_subdomain;
 
 /// A `LabelSelector` as the wire has it.

@@ -1,19 +1,31 @@
-//! The I/O edge of `mosb controller`: it watches a cluster, and makes builds of what it sees.
+//! `mosb controller`: everything observed becomes one value, a pure function says what should change, and it is changed.
 //!
 //! In come watch events of the kinds that matter; out go writes to the API. Between them nothing is remembered: an event only
-//! wakes the key of a MachineOSConfig ([`queue`]), all that is known is put into one value, a pure function says what should
-//! be done, and it is done. The invariant: whatever is written carries the UID and resourceVersion of what it was decided
-//! from, so a stale view costs another round and never an object.
+//! wakes the key of a MachineOSConfig ([`queue`]), a [`Snapshot`] is taken, [`decide`] makes a [`Decision`] of it, and its
+//! steps are done. The invariant: same world, same steps; and whatever is written carries the UID and resourceVersion of what
+//! it was decided from, so a stale view costs another round and never an object.
 
+mod because;
+mod decide;
 mod error;
+pub mod events;
 pub mod kinds;
 pub mod lease;
+mod question;
 pub mod queue;
 pub mod serve;
 pub mod shelf;
+mod snapshot;
+mod step;
+pub mod stores;
 pub mod watch;
 
+pub use because::Because;
+pub use decide::decide;
 pub use error::Error;
+pub use question::{Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Question};
+pub use snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+pub use step::{Annotate, Decision, Step};
 
-/// The name under which mosb writes fields, and tells events.
+/// The name under which mosb writes fields.
 pub const FIELD_MANAGER: &str = "mosb-controller";

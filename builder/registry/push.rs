@@ -66,6 +66,12 @@ impl<T> Confirmed<T> {
     pub fn value(&self) -> &T {
         &self.0
     }
+
+    /// As if a registry had answered, for tests of other rooms.
+    #[cfg(test)]
+    pub(crate) fn in_a_test(value: T) -> Self {
+        Self(value)
+    }
 }
 
 /// What a push left.

@@ -1,0 +1,146 @@
+//! The MachineOSConfig: that a pool's machines get an image, where it is pushed, and what the administrator adds.
+
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::metadata::{Metadata, null_is_empty};
+
+/// A MachineOSConfig (`machineconfiguration.openshift.io/v1`) as the API serves it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MachineOsConfig {
+    /// Name (the pool's, by the API's own rule), annotations, generation.
+    pub metadata: Metadata,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub spec: MachineOsConfigSpec,
+    /// What is in service.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub status: MachineOsConfigStatus,
+}
+
+/// `spec` of a MachineOSConfig.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineOsConfigSpec {
+    /// The pool that it is for.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub machine_config_pool: NameRef,
+    /// Who builds.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub image_builder: ImageBuilder,
+    /// The secret that pulls the base, the extensions and what a Containerfile names; without, `global-pull-secret-copy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_image_pull_secret: Option<NameRef>,
+    /// The secret that pushes.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub rendered_image_push_secret: NameRef,
+    /// `host[:port]/repository:tag`; the tag is replaced.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub rendered_image_push_spec: String,
+    /// The administrator's own instructions, at most one of an architecture.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_empty"
+    )]
+    pub container_file: Vec<ContainerFile>,
+}
+
+/// A reference to an object by its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NameRef {
+    /// The name.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub name: String,
+}
+
+/// `spec.imageBuilder`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageBuilder {
+    /// `Job`, the only one that the API knows.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub image_builder_type: String,
+}
+
+/// One of `spec.containerFile`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerFile {
+    /// `ARM64`, `AMD64`, `PPC64LE`, `S390X`, or `NoArch` for every architecture; absent is `NoArch`.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub containerfile_arch: String,
+    /// The instructions.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub content: String,
+}
+
+/// `status` of a MachineOSConfig.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineOsConfigStatus {
+    /// At most one of a type.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_empty"
+    )]
+    pub conditions: Vec<Condition>,
+    /// The generation that the status speaks of; never decreases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The image in service: `host/repository@sha256:…`; empty before the first.
+    #[serde(
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_is_empty"
+    )]
+    pub current_image_pull_spec: String,
+    /// The build that made it.
+    #[serde(rename = "machineOSBuild", skip_serializing_if = "Option::is_none")]
+    pub machine_os_build: Option<ObjectReference>,
+}
+
+/// A reference as statuses have it: the resource's plural name instead of the kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectReference {
+    /// API group; the API refuses an empty one.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub group: String,
+    /// Plural name of the kind.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub resource: String,
+    /// Namespace; none for what has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub name: String,
+}
+
+impl MachineOsConfigSpec {
+    /// Whether an architecture has instructions of its own, so that it must be known which one is built for.
+    pub fn depends_on_architecture(&self) -> bool {
+        self.container_file.iter().all(|one| !one.is_for_all()) && !self.container_file.is_empty()
+    }
+
+    /// The Containerfile in force on this architecture (`GOARCH`): the one for all, else the architecture's own; none if it has no instruction.
+    pub fn containerfile(&self, architecture: &str) -> Option<&str> {
+        let own = |one: &&ContainerFile| one.containerfile_arch.eq_ignore_ascii_case(architecture);
+        let mut all = self.container_file.iter();
+        let found = all
+            .find(|one| one.is_for_all())
+            .or_else(|| self.container_file.iter().find(own))?;
+        let has_instruction = found.content.lines().any(|line| {
+            let line = line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        });
+        has_instruction.then_some(&found.content)
+    }
+}
+
+impl ContainerFile {
+    fn is_for_all(&self) -> bool {
+        matches!(&*self.containerfile_arch, "" | "NoArch")
+    }
+}

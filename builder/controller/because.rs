@@ -1,0 +1,208 @@
+//! Why a pool is or isn't building, in one sentence: what `mosb status` prints.
+
+use std::fmt;
+
+use super::question::Problem;
+
+/// Why a pool is or isn't building.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Because {
+    /// Nobody asks for images of the pool.
+    NotOptedIn,
+    /// The pool's label asks for images, and its ConfigMaps don't say enough.
+    LabelIncomplete(String),
+    /// The pool's label asks for images, and its MachineOSConfig is made or changed.
+    OptingIn,
+    /// Nobody asks any more, and what was built is being cleaned up.
+    OptingOut,
+    /// Another builder is at work.
+    OtherBuilder(String),
+    /// Several MachineOSConfigs are for the same pool.
+    Rivals(Vec<String>),
+    /// The MachineOSConfig says something that can't be built.
+    BadConfig(String),
+    /// There is no such pool.
+    NoPool(String),
+    /// The pool has no rendered config yet.
+    NotRendered,
+    /// The push repository's digests don't fit the cluster's CRDs.
+    NestedRepository(String),
+    /// The pool's nodes are of several platforms.
+    MixedPlatforms(Vec<String>),
+    /// Which Containerfile is in force depends on a node's platform, and there is no node.
+    NoNode,
+    /// The pool is degraded for reasons that an image doesn't mend: no new build.
+    PoolDegraded(Vec<String>),
+    /// It is being found out what would be built.
+    Planning,
+    /// What would be built can't be found out, or not be built.
+    Problem(Problem),
+    /// The image in service is what is wanted.
+    UpToDate(String),
+    /// The image in service is kept: the machines apply the difference themselves.
+    Adopting(String),
+    /// An image that was built before is what is wanted.
+    Reusing(String),
+    /// A new build was wished for.
+    Creating(String),
+    /// Something of the same name must go first.
+    Replacing(String),
+    /// Its Job, or what its pod needs, is being made.
+    Preparing(String),
+    /// Its pod does not run yet.
+    Pending {
+        /// The build.
+        build: String,
+        /// Why not, if the cluster says so.
+        why: Option<String>,
+    },
+    /// Its pod runs.
+    Building {
+        /// The build.
+        build: String,
+        /// Which Job of the build it is.
+        attempt: u32,
+    },
+    /// The registry is asked for the image.
+    Confirming(String),
+    /// Its next Job waits.
+    Waiting {
+        /// The build.
+        build: String,
+        /// Which Job of the build it will be.
+        attempt: u32,
+        /// Seconds.
+        seconds: u64,
+        /// What happened to the one before.
+        why: String,
+    },
+    /// It failed and won't be tried again until something changes.
+    Failed {
+        /// The build.
+        build: String,
+        /// What failed.
+        message: String,
+    },
+}
+
+impl Because {
+    /// The word for scripts; `docs/commands.md` lists them all.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotOptedIn => "not-opted-in",
+            Self::LabelIncomplete(_) => "label-incomplete",
+            Self::OptingIn => "opting-in",
+            Self::OptingOut => "opting-out",
+            Self::OtherBuilder(_) => "other-builder",
+            Self::Rivals(_) => "rivals",
+            Self::BadConfig(_) => "bad-machine-os-config",
+            Self::NoPool(_) => "no-pool",
+            Self::NotRendered => "not-rendered",
+            Self::NestedRepository(_) => "nested-repository",
+            Self::MixedPlatforms(_) => "mixed-platforms",
+            Self::NoNode => "no-node",
+            Self::PoolDegraded(_) => "pool-degraded",
+            Self::Planning => "planning",
+            Self::Problem(_) => "problem",
+            Self::UpToDate(_) => "up-to-date",
+            Self::Adopting(_) => "adopting",
+            Self::Reusing(_) => "reusing",
+            Self::Creating(_) => "creating",
+            Self::Replacing(_) => "replacing",
+            Self::Preparing(_) => "preparing",
+            Self::Pending { .. } => "pending",
+            Self::Building { .. } => "building",
+            Self::Confirming(_) => "confirming",
+            Self::Waiting { .. } => "waiting",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOptedIn => write!(
+                f,
+                "nobody asks for images: create a MachineOSConfig with the pool's name"
+            ),
+            Self::LabelIncomplete(what) => {
+                write!(f, "the pool has the label layering-enabled, but {what}")
+            }
+            Self::OptingIn => write!(
+                f,
+                "the pool has the label layering-enabled: its MachineOSConfig follows the ConfigMaps"
+            ),
+            Self::OptingOut => write!(f, "nobody asks for images any more: cleaning up"),
+            Self::OtherBuilder(who) => write!(
+                f,
+                "{who} builds in this cluster, so nothing is written here; stop it to hand over"
+            ),
+            Self::Rivals(names) => write!(
+                f,
+                "several MachineOSConfigs are for this pool ({}); keep the one with the pool's name",
+                names.join(", ")
+            ),
+            Self::BadConfig(why) => write!(f, "the MachineOSConfig can't be built: {why}"),
+            Self::NoPool(pool) => write!(
+                f,
+                "there is no MachineConfigPool {pool}; create it, or delete the MachineOSConfig"
+            ),
+            Self::NotRendered => write!(
+                f,
+                "the pool has no rendered config yet; whoever renders pools will give it one"
+            ),
+            Self::NestedRepository(repo) => write!(
+                f,
+                "{repo}: this cluster's MachineOSBuilds take at most one path component before an image's name; push to a flatter repository"
+            ),
+            Self::MixedPlatforms(platforms) => write!(
+                f,
+                "the pool's nodes are of several platforms ({}), and an image is for one; make a pool of each",
+                platforms.join(", ")
+            ),
+            Self::NoNode => write!(
+                f,
+                "the Containerfiles are for single architectures and the pool has no node yet that tells which"
+            ),
+            Self::PoolDegraded(kinds) => write!(
+                f,
+                "no new build while the pool is degraded ({}); see its conditions",
+                kinds.join(", ")
+            ),
+            Self::Planning => write!(f, "finding out what would be built"),
+            Self::Problem(problem) => write!(f, "{}", problem.message),
+            Self::UpToDate(image) => write!(f, "{image} is what is wanted"),
+            Self::Adopting(image) => write!(
+                f,
+                "{image} stays: the machines apply the difference of the configs themselves"
+            ),
+            Self::Reusing(image) => write!(f, "{image} was built before and is wanted again"),
+            Self::Creating(build) => write!(f, "{build} is new"),
+            Self::Replacing(build) => write!(f, "{build} waits until what had its name is gone"),
+            Self::Preparing(build) => write!(f, "{build}: its Job is being prepared"),
+            Self::Pending { build, why: None } => write!(f, "{build}: its pod is about to start"),
+            Self::Pending {
+                build,
+                why: Some(why),
+            } => write!(f, "{build}: its pod does not start: {why}"),
+            Self::Building { build, attempt: 1 } => write!(f, "{build} is being built"),
+            Self::Building { build, attempt } => {
+                write!(f, "{build} is being built, attempt {attempt}")
+            }
+            Self::Confirming(build) => {
+                write!(f, "{build} was pushed, and the registry is asked for it")
+            }
+            Self::Waiting {
+                build,
+                attempt,
+                seconds,
+                why,
+            } => write!(f, "{build}: attempt {attempt} in {seconds} s: {why}"),
+            Self::Failed { build, message } => write!(
+                f,
+                "{build} failed, and is not tried again until something changes: {message}"
+            ),
+        }
+    }
+}

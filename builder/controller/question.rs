@@ -1,0 +1,111 @@
+//! What a decision must know and can't see: asked as a value, answered by the runtime, kept for one reconcile.
+
+use std::collections::BTreeMap;
+
+use crate::api::{BuildName, PoolName, RenderedName};
+use crate::backend::job::JobMethod;
+use crate::image::{PinnedRef, Platform, RepoRef};
+use crate::registry::Confirmed;
+use crate::report::{Class, Finding};
+
+/// Something to find out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// What would be built, and how. The answer goes to [`Answers::plan`].
+    Plan(Box<PlanQuestion>),
+    /// Whether a registry still has an image. The answer goes to [`Answers::exists`].
+    Exists {
+        /// The image.
+        image: PinnedRef,
+        /// The secret in our namespace that it was pushed with.
+        secret: String,
+    },
+}
+
+/// What is to be planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanQuestion {
+    /// The pool.
+    pub pool: PoolName,
+    /// The rendered config.
+    pub rendered: RenderedName,
+    /// The administrator's instructions in force.
+    pub containerfile: Option<String>,
+    /// Where the image goes.
+    pub push: RepoRef,
+    /// The secret that pushes.
+    pub push_secret: String,
+    /// The secret that pulls; none for `global-pull-secret-copy`.
+    pub pull_secret: Option<String>,
+    /// The platform of the pool's nodes; none without a node, and then the base's own.
+    pub platform: Option<Platform>,
+    /// The base that an earlier round pinned: exactly this one.
+    pub base: Option<PinnedRef>,
+    /// Not on a pre-built image.
+    pub instead: Option<BaseInstead>,
+    /// What a Job found out that the plan can't know: something must be run.
+    pub method: Option<JobMethod>,
+    /// The rendered config in service: does the new one need another image on a machine that applies configs itself (§3.4c)?
+    pub compare: Option<String>,
+}
+
+/// A base that stands in for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseInstead {
+    /// If the config's `osImageURL` is this one, the pre-built image, ...
+    pub of: String,
+    /// ... it is built on this one, the release's own.
+    pub stock: String,
+}
+
+/// What was found out in this reconcile.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// To [`Question::Plan`].
+    pub plan: Option<Result<Planned, Problem>>,
+    /// To [`Question::Exists`].
+    pub exists: BTreeMap<PinnedRef, Result<Existence, Problem>>,
+}
+
+/// What would be built.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Its name, which is its identity.
+    pub build: BuildName,
+    /// SHA-256 of the canonical inputs, 64 hex digits.
+    pub inputs: String,
+    /// The base, pinned.
+    pub base: PinnedRef,
+    /// How; a direct Job may yet find that something must be run.
+    pub method: JobMethod,
+    /// Why it isn't direct; empty if it is.
+    pub reasons: Vec<Finding>,
+    /// What is built for.
+    pub platform: Platform,
+    /// What the reader should know.
+    pub warnings: Vec<Finding>,
+    /// Why the administrator's Containerfile can't be built, known without trying.
+    pub containerfile_problem: Option<Problem>,
+    /// To [`PlanQuestion::compare`]: whether what a machine can't apply itself differs, or can't be told.
+    pub os_changed: bool,
+}
+
+/// Why something could not be found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What to do: `Retry` is asked again, anything else is told.
+    pub class: Class,
+    /// The word for events and metrics, such as `denied`.
+    pub reason: String,
+    /// Object, cause, remedy.
+    pub message: String,
+}
+
+/// Whether a registry has an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Existence {
+    /// It answered for it.
+    There(Confirmed<PinnedRef>),
+    /// It said that it has none.
+    Gone,
+}

@@ -1,0 +1,138 @@
+//! Everything that a decision is made of: what was observed, and what was answered. No credential is ever in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::question::Answers;
+use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig};
+use crate::backend::job::JobResult;
+use crate::image::{Digest, Platform};
+
+/// What was observed of one MachineOSConfig and of everything that serves it.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Name of the MachineOSConfig, which may be gone.
+    pub name: String,
+    /// The MachineOSConfig; none where nobody opted in, or any more.
+    pub config: Option<MachineOsConfig>,
+    /// Names of other MachineOSConfigs for the same pool.
+    pub rivals: Vec<String>,
+    /// The pool that the MachineOSConfig names; without one, the pool of this name.
+    pub pool: Option<MachineConfigPool>,
+    /// What the ConfigMaps say that go with the pool's label `layering-enabled`; none without the label.
+    pub label: Option<LabelOptIn>,
+    /// All MachineOSBuilds that name the MachineOSConfig, whoever made them.
+    pub builds: Vec<MachineOsBuild>,
+    /// All Jobs with the label of the MachineOSConfig, or owned by one of the builds.
+    pub jobs: Vec<SeenJob>,
+    /// All ephemeral objects with the label of the MachineOSConfig.
+    pub inputs: Vec<SeenInput>,
+    /// What the ConfigMaps `digest-<build>` say, by build. Whose Job says it is checked here, not by the observer.
+    pub results: BTreeMap<String, JobResult>,
+    /// The image that the install-time MachineConfig put into the pool's rendered config, if that is one of its sources.
+    pub prebuilt: Option<String>,
+    /// The platforms of the pool's nodes; empty without a node.
+    pub pool_platforms: BTreeSet<Platform>,
+    /// What holds for all pools.
+    pub cluster: Cluster,
+    /// What this reconcile was answered so far.
+    pub answers: Answers,
+}
+
+/// A Job and its pods.
+#[derive(Debug, Clone, Default)]
+pub struct SeenJob {
+    /// The Job.
+    pub job: Job,
+    /// Pods that the Job controls.
+    pub pods: Vec<Pod>,
+}
+
+/// An object that a build pod needs, as far as it matters whether it is there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeenInput {
+    /// What it is.
+    pub kind: InputKind,
+    /// Its name.
+    pub name: String,
+    /// Given by the API server.
+    pub uid: String,
+    /// UID of the Job that owns it; empty without one.
+    pub job_uid: String,
+    /// Its label `machine-os-build`.
+    pub build: String,
+    /// Whether its deletion was asked for.
+    pub going_away: bool,
+}
+
+/// The kinds of objects that a build pod needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InputKind {
+    /// Config, Containerfile, certificates, and the one that the result goes into.
+    ConfigMap,
+    /// Registry credentials.
+    Secret,
+    /// Whom the sidecar speaks as.
+    ServiceAccount,
+    /// What it may do.
+    Role,
+    /// That it may.
+    RoleBinding,
+}
+
+impl InputKind {
+    /// The kind as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::ServiceAccount => "ServiceAccount",
+            Self::Role => "Role",
+            Self::RoleBinding => "RoleBinding",
+        }
+    }
+}
+
+/// What the ConfigMaps `on-cluster-build-config` and `on-cluster-build-custom-dockerfile` say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelOptIn {
+    /// The data of `on-cluster-build-config`; none without the ConfigMap.
+    pub settings: Option<BTreeMap<String, String>>,
+    /// The key of the pool in `on-cluster-build-custom-dockerfile`.
+    pub containerfile: Option<String>,
+}
+
+/// What holds for all pools of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Another builder that is at work: what it is, for a person.
+    pub other_builder: Option<String>,
+    /// Whether a Machine Config Operator runs, which makes and keeps MachineOSConfigs by its own rules.
+    pub machine_config_operator: bool,
+    /// Whether machines apply rendered configs themselves, so that not every config needs an image.
+    pub machine_config_daemon: bool,
+    /// Whether pods can have user namespaces.
+    pub user_namespaces: Support,
+    /// The release's own base image: instead of a pre-built one.
+    pub stock_base: Option<String>,
+    /// The trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
+    pub base_trees: BTreeMap<Digest, Digest>,
+    /// Where Jobs, ConfigMaps and Secrets are.
+    pub namespace: String,
+    /// Whether the cluster's CRDs refuse a digest in a repository with more than one component before its name.
+    pub nested_digests_refused: bool,
+}
+
+/// Whether a cluster has something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Support {
+    /// It has.
+    Yes,
+    /// It has not.
+    No,
+    /// Not found out yet.
+    #[default]
+    Unknown,
+}

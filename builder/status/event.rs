@@ -1,0 +1,166 @@
+//! Events: what is told once, when something happens.
+
+use sha2::Digest as _;
+
+use crate::api::shortened;
+
+/// An event to tell. Its name follows from what it tells, so that it is told once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its name: `<object>.<16 hex digits>`.
+    pub name: String,
+    /// The object it is about.
+    pub on: Regarding,
+    /// Whether somebody should look.
+    pub kind: EventKind,
+    /// What happened.
+    pub reason: EventReason,
+    /// A sentence, at most 1024 characters.
+    pub note: String,
+}
+
+/// The object that an event is about; all of them are cluster-scoped and of our API group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Regarding {
+    /// `MachineOSBuild`, `MachineOSConfig` or `MachineConfigPool`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// This very one.
+    pub uid: String,
+}
+
+/// Whether somebody should look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// All is well.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+impl EventKind {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventReason {
+    /// A build's first Job is made.
+    BuildStarted,
+    /// Its inputs are gathered.
+    BuildPreparing,
+    /// It runs.
+    BuildBuilding,
+    /// The registry has the image.
+    BuildCompleted,
+    /// The build is deleted.
+    BuildDeleted,
+    /// It failed.
+    BuildFailed,
+    /// Nobody wants it any more.
+    BuildInterrupted,
+    /// A Job is there.
+    JobCreated,
+    /// Its pod runs.
+    JobStarted,
+    /// It told a digest.
+    JobCompleted,
+    /// It is deleted, by us or by somebody else.
+    JobDeleted,
+    /// It ended without an image.
+    JobFailed,
+    /// The MachineOSConfig has another build.
+    ConfigReconciled,
+    /// The MachineOSConfig can't be built.
+    ConfigReconcileFailed,
+    /// The MachineOSConfig is gone.
+    ConfigDeleted,
+    /// Somebody asked for a rebuild.
+    RebuildRequested,
+    /// The pool's builds work again.
+    BuildRecovered,
+    /// The pool has no image of its config.
+    BuildDegraded,
+    /// The pool has another rendered config.
+    PoolConfigChanged,
+}
+
+impl EventReason {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BuildStarted => "BuildStarted",
+            Self::BuildPreparing => "BuildPreparing",
+            Self::BuildBuilding => "BuildBuilding",
+            Self::BuildCompleted => "BuildCompleted",
+            Self::BuildDeleted => "BuildDeleted",
+            Self::BuildFailed => "BuildFailed",
+            Self::BuildInterrupted => "BuildInterrupted",
+            Self::JobCreated => "JobCreated",
+            Self::JobStarted => "JobStarted",
+            Self::JobCompleted => "JobCompleted",
+            Self::JobDeleted => "JobDeleted",
+            Self::JobFailed => "JobFailed",
+            Self::ConfigReconciled => "ConfigReconciled",
+            Self::ConfigReconcileFailed => "ConfigReconcileFailed",
+            Self::ConfigDeleted => "ConfigDeleted",
+            Self::RebuildRequested => "RebuildRequested",
+            Self::BuildRecovered => "BuildRecovered",
+            Self::BuildDegraded => "BuildDegraded",
+            Self::PoolConfigChanged => "PoolConfigChanged",
+        }
+    }
+
+    /// Whether somebody should look.
+    pub fn kind(self) -> EventKind {
+        match self {
+            Self::BuildFailed
+            | Self::BuildInterrupted
+            | Self::JobFailed
+            | Self::ConfigReconcileFailed
+            | Self::BuildDegraded => EventKind::Warning,
+            Self::BuildStarted
+            | Self::BuildPreparing
+            | Self::BuildBuilding
+            | Self::BuildCompleted
+            | Self::BuildDeleted
+            | Self::JobCreated
+            | Self::JobStarted
+            | Self::JobCompleted
+            | Self::JobDeleted
+            | Self::ConfigReconciled
+            | Self::ConfigDeleted
+            | Self::RebuildRequested
+            | Self::BuildRecovered
+            | Self::PoolConfigChanged => EventKind::Normal,
+        }
+    }
+}
+
+/// The most characters of a note (events.k8s.io/v1).
+const NOTE: usize = 1024;
+/// What an object's name may take of an event's, which has 253.
+const OBJECT: usize = 253 - 17;
+
+impl Event {
+    /// What happened to an object. `edge` tells apart what can happen to it more than once, such as the number of a Job.
+    pub fn new(on: Regarding, reason: EventReason, edge: &str, note: impl Into<String>) -> Self {
+        let id = format!("{}\n{}\n{edge}", on.uid, reason.as_str());
+        let hash = sha2::Sha256::digest(id);
+        let hex: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        Self {
+            name: format!("{}.{hex}", shortened(&on.name, OBJECT)),
+            kind: reason.kind(),
+            reason,
+            note: note.into().chars().take(NOTE).collect(),
+            on,
+        }
+    }
+}
