@@ -27,6 +27,13 @@ pub const OS_IMAGE_URL_OVERRIDDEN: &str =
 /// Label of a MachineConfig: the pool or role that it is for.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 
+/// Annotation of everything that serves a build with entitlements.
+pub const HAS_ENTITLEMENT: &str = "machineconfiguration.openshift.io/has-etc-pki-entitlement";
+/// Annotation of everything that serves a build with package repositories of the cluster.
+pub const HAS_REPOSITORIES: &str = "machineconfiguration.openshift.io/has-etc-yum-repos-d";
+/// Annotation of everything that serves a build with keys of packages.
+pub const HAS_PACKAGE_KEYS: &str = "machineconfiguration.openshift.io/has-etc-pki-rpm-gpg";
+
 /// Label of everything that serves a build of a rendered MachineConfig.
 pub const RENDERED_MACHINE_CONFIG: &str =
     "machineconfiguration.openshift.io/rendered-machine-config";
@@ -39,3 +46,54 @@ pub const MACHINE_OS_BUILD: &str = "machineconfiguration.openshift.io/machine-os
 pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephemeral-build-object";
 /// Label of all objects of on-cluster layering.
 pub const ON_CLUSTER_LAYERING: &str = "machineconfiguration.openshift.io/on-cluster-layering";
+/// Label of everything that serves a MachineOSConfig.
+pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
+/// Label of a MachineOSBuild that stands for an image somebody else made.
+pub const PRE_BUILT_IMAGE: &str = "machineconfiguration.openshift.io/pre-built-image";
+/// Label of a copy of a registry secret in the one form that all tools read.
+pub const CANONICALIZED_SECRET: &str = "machineconfiguration.openshift.io/canonicalizedSecret";
+/// Label of such a copy: the secret it was made of.
+pub const ORIGINAL_SECRET_NAME: &str = "machineconfiguration.openshift.io/originalSecretName";
+/// Label of a pool that opts in without a MachineOSConfig.
+pub const LAYERING_ENABLED: &str = "machineconfiguration.openshift.io/layering-enabled";
+
+/// Annotation of a MachineOSConfig: the build in use, or on its way.
+pub const CURRENT_MACHINE_OS_BUILD: &str =
+    "machineconfiguration.openshift.io/current-machine-os-build";
+/// Annotation of a MachineOSConfig: build again, whatever its value.
+pub const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
+/// Annotation of a MachineOSBuild: the secret that its image was pushed with.
+pub const RENDERED_IMAGE_PUSH_SECRET: &str =
+    "machineconfiguration.openshift.io/rendered-image-push-secret";
+/// Annotation of a MachineOSBuild: the UID of the Job that serves it.
+pub const JOB_UID: &str = "machineconfiguration.openshift.io/job-uid";
+/// Annotation of a pool: the image of its rendered config.
+pub const NEWEST_IMAGE_EQUIVALENT_CONFIG: &str =
+    "machineconfiguration.openshift.io/newestImageEquivalentConfig";
+
+/// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who has it was made by mosb.
+pub const INPUTS: &str = IMAGE_INPUTS;
+/// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking anybody; 64 hex digits.
+pub const WANTED: &str = "mosb.dev/wanted";
+/// Annotation of a MachineOSBuild: `direct` or `containerfile`, what its Job is made for.
+pub const METHOD: &str = "mosb.dev/method";
+/// Annotation of a MachineOSBuild and of its Job: which Job of the build it is, from 1.
+pub const ATTEMPT: &str = "mosb.dev/attempt";
+/// Annotation of a MachineOSBuild: how many of its Jobs failed in a way that does not pass by itself.
+pub const FAILURES: &str = "mosb.dev/failures";
+/// Annotation of a MachineOSBuild: no new Job before this time (RFC 3339).
+pub const NOT_BEFORE: &str = "mosb.dev/not-before";
+/// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
+pub const BASE: &str = "mosb.dev/base";
+/// Annotation of a MachineOSBuild: why its method is the Containerfile, or why its last Job was not enough.
+pub const BECAUSE: &str = "mosb.dev/because";
+/// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that one's name.
+pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
+/// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts once all of them are there.
+pub const NEEDS: &str = "mosb.dev/needs";
+/// Annotation of a MachineOSConfig: `every-config` or `os-change`.
+pub const BUILD_ON: &str = "mosb.dev/build-on";
+/// Annotation of a MachineOSConfig: UID of the build that a rebuild was asked for.
+pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
+/// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.
+pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";

@@ -5,6 +5,7 @@
 
 pub mod buildah;
 pub mod direct;
+pub mod job;
 
 use crate::image::{DiffId, Digest};
 use crate::registry::Pushed;

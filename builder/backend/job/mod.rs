@@ -1,0 +1,58 @@
+//! The build as a Kubernetes Job, and what its pod tells.
+//!
+//! In comes a [`JobRequest`]; out go the [`job`] and the [`inputs`] that its pod needs, from `job-templates/`, filled field by
+//! field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
+
+mod arguments;
+mod docker_config;
+mod input;
+mod inputs;
+mod metadata;
+mod names;
+mod object;
+mod registries_conf;
+mod request;
+mod resources;
+mod template;
+mod volume;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use docker_config::{DockerConfigJson, SecretError, SecretProblem};
+pub use input::{Input, InputKind};
+pub use inputs::inputs;
+pub use names::{input_names, result_name};
+pub use object::job;
+pub use registries_conf::registries_conf;
+pub use request::{JobRequest, NamedSecret};
+
+/// What a Job's pod is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobMethod {
+    /// One container that makes the layer and pushes it.
+    Direct,
+    /// buildah in one container, the push in another.
+    Containerfile,
+}
+
+impl JobMethod {
+    /// As the annotation `mosb.dev/method` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Containerfile => "containerfile",
+        }
+    }
+}
+
+impl fmt::Display for JobMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;
