@@ -1,10 +1,11 @@
 //! What every room says the same way: the class of an error, and a finding with its code.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the caller should do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// Nothing was decided: the other side did not answer, or not now. Exit code 3.
     Retry,
@@ -17,7 +18,7 @@ pub enum Class {
 }
 
 /// One thing to tell: a reason for a method, a warning, something left out, an error.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// One of a fixed, documented set of words, such as `append-to-base`.
     pub code: String,

@@ -1,0 +1,473 @@
+//! What a build pod tells, as a file, as the data of a ConfigMap, and as a container's termination message.
+//!
+//! The reader believes nothing: sizes are bounded, every value is checked, and what it doesn't know is left alone. Whose
+//! result it is (the Job's UID, the build) is said in it and compared by the caller.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::JobMethod;
+use crate::api::BuildName;
+use crate::image::Digest;
+use crate::report::{Class, Finding};
+
+/// Key of the ConfigMap: the digest of the image; only there after a success.
+pub const DIGEST_KEY: &str = "digest";
+/// Key of the ConfigMap, and name of the file in the pod's volumes: all of it.
+pub const RESULT_KEY: &str = "result.json";
+/// The most that is written or read of a result, in bytes.
+pub const RESULT_LIMIT: usize = 64 * 1024;
+/// What Kubernetes keeps of a container's termination message, in bytes.
+pub const TERMINATION_LIMIT: usize = 4096;
+
+/// The last lines of a failed build: so many, and so many bytes of each.
+const LINES: usize = 40;
+const LINE: usize = 400;
+/// The bytes of a message.
+const MESSAGE: usize = 2000;
+/// So many warnings; a build that has more has them in its log.
+const WARNINGS: usize = 40;
+
+/// How a build in a pod ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobResult {
+    /// UID of the Job; empty where a build runs outside of one.
+    #[serde(default)]
+    pub job_uid: String,
+    /// The build.
+    pub build: BuildName,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all_fields = "camelCase")]
+pub enum Outcome {
+    /// The registry has the image and answered for it.
+    Succeeded {
+        /// Of the image.
+        digest: Digest,
+        /// How it was built.
+        method: JobMethod,
+        /// Bytes that came from registries.
+        #[serde(default)]
+        bytes_pulled: u64,
+        /// Bytes that went to the registry.
+        #[serde(default)]
+        bytes_pushed: u64,
+        /// How long it took.
+        #[serde(default)]
+        phases: Phases,
+        /// The image with the base's tree that this build pushed, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base_tree: Option<BaseTreeImage>,
+        /// What the reader should know.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<Finding>,
+    },
+    /// The base's tree showed that something must be run, so a direct build can't make it. Nothing was pushed.
+    NeedsContainerfile {
+        /// What must be run.
+        reasons: Vec<Finding>,
+    },
+    /// There is no image.
+    Failed {
+        /// Where.
+        step: Step,
+        /// What to do about it.
+        class: Class,
+        /// The word for conditions and metrics.
+        reason: String,
+        /// One sentence.
+        message: String,
+        /// The end of what the failed program wrote.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        last_lines: Vec<String>,
+    },
+}
+
+/// The container that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// `image-build`: all of a direct build, or buildah.
+    ImageBuild,
+    /// `image-push`.
+    ImagePush,
+    /// `wait-for-done`.
+    WaitForDone,
+}
+
+impl Step {
+    /// The container's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ImageBuild => "image-build",
+            Self::ImagePush => "image-push",
+            Self::WaitForDone => "wait-for-done",
+        }
+    }
+}
+
+/// Milliseconds of each part of a build.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Phases {
+    /// Asking registries for the base's and other images' manifests.
+    pub resolve: u64,
+    /// Reading the base's tree, and planning with it.
+    pub tree: u64,
+    /// Making the layers.
+    pub build: u64,
+    /// Sending what is new.
+    pub push: u64,
+    /// From the program's start.
+    pub total: u64,
+}
+
+/// The tree of a base as an image in the push repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BaseTreeImage {
+    /// Manifest of the base.
+    pub base: Digest,
+    /// Manifest of the image with its tree.
+    pub image: Digest,
+}
+
+/// Why something is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// More than any result has.
+    #[error("the build's result has {0} bytes, and none has more than {RESULT_LIMIT}")]
+    TooLarge(usize),
+    /// It isn't JSON, or lacks what a result has.
+    #[error("the build's result can't be read ({0}); was something else written in its place?")]
+    Malformed(String),
+    /// Digest and result say different things.
+    #[error("the build's result says digest {result}, and key {DIGEST_KEY} says {key:?}")]
+    TwoDigests {
+        /// In the result.
+        result: Digest,
+        /// In its own key.
+        key: String,
+    },
+}
+
+impl Error {
+    /// What the caller should do: nobody but us writes results.
+    pub fn class(&self) -> Class {
+        Class::Bug
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        "bad-job-result"
+    }
+}
+
+impl JobResult {
+    /// From a file.
+    ///
+    /// # Errors
+    /// It is too large, or no result.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() > RESULT_LIMIT {
+            return Err(Error::TooLarge(bytes.len()));
+        }
+        let result: Self =
+            serde_json::from_slice(bytes).map_err(|e| Error::Malformed(e.to_string()))?;
+        Ok(result.bounded())
+    }
+
+    /// For a file: one line, at most [`RESULT_LIMIT`] bytes.
+    pub fn to_json(&self) -> String {
+        self.clone().within(RESULT_LIMIT)
+    }
+
+    /// From the data of the ConfigMap; `None` while the pod has said nothing.
+    ///
+    /// # Errors
+    /// As [`Self::from_json`]; digest and result that differ.
+    pub fn from_config_map(data: &BTreeMap<String, String>) -> Result<Option<Self>, Error> {
+        let Some(text) = data.get(RESULT_KEY).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let result = Self::from_json(text.as_bytes())?;
+        if let (Outcome::Succeeded { digest, .. }, Some(key)) =
+            (&result.outcome, data.get(DIGEST_KEY))
+            && digest.to_string() != key.trim()
+        {
+            return Err(Error::TwoDigests {
+                result: *digest,
+                key: key.chars().take(100).collect(),
+            });
+        }
+        Ok(Some(result))
+    }
+
+    /// For the data of the ConfigMap.
+    pub fn to_config_map(&self) -> BTreeMap<String, String> {
+        let mut data = BTreeMap::from([(RESULT_KEY.to_owned(), self.to_json())]);
+        if let Outcome::Succeeded { digest, .. } = &self.outcome {
+            data.insert(DIGEST_KEY.to_owned(), digest.to_string());
+        }
+        data
+    }
+
+    /// From a container's termination message; `None` for anything that is no result, as a container that was killed has
+    /// none, and other programs write other things.
+    pub fn from_termination_message(text: &str) -> Option<Self> {
+        Self::from_json(text.trim().as_bytes()).ok()
+    }
+
+    /// For a container's termination message: at most [`TERMINATION_LIMIT`] bytes.
+    pub fn to_termination_message(&self) -> String {
+        self.clone().within(TERMINATION_LIMIT)
+    }
+
+    /// As JSON within a limit: what is least missed is left out first.
+    fn within(self, limit: usize) -> String {
+        let mut result = self.bounded();
+        loop {
+            let text = serde_json::to_string(&result).expect("maps with text keys");
+            if text.len() <= limit || !result.shrink() {
+                return text;
+            }
+        }
+    }
+
+    /// With every text and list cut to what a result may have.
+    fn bounded(mut self) -> Self {
+        match &mut self.outcome {
+            Outcome::Succeeded {
+                warnings: findings, ..
+            }
+            | Outcome::NeedsContainerfile { reasons: findings } => {
+                findings.truncate(WARNINGS);
+                for finding in findings {
+                    finding.message = cut(&finding.message, LINE);
+                    for place in [&mut finding.path, &mut finding.object] {
+                        *place = place.as_deref().map(|place| cut(place, LINE));
+                    }
+                }
+            }
+            Outcome::Failed {
+                message,
+                last_lines,
+                reason,
+                ..
+            } => {
+                *reason = cut(reason, 64);
+                *message = cut(message, MESSAGE);
+                last_lines.drain(..last_lines.len().saturating_sub(LINES));
+                for line in last_lines {
+                    *line = cut(line, LINE);
+                }
+            }
+        }
+        self
+    }
+
+    /// Leaves out one thing; false if there is nothing left to leave out.
+    fn shrink(&mut self) -> bool {
+        match &mut self.outcome {
+            Outcome::Succeeded {
+                warnings: findings, ..
+            }
+            | Outcome::NeedsContainerfile { reasons: findings } => findings.pop().is_some(),
+            Outcome::Failed {
+                message,
+                last_lines,
+                ..
+            } => {
+                if !last_lines.is_empty() {
+                    last_lines.remove(0);
+                    return true;
+                }
+                let half = cut(message, message.len() / 2);
+                let shorter = half.len() < message.len();
+                *message = half;
+                shorter
+            }
+        }
+    }
+}
+
+/// The beginning of a text, in one line without control characters.
+fn cut(text: &str, limit: usize) -> String {
+    let harmless = |c: char| if c.is_control() { ' ' } else { c };
+    if text.len() <= limit {
+        return text.chars().map(harmless).collect();
+    }
+    let dots = "…";
+    let mut end = limit.saturating_sub(dots.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end]
+        .chars()
+        .map(harmless)
+        .chain(dots.chars())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(outcome: Outcome) -> JobResult {
+        JobResult {
+            job_uid: "0b9c".to_owned(),
+            build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
+            outcome,
+        }
+    }
+
+    fn succeeded(warnings: Vec<Finding>) -> JobResult {
+        of(Outcome::Succeeded {
+            digest: Digest::of(b"image"),
+            method: JobMethod::Direct,
+            bytes_pulled: 1,
+            bytes_pushed: 2,
+            phases: Phases {
+                total: 7,
+                ..Phases::default()
+            },
+            base_tree: Some(BaseTreeImage {
+                base: Digest::of(b"base"),
+                image: Digest::of(b"tree"),
+            }),
+            warnings,
+        })
+    }
+
+    fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
+        of(Outcome::Failed {
+            step: Step::ImageBuild,
+            class: Class::UserInput,
+            reason: "bad-config".to_owned(),
+            message: message.to_owned(),
+            last_lines,
+        })
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let reasons = vec![Finding::new("append-to-base", "x").at("/etc/a")];
+        for result in [
+            succeeded(Vec::new()),
+            succeeded(vec![Finding::new("a", "b").on("c")]),
+            of(Outcome::NeedsContainerfile { reasons }),
+            failed("no", vec!["a".to_owned(), "b".to_owned()]),
+        ] {
+            let read = JobResult::from_json(result.to_json().as_bytes());
+            assert_eq!(read.as_ref(), Ok(&result));
+            let read = JobResult::from_config_map(&result.to_config_map());
+            assert_eq!(read, Ok(Some(result.clone())));
+            let message = result.to_termination_message();
+            assert_eq!(JobResult::from_termination_message(&message), Some(result));
+        }
+        let keys = |result: JobResult| result.to_config_map().into_keys().collect::<Vec<_>>();
+        assert_eq!(keys(succeeded(Vec::new())), ["digest", "result.json"]);
+        assert_eq!(keys(failed("x", Vec::new())), ["result.json"]);
+    }
+
+    #[test]
+    fn the_wire_has_these_words() {
+        let value = |result: JobResult| -> serde_json::Value {
+            serde_json::from_str(&result.to_json()).unwrap()
+        };
+        let phases = json!({ "resolve": 0, "tree": 0, "build": 0, "push": 0, "total": 7 });
+        assert_eq!(
+            value(succeeded(Vec::new())),
+            json!({
+                "jobUid": "0b9c", "build": "worker-0123456789abcdef0123456789abcdef", "outcome": "Succeeded",
+                "digest": Digest::of(b"image"), "method": "direct", "bytesPulled": 1, "bytesPushed": 2, "phases": phases,
+                "baseTree": { "base": Digest::of(b"base"), "image": Digest::of(b"tree") },
+            })
+        );
+        assert_eq!(
+            value(failed("m", Vec::new())),
+            json!({
+                "jobUid": "0b9c", "build": "worker-0123456789abcdef0123456789abcdef", "outcome": "Failed",
+                "step": "image-build", "class": "user-input", "reason": "bad-config", "message": "m",
+            })
+        );
+    }
+
+    #[test]
+    fn whatever_happened_it_fits() {
+        let long = "é\u{1b}[31m".repeat(3000);
+        let many = (0..500).map(|n| format!("{n} {long}")).collect::<Vec<_>>();
+        let findings: Vec<_> = many.iter().map(|m| Finding::new("a", m.clone())).collect();
+        for result in [
+            failed(&long, many),
+            failed(&"\"\\".repeat(4000), Vec::new()),
+            succeeded(findings),
+        ] {
+            let (file, message) = (result.to_json(), result.to_termination_message());
+            assert!(file.len() <= RESULT_LIMIT, "{}", file.len());
+            assert!(message.len() <= TERMINATION_LIMIT, "{}", message.len());
+            assert!(!file.contains("\\u001b"));
+            assert!(JobResult::from_termination_message(&message).is_some());
+            if let Outcome::Failed { last_lines, .. } =
+                JobResult::from_json(file.as_bytes()).unwrap().outcome
+                && let Some(last) = last_lines.last()
+            {
+                assert!(last.starts_with("499 "), "{last}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        let of = |text: &str| {
+            JobResult::from_config_map(&[(RESULT_KEY.to_owned(), text.to_owned())].into())
+        };
+        assert_eq!(JobResult::from_config_map(&BTreeMap::new()), Ok(None));
+        assert_eq!(of(""), Ok(None));
+        let good = succeeded(Vec::new()).to_json();
+        let changed = |from: &str, to: &str| good.replacen(from, to, 1);
+        assert!(
+            of(&changed("{", "{\"added\":[1],")).is_ok(),
+            "what it does not know"
+        );
+        for (what, text) in [
+            ("no JSON", "x".to_owned()),
+            ("another outcome", changed("Succeeded", "Sent")),
+            ("no digest", changed("\"digest\"", "\"d\"")),
+            ("a short digest", changed("sha256:", "sha256:0")),
+            ("another build", changed("worker-", "../")),
+            (
+                "negative",
+                changed("\"bytesPulled\":1", "\"bytesPulled\":-1"),
+            ),
+            (
+                "another class",
+                failed("", Vec::new()).to_json().replace("user-input", "x"),
+            ),
+            ("too large", " ".repeat(RESULT_LIMIT) + &good),
+        ] {
+            assert!(of(&text).is_err(), "{what}");
+            assert_eq!(
+                JobResult::from_termination_message(&text.trim()[..text.trim().len() - 1]),
+                None,
+                "{what}"
+            );
+        }
+        let mut data = succeeded(Vec::new()).to_config_map();
+        data.insert(DIGEST_KEY.to_owned(), Digest::of(b"other").to_string());
+        let refused = JobResult::from_config_map(&data);
+        assert!(
+            matches!(refused, Err(Error::TwoDigests { .. })),
+            "{refused:?}"
+        );
+    }
+}
