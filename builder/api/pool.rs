@@ -7,7 +7,7 @@ use super::metadata::{Metadata, null_is_empty};
 use super::selector::LabelSelector;
 
 /// A MachineConfigPool (`machineconfiguration.openshift.io/v1`), as far as it decides what is rendered and built.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct MachineConfigPool {
     /// Name, labels, uid.
@@ -21,7 +21,7 @@ pub struct MachineConfigPool {
 }
 
 /// `spec` of a MachineConfigPool.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSpec {
     /// Which MachineConfigs are the pool's.
@@ -60,7 +60,7 @@ pub struct ConfigurationSource {
 }
 
 /// `status` of a MachineConfigPool.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolStatus {
     /// The rendered config that the pool's machines have.
@@ -78,7 +78,7 @@ pub struct PoolStatus {
 }
 
 /// A reference to an OS image stream.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OsImageStream {
     /// Its name.
