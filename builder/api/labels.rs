@@ -27,6 +27,13 @@ pub const OS_IMAGE_URL_OVERRIDDEN: &str =
 /// Label of a MachineConfig: the pool or role that it is for.
 pub const ROLE: &str = "machineconfiguration.openshift.io/role";
 
+/// Annotation of everything that serves a build with entitlements.
+pub const HAS_ENTITLEMENT: &str = "machineconfiguration.openshift.io/has-etc-pki-entitlement";
+/// Annotation of everything that serves a build with package repositories of the cluster.
+pub const HAS_REPOSITORIES: &str = "machineconfiguration.openshift.io/has-etc-yum-repos-d";
+/// Annotation of everything that serves a build with keys of packages.
+pub const HAS_PACKAGE_KEYS: &str = "machineconfiguration.openshift.io/has-etc-pki-rpm-gpg";
+
 /// Label of everything that serves a build of a rendered MachineConfig.
 pub const RENDERED_MACHINE_CONFIG: &str =
     "machineconfiguration.openshift.io/rendered-machine-config";

@@ -4,6 +4,7 @@
 //! Knows nothing of how anything is built.
 
 mod condition;
+pub mod cluster_settings;
 mod extensions;
 mod image_format;
 pub mod labels;
@@ -18,6 +19,7 @@ mod settings;
 pub mod yaml;
 
 pub use condition::{Condition, condition};
+pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
 pub use extensions::EXTENSIONS;
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
@@ -31,7 +33,7 @@ pub use machine_os_config::{
     NameRef, ObjectReference,
 };
 pub use metadata::{Metadata, OwnerReference};
-pub use names::{BuildName, NameError, PoolName, RenderedName};
+pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name};
 pub(crate) use names::{is_subdomain as is_object_name, shortened};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,

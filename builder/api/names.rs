@@ -40,6 +40,8 @@ pub struct BuildName(String);
 
 /// The longest name of an object.
 const NAME: usize = 253;
+/// The longest value of a label.
+const LABEL: usize = 63;
 
 /// An RFC 1123 subdomain: what the name of most objects must be.
 pub(crate) fn is_subdomain(s: &str) -> bool {
@@ -75,6 +77,21 @@ pub(crate) fn shortened(name: &str, most: usize) -> String {
         .map(|b| format!("{b:02x}"))
         .collect();
     format!("{}.{hash}", name[..most - 9].trim_end_matches(['-', '.']))
+}
+
+/// Name of an object that serves a build: `<prefix>-<build name>`, cut with a hash where no object's name is so long.
+pub fn object_name(prefix: &str, build: &BuildName) -> String {
+    shortened(&format!("{prefix}-{build}"), NAME)
+}
+
+/// Name of a build's Job, which is a label of its pods: `build-<build name>`, cut with a hash where no label is so long.
+pub fn job_name(build: &BuildName) -> String {
+    label_value(&format!("build-{build}"))
+}
+
+/// A name as a label's value: cut with a hash where no label is so long.
+pub fn label_value(name: &str) -> String {
+    shortened(name, LABEL)
 }
 
 impl PoolName {

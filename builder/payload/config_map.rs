@@ -7,15 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use crate::api::{BuildName, RenderedConfig, labels, shortened};
+use crate::api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
 
 /// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for keys, labels, and what
 /// the server adds.
 pub(super) const DATA_LIMIT: usize = 1024 * 1024 - 64 * 1024;
 /// The longest name of an object.
 const NAME_LIMIT: usize = 253;
-/// The longest value of a label.
-const LABEL_LIMIT: usize = 63;
 
 /// A ConfigMap (`v1`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,12 +64,12 @@ impl ConfigMap {
             (labels::TARGET_MACHINE_CONFIG_POOL, config.pool().as_str()),
             (labels::MACHINE_OS_BUILD, build.as_str()),
         ];
-        let label = |(key, value): (&str, &str)| (key.to_owned(), shortened(value, LABEL_LIMIT));
+        let label = |(key, value): (&str, &str)| (key.to_owned(), label_value(value));
         Self {
             api_version: "v1".to_owned(),
             kind: "ConfigMap".to_owned(),
             metadata: ObjectMeta {
-                name: shortened(&format!("{prefix}-{build}"), NAME_LIMIT),
+                name: object_name(prefix, build),
                 namespace: namespace.map(str::to_owned),
                 labels: labels.map(label).into(),
                 annotations: BTreeMap::new(),

@@ -1,5 +1,20 @@
 //! The build as a Kubernetes Job, and what its pod tells.
+//!
+//! In comes a [`JobRequest`]; out go the [`job`] and the [`inputs`] that its pod needs, from `job-templates/`, filled field by
+//! field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
 
+mod arguments;
+mod docker_config;
+mod input;
+mod inputs;
+mod metadata;
+mod names;
+mod object;
+mod registries_conf;
+mod request;
+mod resources;
+mod template;
+mod volume;
 mod observation;
 pub mod result;
 
@@ -9,6 +24,13 @@ use serde::{Deserialize, Serialize};
 
 pub use observation::{Lost, Observation, observe};
 pub use result::JobResult;
+pub use docker_config::{DockerConfigJson, SecretError, SecretProblem};
+pub use input::{Input, InputKind};
+pub use inputs::inputs;
+pub use names::{input_names, result_name};
+pub use object::job;
+pub use registries_conf::registries_conf;
+pub use request::{JobRequest, NamedSecret};
 
 /// What a Job's pod is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,3 +57,6 @@ impl fmt::Display for JobMethod {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests;

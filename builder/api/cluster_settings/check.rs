@@ -1,0 +1,222 @@
+//! Values that can't be right, found before a build fails on them.
+
+use std::collections::BTreeMap;
+
+use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
+use crate::api::names::is_subdomain;
+
+type Checked = Result<(), ClusterSettingsError>;
+
+fn wrong(field: impl Into<String>, problem: impl Into<String>) -> ClusterSettingsError {
+    ClusterSettingsError::Field {
+        field: field.into(),
+        problem: problem.into(),
+    }
+}
+
+pub(super) fn check(settings: &ClusterSettings) -> Checked {
+    for (field, text) in [
+        (
+            "additionalTrustBundle",
+            settings.additional_trust_bundle.as_deref(),
+        ),
+        (
+            "registryTrustBundle",
+            settings.registry_trust_bundle.as_deref(),
+        ),
+    ] {
+        certificates(field, text.unwrap_or(CERTIFICATE))?;
+    }
+    for (host, text) in &settings.image_registry_bundles {
+        let field = format!("imageRegistryBundles.{host}");
+        if !is_host(host) {
+            return Err(wrong(field, "want host or host:port"));
+        }
+        certificates(&field, text)?;
+    }
+    for (at, mirrors) in settings.mirrors.iter().enumerate() {
+        mirror(mirrors).map_err(|problem| wrong(format!("mirrors[{at}].{problem}"), PLACE))?;
+    }
+    name("globalPullSecret", &settings.global_pull_secret)?;
+    proxy(settings)?;
+    job(settings)
+}
+
+const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
+fn certificates(field: &str, text: &str) -> Checked {
+    if text.contains("PRIVATE KEY") {
+        return Err(wrong(
+            field,
+            "it holds a private key, and whoever reads ConfigMaps reads it; take it out",
+        ));
+    }
+    match text.contains(CERTIFICATE) {
+        true => Ok(()),
+        false => Err(wrong(field, "no certificate in it; want PEM")),
+    }
+}
+
+/// `host[:port]`, as a path can hold it.
+pub(super) fn is_host(text: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b".:-[]".contains(&b);
+    text.bytes().all(fine) && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+}
+
+/// Which field of it is wrong.
+pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
+    let place = |text: &str| {
+        let fine = |b: u8| b.is_ascii_alphanumeric() || b".:-_/[]".contains(&b);
+        let host = text.split('/').next().unwrap_or_default();
+        is_host(host) && text.bytes().all(fine) && !text.ends_with('/')
+    };
+    let source = &mirrors.source;
+    if !place(source) && !source.strip_prefix("*.").is_some_and(is_host) {
+        return Err("source".to_owned());
+    }
+    match mirrors.mirrors.iter().position(|mirror| !place(mirror)) {
+        Some(at) => Err(format!("mirrors[{at}]")),
+        None => Ok(()),
+    }
+}
+
+fn name(field: &str, text: &str) -> Checked {
+    match is_subdomain(text) {
+        true => Ok(()),
+        false => Err(wrong(field, format!("{text:?} is no name of an object"))),
+    }
+}
+
+fn proxy(settings: &ClusterSettings) -> Checked {
+    let Some(proxy) = &settings.proxy else {
+        return Ok(());
+    };
+    for (field, url) in [
+        ("proxy.httpProxy", &proxy.http_proxy),
+        ("proxy.httpsProxy", &proxy.https_proxy),
+    ] {
+        let Some(url) = url else { continue };
+        if url.has_user() {
+            return Err(wrong(
+                field,
+                "it holds a password, and whoever reads ConfigMaps reads it; put it into a Secret and name that in proxy.secret",
+            ));
+        }
+        if !url.is_valid() {
+            return Err(wrong(field, "want http://host:port"));
+        }
+    }
+    match &proxy.secret {
+        Some(secret) => name("proxy.secret", secret),
+        None => Ok(()),
+    }
+}
+
+fn job(settings: &ClusterSettings) -> Checked {
+    let job = &settings.job;
+    for (container, resources) in [
+        ("direct", &job.resources.direct),
+        ("imageBuild", &job.resources.image_build),
+        ("imagePush", &job.resources.image_push),
+        ("waitForDone", &job.resources.wait_for_done),
+    ] {
+        quantities(container, resources)?;
+    }
+    for (field, seconds) in [
+        ("direct", job.active_deadline_seconds.direct),
+        ("containerfile", job.active_deadline_seconds.containerfile),
+    ] {
+        if seconds == Some(0) {
+            let field = format!("job.activeDeadlineSeconds.{field}");
+            return Err(wrong(field, "want at least 1 second"));
+        }
+    }
+    for (at, one) in job.tolerations.iter().enumerate() {
+        toleration(one)
+            .map_err(|(field, want)| wrong(format!("job.tolerations[{at}].{field}"), want))?;
+    }
+    if let Some(class) = &job.priority_class_name {
+        name("job.priorityClassName", class)?;
+    }
+    for (at, secret) in job.image_pull_secrets.iter().enumerate() {
+        name(&format!("job.imagePullSecrets[{at}]"), secret)?;
+    }
+    labels("job.nodeSelector", &job.node_selector, true)?;
+    labels("job.labels", &job.labels, true)?;
+    labels("job.annotations", &job.annotations, false)
+}
+
+fn quantities(container: &str, resources: &Resources) -> Checked {
+    for (kind, map) in [
+        ("requests", &resources.requests),
+        ("limits", &resources.limits),
+    ] {
+        for (resource, quantity) in map {
+            if quantity.as_deref().is_some_and(|text| !is_quantity(text)) {
+                let field = format!("job.resources.{container}.{kind}.{resource}");
+                return Err(wrong(field, "want a quantity such as 500m, 1Gi or 20G"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A decimal number with one of Kubernetes' suffixes.
+fn is_quantity(text: &str) -> bool {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let suffixes = [
+        "", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+    ];
+    number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
+}
+
+/// Which field of it is wrong, and what it may be.
+fn toleration(one: &Toleration) -> Result<(), (&'static str, &'static str)> {
+    let among = |value: &Option<String>, allowed: &[&str]| {
+        value
+            .as_deref()
+            .is_none_or(|value| allowed.contains(&value))
+    };
+    if !among(&one.operator, &["Equal", "Exists"]) {
+        return Err(("operator", "want Equal or Exists"));
+    }
+    if !among(
+        &one.effect,
+        &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+    ) {
+        return Err(("effect", "want NoSchedule, PreferNoSchedule or NoExecute"));
+    }
+    let exists = one.operator.as_deref() == Some("Exists");
+    if one.key.as_deref().is_none_or(str::is_empty) && !exists {
+        return Err(("key", "want a key, or operator Exists"));
+    }
+    if exists && one.value.as_deref().is_some_and(|value| !value.is_empty()) {
+        return Err(("value", "operator Exists has no value; leave it out"));
+    }
+    if one.toleration_seconds.is_some() && one.effect.as_deref() != Some("NoExecute") {
+        return Err(("tolerationSeconds", "only effect NoExecute has it"));
+    }
+    Ok(())
+}
+
+fn labels(field: &str, labels: &BTreeMap<String, String>, values_too: bool) -> Checked {
+    let word = |text: &str| {
+        let fine = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        let ends = |c: char| c.is_ascii_alphanumeric();
+        text.len() <= 63 && text.bytes().all(fine) && text.starts_with(ends) && text.ends_with(ends)
+    };
+    for (key, value) in labels {
+        let key_fine = match key.split_once('/') {
+            Some((domain, name)) => is_subdomain(domain) && word(name),
+            None => word(key),
+        };
+        let value_fine = !values_too || value.is_empty() || word(value);
+        if !key_fine || !value_fine {
+            let problem = "the API takes [domain/]name with letters, digits, - _ ., at most 63 of them, and such a value";
+            return Err(wrong(format!("{field}.{key}"), problem));
+        }
+    }
+    Ok(())
+}

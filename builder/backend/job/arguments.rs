@@ -1,0 +1,158 @@
+//! Command lines of the containers. Nothing secret is in them: credentials are named by their files.
+
+use super::names::{result_name, volumes};
+use super::{JobMethod, JobRequest};
+use crate::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
+
+/// Where `job-templates/` mount volumes.
+const RUN: &str = "/run/mosb";
+
+/// Words of a command line.
+#[derive(Default)]
+struct Words(Vec<String>);
+
+impl Words {
+    /// `$(NAME)` would be replaced by a variable of the container; a doubled `$` stands for one.
+    fn word(mut self, text: &str) -> Self {
+        self.0.push(text.replace('$', "$$"));
+        self
+    }
+
+    fn flag(self, name: &str, value: impl AsRef<str>) -> Self {
+        self.word(name).word(value.as_ref())
+    }
+
+    fn optional(self, name: &str, value: Option<impl AsRef<str>>) -> Self {
+        match value {
+            Some(value) => self.flag(name, value),
+            None => self,
+        }
+    }
+
+    /// What decides the image, and what reads the base.
+    fn inputs(self, request: &JobRequest) -> Self {
+        let has = |key: &str| {
+            let mut maps = request.payload.iter();
+            maps.any(|map| map.data.contains_key(key) || map.binary_data.contains_key(key))
+        };
+        let file = |there: bool, path: &str| there.then(|| format!("{RUN}/{path}"));
+        let mut words = self
+            .flag("--machine-config", format!("{RUN}/machine-config"))
+            .optional(
+                "--containerfile",
+                file(
+                    has(CONTAINERFILE_KEY),
+                    &format!("containerfile/{CONTAINERFILE_KEY}"),
+                ),
+            )
+            .optional(
+                "--trust-bundle",
+                file(
+                    has(TRUST_BUNDLE_KEY),
+                    &format!("trust-bundle/{TRUST_BUNDLE_KEY}"),
+                ),
+            )
+            .flag("--base", request.base.to_string())
+            .flag("--base-name", &request.base_name)
+            .optional(
+                "--extensions-image",
+                request.extensions.as_ref().map(ToString::to_string),
+            )
+            .flag("--platform", request.platform.to_string())
+            .flag("--build-name", request.build.as_str())
+            .flag("--push", request.push.to_string())
+            .flag(
+                "--authfile",
+                format!("{RUN}/base-image-pull-creds/config.json"),
+            )
+            .optional(
+                "--registries-conf",
+                file(
+                    request.registries_conf.is_some(),
+                    "registries/registries.conf",
+                ),
+            )
+            .optional(
+                "--base-tree",
+                request.base_tree.as_ref().map(ToString::to_string),
+            );
+        for (key, value) in &request.build_args {
+            words = words.flag("--build-arg", format!("{key}={value}"));
+        }
+        words
+    }
+
+    fn pushes(self) -> Self {
+        self.flag(
+            "--push-authfile",
+            format!("{RUN}/final-image-push-creds/config.json"),
+        )
+        .flag("--result", format!("{RUN}/result"))
+        .flag("--cache-dir", "/tmp/cache")
+    }
+}
+
+/// `mosb job build`.
+pub(super) fn build(request: &JobRequest) -> Vec<String> {
+    let words = Words::default().inputs(request);
+    match request.method {
+        JobMethod::Direct => words.pushes().0,
+        JobMethod::Containerfile => {
+            let mut words = words
+                .flag("--image", format!("{RUN}/image"))
+                .flag("--failure", format!("{RUN}/failure"))
+                .flag("--cache-dir", "/var/lib/mosb")
+                .flag("--storage-driver", request.storage_driver().as_str());
+            if request.user_namespaces {
+                words = words.word("--require-user-namespace");
+            }
+            for (there, volume, target) in [
+                (
+                    &request.entitlement,
+                    volumes::ENTITLEMENT,
+                    "/etc/pki/entitlement",
+                ),
+                (
+                    &request.repositories,
+                    volumes::REPOSITORIES,
+                    "/etc/yum.repos.d",
+                ),
+                (
+                    &request.package_keys,
+                    volumes::PACKAGE_KEYS,
+                    "/etc/pki/rpm-gpg",
+                ),
+            ] {
+                let mount = there
+                    .as_ref()
+                    .map(|_| format!("{RUN}/{volume}:{target}:ro"));
+                words = words.optional("--volume", mount);
+            }
+            words.0
+        }
+    }
+}
+
+/// `mosb job push`.
+pub(super) fn push(request: &JobRequest) -> Vec<String> {
+    let words = Words::default().inputs(request).pushes();
+    words.flag("--image", format!("{RUN}/image")).0
+}
+
+/// `mosb job wait-for-done`.
+pub(super) fn wait_for_done(request: &JobRequest) -> Vec<String> {
+    let failure = match request.method {
+        JobMethod::Direct => None,
+        JobMethod::Containerfile => Some(format!("{RUN}/failure")),
+    };
+    let mut words = Words::default()
+        .flag("--result", format!("{RUN}/result"))
+        .optional("--failure", failure)
+        .flag("--config-map", result_name(&request.build))
+        .flag("--namespace", &request.namespace)
+        .flag("--build-name", request.build.as_str())
+        .word("--job-uid");
+    // The one variable that is meant: no Job knows its UID before it is there.
+    words.0.push("$(JOB_UID)".to_owned());
+    words.0
+}

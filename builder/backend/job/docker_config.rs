@@ -1,0 +1,218 @@
+//! Registry Secrets in their one form: whatever an administrator made, pods get a `.dockerconfigjson`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::core::v1;
+use serde_json::{Map, Value, json};
+
+use super::names::DOCKER_CONFIG_KEY;
+use crate::canonical::canonical;
+use crate::http::Secret;
+use crate::report::Class;
+
+/// Logins by registry. Never printed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DockerConfigJson(Secret<BTreeMap<String, Map<String, Value>>>);
+
+/// A registry Secret that can't be used. Never quotes what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("secret {name}: {problem}")]
+pub struct SecretError {
+    /// Its name.
+    pub name: String,
+    /// What is wrong.
+    pub problem: SecretProblem,
+}
+
+/// What is wrong with a registry Secret, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretProblem {
+    /// No type.
+    #[error("it has no type; make it one of {NEW_TYPE}")]
+    NoType,
+    /// A type of something else.
+    #[error(
+        "its type is {0}, want {NEW_TYPE} or {OLD_TYPE}; make it with kubectl create secret docker-registry"
+    )]
+    Type(String),
+    /// No data at all.
+    #[error("it has no data; put credentials under {0}")]
+    NoData(&'static str),
+    /// The type's key is missing.
+    #[error("it has no {0}, which its type has")]
+    NoKey(&'static str),
+    /// The type's key holds nothing.
+    #[error("{0} is empty; {{}} stands for no credentials")]
+    EmptyKey(&'static str),
+    /// The other type's key is there too.
+    #[error("it has {0}, which its type hasn't; leave out one of the two")]
+    OtherKey(&'static str),
+    /// No JSON object.
+    #[error("{key}: no JSON of logins (line {line}, column {column})")]
+    Json {
+        /// The key in the Secret.
+        key: &'static str,
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+    },
+    /// A value of the wrong type.
+    #[error("{key}: {place}: want {want}")]
+    Shape {
+        /// The key in the Secret.
+        key: &'static str,
+        /// Where in the JSON.
+        place: String,
+        /// What would be right.
+        want: &'static str,
+    },
+    /// A field that logins don't have.
+    #[error("{key}: {place}: logins have no such field; take it out")]
+    UnknownField {
+        /// The key in the Secret.
+        key: &'static str,
+        /// Where in the JSON.
+        place: String,
+    },
+}
+
+const NEW_TYPE: &str = "kubernetes.io/dockerconfigjson";
+const OLD_TYPE: &str = "kubernetes.io/dockercfg";
+const OLD_KEY: &str = ".dockercfg";
+/// What a login may have.
+const FIELDS: [&str; 4] = ["username", "password", "email", "auth"];
+/// Beside `auths`; these name programs on the machine that wrote the file, which pods haven't.
+const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
+
+impl SecretError {
+    /// What to do about it.
+    pub fn class(&self) -> Class {
+        Class::UserInput
+    }
+
+    /// `bad-registry-secret`.
+    pub fn reason(&self) -> &'static str {
+        "bad-registry-secret"
+    }
+}
+
+impl DockerConfigJson {
+    /// No logins.
+    pub fn empty() -> Self {
+        Self(Secret::new(BTreeMap::new()))
+    }
+
+    /// What a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg` says.
+    ///
+    /// # Errors
+    /// All that the Machine Config Operator refuses.
+    pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
+        parse(secret)
+            .map(|logins| Self(Secret::new(logins)))
+            .map_err(|problem| SecretError {
+                name: secret.metadata.name.clone().unwrap_or_default(),
+                problem,
+            })
+    }
+
+    /// These logins, and those of `global` for registries that these don't name.
+    #[must_use]
+    pub fn over(&self, global: &Self) -> Self {
+        let mut logins = global.0.expose().clone();
+        logins.extend(self.0.expose().clone());
+        Self(Secret::new(logins))
+    }
+
+    /// `.dockerconfigjson`: the same logins, the same bytes.
+    pub fn to_bytes(&self) -> Secret<Vec<u8>> {
+        Secret::new(canonical(&json!({ "auths": self.0.expose() })).to_vec())
+    }
+}
+
+fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, SecretProblem> {
+    let (key, other) = match secret.type_.as_deref().unwrap_or_default() {
+        NEW_TYPE => (DOCKER_CONFIG_KEY, OLD_KEY),
+        OLD_TYPE => (OLD_KEY, DOCKER_CONFIG_KEY),
+        "" => return Err(SecretProblem::NoType),
+        strange => return Err(SecretProblem::Type(strange.to_owned())),
+    };
+    let data = secret.data.as_ref().filter(|data| !data.is_empty());
+    let data = data.ok_or(SecretProblem::NoData(key))?;
+    if data.contains_key(other) {
+        return Err(SecretProblem::OtherKey(other));
+    }
+    let bytes = &data.get(key).ok_or(SecretProblem::NoKey(key))?.0;
+    if bytes.is_empty() {
+        return Err(SecretProblem::EmptyKey(key));
+    }
+    // serde's own message may quote what it didn't like.
+    let mut config: Map<String, Value> =
+        serde_json::from_slice(bytes).map_err(|e| SecretProblem::Json {
+            key,
+            line: e.line(),
+            column: e.column(),
+        })?;
+    let is_new = config
+        .keys()
+        .any(|field| field == "auths" || IGNORED.contains(&&**field));
+    let auths = match is_new {
+        false => config,
+        true => {
+            config.retain(|field, _| !IGNORED.contains(&&**field));
+            let auths = config.remove("auths").unwrap_or_default();
+            if let Some(field) = config.keys().next() {
+                let place = field.clone();
+                return Err(SecretProblem::UnknownField { key, place });
+            }
+            match auths {
+                Value::Object(auths) => auths,
+                Value::Null => Map::new(),
+                _ => return Err(shape(key, "auths", "an object")),
+            }
+        }
+    };
+    auths
+        .into_iter()
+        .map(|(registry, login)| Ok((registry.clone(), checked(key, &registry, login)?)))
+        .collect()
+}
+
+fn shape(key: &'static str, place: impl fmt::Display, want: &'static str) -> SecretProblem {
+    SecretProblem::Shape {
+        key,
+        place: place.to_string(),
+        want,
+    }
+}
+
+fn checked(
+    key: &'static str,
+    registry: &str,
+    login: Value,
+) -> Result<Map<String, Value>, SecretProblem> {
+    let mut login = match login {
+        Value::Object(login) => login,
+        Value::Null => Map::new(),
+        _ => {
+            return Err(shape(
+                key,
+                format_args!("{registry:?}"),
+                "an object with username and password, or auth",
+            ));
+        }
+    };
+    login.retain(|_, value| !value.is_null());
+    for (field, value) in &login {
+        let place = format!("{registry:?}.{field}");
+        if !FIELDS.contains(&&**field) {
+            return Err(SecretProblem::UnknownField { key, place });
+        }
+        if !value.is_string() {
+            return Err(shape(key, place, "a text"));
+        }
+    }
+    Ok(login)
+}

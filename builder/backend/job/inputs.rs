@@ -1,0 +1,148 @@
+//! The objects that a build's pod needs, each owned by its Job.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::rbac::v1::Subject;
+
+use super::metadata::{by_job, metadata};
+use super::names::{
+    ACCOUNT, CERTS, DOCKER_CONFIG_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
+    REGISTRY_TRUST_KEY, result_name,
+};
+use super::{Input, JobRequest, NamedSecret, template};
+use crate::api::{label_value, labels, object_name};
+use crate::payload;
+
+/// Everything that the pod of [`job`](super::job) needs, owned by the Job with this UID.
+pub fn inputs(request: &JobRequest, job_uid: &str) -> Vec<Input> {
+    let mut inputs: Vec<Input> = request
+        .payload
+        .iter()
+        .map(|map| carried(request, map))
+        .collect();
+    inputs.extend(registries(request));
+    inputs.extend(certificates(request));
+    inputs.push(credentials(request, PULL, &request.pull));
+    inputs.push(credentials(request, PUSH, &request.push_secret));
+    inputs.extend(proxy(request));
+    inputs.extend(account(request));
+    inputs.push(result(request, job_uid));
+    for input in &mut inputs {
+        input.metadata_mut().owner_references = Some(vec![by_job(request, job_uid)]);
+    }
+    inputs
+}
+
+/// A part of the payload, with the labels and annotations that all have beside its own.
+fn carried(request: &JobRequest, map: &payload::ConfigMap) -> Input {
+    let value = serde_json::to_value(map).expect("texts are JSON");
+    let mut object: ConfigMap =
+        serde_json::from_value(value).expect("a ConfigMap in the API's form");
+    let mut meta = metadata(request, map.metadata.name.clone());
+    let own = object.metadata.annotations.take().unwrap_or_default();
+    meta.annotations.get_or_insert_default().extend(own);
+    object.metadata = meta;
+    Input::ConfigMap(object)
+}
+
+fn config_map(request: &JobRequest, prefix: &str, data: BTreeMap<String, String>) -> Input {
+    Input::ConfigMap(ConfigMap {
+        metadata: metadata(request, object_name(prefix, &request.build)),
+        data: Some(data),
+        ..ConfigMap::default()
+    })
+}
+
+fn registries(request: &JobRequest) -> Option<Input> {
+    let text = request.registries_conf.clone()?;
+    let data = [(REGISTRIES_KEY.to_owned(), text)].into();
+    Some(config_map(request, REGISTRIES, data))
+}
+
+/// The key of a registry's CAs: a ConfigMap's key holds neither `:` nor brackets.
+pub(super) fn certs_key(host: &str) -> String {
+    host.replace([':', '[', ']'], "..") + ".crt"
+}
+
+fn certificates(request: &JobRequest) -> Option<Input> {
+    let hosts = request.certs.iter();
+    let mut data: BTreeMap<_, _> = hosts
+        .map(|(host, pem)| (certs_key(host), pem.clone()))
+        .collect();
+    data.extend(
+        request
+            .registry_trust
+            .iter()
+            .map(|pem| (REGISTRY_TRUST_KEY.to_owned(), pem.clone())),
+    );
+    (!data.is_empty()).then(|| config_map(request, CERTS, data))
+}
+
+fn secret(request: &JobRequest, prefix: &str, data: BTreeMap<String, ByteString>) -> Secret {
+    Secret {
+        metadata: metadata(request, object_name(prefix, &request.build)),
+        data: Some(data),
+        ..Secret::default()
+    }
+}
+
+fn credentials(request: &JobRequest, prefix: &str, from: &NamedSecret) -> Input {
+    let bytes = ByteString(from.credentials.to_bytes().expose().clone());
+    let mut secret = secret(
+        request,
+        prefix,
+        [(DOCKER_CONFIG_KEY.to_owned(), bytes)].into(),
+    );
+    secret.type_ = Some("kubernetes.io/dockerconfigjson".to_owned());
+    secret.metadata.labels.get_or_insert_default().extend([
+        (labels::CANONICALIZED_SECRET.to_owned(), String::new()),
+        (
+            labels::ORIGINAL_SECRET_NAME.to_owned(),
+            label_value(&from.name),
+        ),
+    ]);
+    Input::Secret(secret)
+}
+
+/// An address may hold a password, so all variables are in a Secret.
+fn proxy(request: &JobRequest) -> Option<Input> {
+    let variables = request.proxy.as_ref()?.variables();
+    let bytes = |(name, value): (String, String)| (name, ByteString(value.into_bytes()));
+    let data = variables.into_iter().map(bytes).collect();
+    Some(Input::Secret(secret(request, PROXY, data)))
+}
+
+fn account(request: &JobRequest) -> [Input; 3] {
+    let name = object_name(ACCOUNT, &request.build);
+    let mut account = template::service_account();
+    account.metadata = metadata(request, name.clone());
+    let mut role = template::role();
+    role.metadata = metadata(request, name.clone());
+    for rule in role.rules.iter_mut().flatten() {
+        rule.resource_names = Some(vec![result_name(&request.build)]);
+    }
+    let mut binding = template::role_binding();
+    binding.metadata = metadata(request, name.clone());
+    binding.role_ref.name.clone_from(&name);
+    binding.subjects = Some(vec![Subject {
+        kind: "ServiceAccount".to_owned(),
+        name,
+        namespace: Some(request.namespace.clone()),
+        ..Subject::default()
+    }]);
+    [
+        Input::ServiceAccount(account),
+        Input::Role(role),
+        Input::RoleBinding(binding),
+    ]
+}
+
+fn result(request: &JobRequest, job_uid: &str) -> Input {
+    let mut result = template::result();
+    result.metadata = metadata(request, result_name(&request.build));
+    let annotations = result.metadata.annotations.get_or_insert_default();
+    annotations.insert(labels::JOB_UID.to_owned(), job_uid.to_owned());
+    Input::ConfigMap(result)
+}

@@ -1,0 +1,78 @@
+//! Labels, annotations and owners of a build's objects.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::JobRequest;
+use crate::api::{API_VERSION, job_name, label_value, labels};
+
+/// The labels of everything that serves the build.
+pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
+    let labels = [
+        (labels::ON_CLUSTER_LAYERING, ""),
+        (labels::EPHEMERAL_BUILD_OBJECT, ""),
+        (labels::RENDERED_MACHINE_CONFIG, request.rendered.as_str()),
+        (labels::TARGET_MACHINE_CONFIG_POOL, request.pool.as_str()),
+        (labels::MACHINE_OS_CONFIG, &request.config),
+        (labels::MACHINE_OS_BUILD, request.build.as_str()),
+    ];
+    let label = |(key, value): (&str, &str)| (key.to_owned(), label_value(value));
+    labels.map(label).into()
+}
+
+/// The annotations of everything that serves the build: names that labels may have cut, and which optional inputs there are.
+pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> {
+    let mut annotations = BTreeMap::from([
+        (labels::MACHINE_OS_CONFIG.to_owned(), request.config.clone()),
+        (
+            labels::MACHINE_OS_BUILD.to_owned(),
+            request.build.to_string(),
+        ),
+    ]);
+    for (there, key) in [
+        (&request.entitlement, labels::HAS_ENTITLEMENT),
+        (&request.repositories, labels::HAS_REPOSITORIES),
+        (&request.package_keys, labels::HAS_PACKAGE_KEYS),
+    ] {
+        if there.is_some() {
+            annotations.insert(key.to_owned(), String::new());
+        }
+    }
+    annotations
+}
+
+/// Of an object that serves the build.
+pub(super) fn metadata(request: &JobRequest, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(request.namespace.clone()),
+        labels: Some(all_labels(request)),
+        annotations: Some(all_annotations(request)),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The MachineOSBuild, as its Job's owner.
+pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: "MachineOSBuild".to_owned(),
+        name: request.build.to_string(),
+        uid: request.build_uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The Job, as its inputs' owner.
+pub(super) fn by_job(request: &JobRequest, job_uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: "batch/v1".to_owned(),
+        kind: "Job".to_owned(),
+        name: job_name(&request.build),
+        uid: job_uid.to_owned(),
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+    }
+}

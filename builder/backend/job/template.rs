@@ -1,0 +1,67 @@
+//! `job-templates/`: valid objects, read into the API's types.
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use serde::de::DeserializeOwned;
+
+use super::JobMethod;
+use crate::api::yaml;
+
+const DIRECT: &str = include_str!("../../../job-templates/direct.yaml");
+const CONTAINERFILE: &str = include_str!("../../../job-templates/containerfile.yaml");
+const SERVICE_ACCOUNT: &str = include_str!("../../../job-templates/service-account.yaml");
+const ROLE: &str = include_str!("../../../job-templates/role.yaml");
+const ROLE_BINDING: &str = include_str!("../../../job-templates/role-binding.yaml");
+const RESULT: &str = include_str!("../../../job-templates/result.yaml");
+
+pub(super) fn job(method: JobMethod) -> Job {
+    read(match method {
+        JobMethod::Direct => DIRECT,
+        JobMethod::Containerfile => CONTAINERFILE,
+    })
+}
+
+pub(super) fn service_account() -> ServiceAccount {
+    read(SERVICE_ACCOUNT)
+}
+
+pub(super) fn role() -> Role {
+    read(ROLE)
+}
+
+pub(super) fn role_binding() -> RoleBinding {
+    read(ROLE_BINDING)
+}
+
+pub(super) fn result() -> ConfigMap {
+    read(RESULT)
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> T {
+    let value = yaml::parse_one(text.as_bytes()).expect("a test reads every template");
+    serde_json::from_value(value).expect("a test reads every template")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+
+    /// What the API's types don't know is lost in them.
+    #[test]
+    fn nothing_of_a_template_is_misspelt() {
+        fn same<T: DeserializeOwned + Serialize>(text: &str) {
+            let want = yaml::parse_one(text.as_bytes()).unwrap();
+            let read: T = serde_json::from_value(want.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), want);
+        }
+        for text in [DIRECT, CONTAINERFILE] {
+            same::<Job>(text);
+        }
+        same::<ServiceAccount>(SERVICE_ACCOUNT);
+        same::<Role>(ROLE);
+        same::<RoleBinding>(ROLE_BINDING);
+        same::<ConfigMap>(RESULT);
+    }
+}
