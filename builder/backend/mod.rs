@@ -6,6 +6,7 @@
 pub mod buildah;
 pub mod direct;
 pub mod job;
+pub mod prepare;
 
 use crate::image::{DiffId, Digest};
 use crate::registry::Pushed;

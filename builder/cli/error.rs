@@ -4,7 +4,6 @@ use std::io;
 
 use crate::api::RenderedConfigError;
 use crate::api::yaml::YamlError;
-use crate::image::ReferenceError;
 use crate::report::Class;
 
 /// Object, cause, remedy.
@@ -73,22 +72,6 @@ pub enum Error {
         file: String,
         /// What is wrong.
         source: RenderedConfigError,
-    },
-    /// Neither `--base` nor `spec.osImageURL`.
-    #[error("{config}: spec.osImageURL is empty; give the base OS image with --base")]
-    NoBase {
-        /// Name of the rendered config.
-        config: String,
-    },
-    /// An image that the config names.
-    #[error("{config}: {field}: {source}")]
-    ConfigImage {
-        /// Name of the rendered config.
-        config: String,
-        /// The field.
-        field: &'static str,
-        /// What is wrong.
-        source: ReferenceError,
     },
     /// An image without a rendered config in it.
     #[error(
@@ -161,8 +144,6 @@ impl Error {
             | Self::Headers { .. }
             | Self::NoTag { .. }
             | Self::Config { .. }
-            | Self::NoBase { .. }
-            | Self::ConfigImage { .. }
             | Self::NotBuilt { .. }
             | Self::ImageJson { .. }
             | Self::NoConfigLayer { .. }
@@ -181,8 +162,6 @@ impl Error {
             Self::Headers { .. } => "bad-headers-file",
             Self::NoTag { .. } => "not-found",
             Self::Config { .. } => "bad-config",
-            Self::NoBase { .. } => "no-base",
-            Self::ConfigImage { .. } => "bad-reference",
             Self::NotBuilt { .. } => "not-built-by-mosb",
             Self::ImageJson { .. } => "bad-image",
             Self::NoConfigLayer { .. } => "no-config-layer",

@@ -41,6 +41,7 @@ impl From<Error> for Failure {
             fetch::Error => fetch::Error::findings,
             registry::Error => |_: &registry::Error| Vec::new(),
             backend::Error => |_: &backend::Error| Vec::new(),
+            backend::prepare::Error => |_: &backend::prepare::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
             backend::buildah::Error => |_: &backend::buildah::Error| Vec::new(),

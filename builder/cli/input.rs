@@ -84,12 +84,6 @@ pub fn containerfile(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// Whether a Containerfile holds more than comments.
-pub fn has_instruction(text: &str) -> bool {
-    let mut lines = text.lines().map(str::trim);
-    lines.any(|line| !line.is_empty() && !line.starts_with('#'))
-}
-
 /// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds credentials.
 pub fn headers(path: &Path) -> Result<serde_json::Value, Error> {
     let input = Input::File(path.to_owned());
@@ -115,19 +109,6 @@ pub fn trust_bundle(path: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_are_no_instructions() {
-        for (text, want) in [
-            ("", false),
-            ("\n \t\r\n", false),
-            ("# syntax=x\n  # RUN a\n", false),
-            ("# a\n RUN b", true),
-            ("FROM configs", true),
-        ] {
-            assert_eq!(has_instruction(text), want, "{text:?}");
-        }
-    }
 
     #[test]
     fn a_bad_file_is_named_with_what_is_wrong() {

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::objects::{PathEntry, PathType};
-use super::world::pinned_text;
+use crate::backend::prepare::layers;
 use crate::image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
 use crate::plan::{Base, BaseName, CURRENT_CONFIG};
 use crate::registry::{Blobs as _, Resolved};
@@ -21,24 +21,15 @@ use crate::registry::{Blobs as _, Resolved};
 /// Manifest and config don't go together.
 pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
     let name = BaseName::from_layout(image.manifest);
-    let checked = Base::new(
+    let base = Base::new(
         name,
-        pinned_text(image),
+        image.pinned_text(),
         image.index,
         &image.manifest_bytes,
         &image.config_bytes,
     );
-    let diff_ids = checked.map_err(crate::plan::Error::from)?.config.diff_ids;
-    let layers = image.layers.iter().zip(diff_ids);
-    Ok(layers
-        .map(|(blob, diff_id)| Layer {
-            media_type: blob.media_type.clone(),
-            digest: blob.digest,
-            size: blob.size,
-            diff_id,
-            annotations: blob.annotations.clone(),
-        })
-        .collect())
+    let base = base.map_err(crate::plan::Error::from)?;
+    Ok(layers(&base, image))
 }
 
 /// The bytes of a layer as they are stored, on disk without a name.
@@ -82,7 +73,7 @@ pub async fn of_build(image: &Resolved) -> anyhow::Result<Vec<(Layer, Vec<PathEn
             return Ok(found);
         }
     }
-    let image = pinned_text(image);
+    let image = image.pinned_text();
     Err(Error::NoConfigLayer { image }.into())
 }
 
@@ -99,7 +90,7 @@ pub async fn current_config(image: &Resolved) -> anyhow::Result<Vec<u8>> {
             return Ok(content);
         }
     }
-    let image = pinned_text(image);
+    let image = image.pinned_text();
     Err(Error::NoConfigLayer { image }.into())
 }
 

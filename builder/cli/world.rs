@@ -106,22 +106,13 @@ fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     }
 }
 
-/// `repo@digest`, or `oci:DIR@digest`.
-pub fn pinned_text(image: &Resolved) -> String {
-    match (&image.source, image.pinned()) {
-        (_, Some(pinned)) => pinned.to_string(),
-        (Source::Layout { dir, .. }, None) => format!("oci:{}@{}", dir.display(), image.manifest),
-        (other, None) => format!("{other}@{}", image.manifest),
-    }
-}
-
 /// A manifest or config of an image that was resolved.
 ///
 /// # Errors
 /// It is no JSON.
 pub fn json(image: &Resolved, what: &'static str, bytes: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(bytes).map_err(|source| Error::ImageJson {
-        image: pinned_text(image),
+        image: image.pinned_text(),
         what,
         source,
     })

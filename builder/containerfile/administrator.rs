@@ -40,6 +40,12 @@ pub fn check(text: &str) -> Result<(), Error> {
     instructions(text)?.iter().try_for_each(Instruction::check)
 }
 
+/// Whether it holds more than comments.
+pub fn has_instruction(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.any(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
 /// Whether it has a here-document, which buildah knows since 1.33.
 pub fn needs_heredoc(text: &str) -> bool {
     let found = instructions(text);
@@ -165,6 +171,19 @@ impl Instruction {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_are_no_instructions() {
+        for (text, want) in [
+            ("", false),
+            ("\n \t\r\n", false),
+            ("# syntax=x\n  # RUN a\n", false),
+            ("# a\n RUN b", true),
+            ("FROM configs", true),
+        ] {
+            assert_eq!(has_instruction(text), want, "{text:?}");
+        }
+    }
 
     #[test]
     fn what_can_t_be_built_is_refused_with_its_line() {

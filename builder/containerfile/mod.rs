@@ -9,6 +9,6 @@ mod error;
 mod render;
 mod template;
 
-pub use administrator::{check, needs_heredoc};
+pub use administrator::{check, has_instruction, needs_heredoc};
 pub use error::Error;
 pub use render::render;

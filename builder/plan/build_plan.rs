@@ -99,6 +99,23 @@ impl Draft {
         self.reasons.is_empty()
     }
 
+    /// What the image depends on, and the name of its build: those of the whole plan, which the base's tree is no part of.
+    pub fn names(&self) -> (Inputs, BuildName) {
+        let inputs = inputs(&self.request);
+        let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
+        (inputs, build)
+    }
+
+    /// What it was made of.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Why it can't be direct, as far as is known without the base's tree.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
     fn allow_reasons(&self) -> Result<(), Error> {
         if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
             let config = self.request.config.name().to_string();
@@ -137,6 +154,7 @@ impl Draft {
                 self.warnings.extend(applied.warnings);
             }
         }
+        let (inputs, build_name) = self.names();
         let Self {
             request,
             ignition,
@@ -145,8 +163,6 @@ impl Draft {
         } = self;
         warnings.extend(explain::warnings(&request, ignition.as_ref()));
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
-        let inputs = inputs(&request);
-        let build_name = inputs.build_name(request.config.pool(), request.push.as_ref());
         Ok(BuildPlan {
             method: if reasons.is_empty() {
                 Method::Direct

@@ -46,6 +46,17 @@ impl Resolved {
             Source::Layout { .. } | Source::Dir(_) => None,
         }
     }
+
+    /// `host/repo@digest` or `oci:DIR@digest`, for people.
+    pub fn pinned_text(&self) -> String {
+        match (&self.source, self.pinned()) {
+            (_, Some(pinned)) => pinned.to_string(),
+            (Source::Layout { dir, .. }, None) => {
+                format!("oci:{}@{}", dir.display(), self.manifest)
+            }
+            (other, None) => format!("{other}@{}", self.manifest),
+        }
+    }
 }
 
 /// An index may name an index (as buildah's and Docker's do), but not for ever.

@@ -4,8 +4,8 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::image::info;
-use super::prepare::given_base_name;
 use crate::api::{RenderedConfig, yaml};
+use crate::backend::prepare::given_base_name;
 use crate::cli::error::Error;
 use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
 use crate::cli::resolve::{self, Operand};

@@ -6,7 +6,7 @@ use crate::cli::args::LayerChoice;
 use crate::cli::error::Error;
 use crate::cli::layers;
 use crate::cli::objects::{FileLayer, FileList, ImageInfo};
-use crate::cli::world::{World, json, pinned_text};
+use crate::cli::world::{World, json};
 use crate::image::Platform;
 use crate::registry::{Resolved, Source};
 
@@ -29,7 +29,7 @@ pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
     let config = json(image, "config", &image.config_bytes)?;
     let index = image.index.map(|digest| digest.to_string());
     Ok(ImageInfo::new(
-        pinned_text(image),
+        image.pinned_text(),
         image.manifest.to_string(),
         index,
         &manifest,

@@ -1,26 +1,21 @@
 //! From what was named to a plan: everything is read, resolved once, and pinned.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
-use crate::api::{KernelType, RenderedConfig};
+use crate::api::RenderedConfig;
+use crate::backend::prepare::{self, Means};
 use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::{Buildah, Wanted};
-use crate::cli::world::{World, pinned_text};
+use crate::cli::world::World;
 use crate::containerfile;
-use crate::ignition;
-use crate::image::tree::BaseTree;
-use crate::image::{ImageRef, PinnedRef};
-use crate::plan::{Base, BaseName, BuildPlan, Draft, Method, Request};
-use crate::registry;
-use crate::registry::base_tree::{self, Obtained};
-use crate::registry::{Resolved, Source, Target};
+use crate::plan::{BuildPlan, Method};
+use crate::registry::base_tree;
+use crate::registry::{Resolved, Target};
 use crate::report::Finding;
 
 /// A plan, and what it was made with.
@@ -46,72 +41,67 @@ pub async fn prepare(
     target: Option<&Target>,
 ) -> anyhow::Result<Prepared> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
-    let (containerfile, empty) = match containerfile {
-        Some(text) if !input::has_instruction(&text) => (None, wanted.containerfile.as_deref()),
-        containerfile => (containerfile, None),
+    let without_instruction = |text: &String| !containerfile::has_instruction(text);
+    let empty = containerfile.as_ref().is_some_and(without_instruction);
+    let means = Means {
+        client: &world.pull,
+        trees: world.cache.as_ref(),
+        on_step: &|step| world.progress.step(step),
     };
-    let build_args = match &containerfile {
-        Some(_) => wanted.build_args.clone(),
-        None => BTreeMap::new(),
-    };
-    // A broken config is told before anything is asked of a registry.
-    if let Some(raw) = config.ignition() {
-        ignition::parse(raw).map_err(|source| crate::plan::Error::Ignition {
-            config: config.name().to_string(),
-            source,
-        })?;
-    }
-    let source = base_source(wanted, &config)?;
-    let resolved = world
-        .resolve("base", &source, wanted.platform.as_ref())
-        .await?;
-    let base = base(wanted, &config, &resolved)?;
-    let mut warnings: Vec<Finding> = target.and_then(Target::notice).into_iter().collect();
-    let extensions_image = extensions_image(world, wanted, &config, &base, &mut warnings).await?;
-    let draft = Draft::new(Request {
-        config,
+    let prepared = prepare::plan(
+        means,
+        prepare::Wanted {
+            config,
+            base: wanted.base.clone(),
+            base_name: None,
+            extensions_image: wanted.extensions_image.clone(),
+            containerfile,
+            build_args: wanted.build_args.clone(),
+            trust_bundle: trust_bundle.map(Bytes::from),
+            platform: wanted.platform.clone(),
+            method: wanted.method,
+            on_top: wanted.on_top,
+            push: target.and_then(Target::repo).cloned(),
+        },
+    );
+    let prepare::Prepared {
+        mut plan,
         base,
-        extensions_image,
-        containerfile,
-        build_args,
-        trust_bundle: trust_bundle.map(Bytes::from),
-        method: wanted.method,
-        on_top: wanted.on_top,
-        push: target.and_then(Target::repo).cloned(),
-    })?;
-    let obtained = match draft.needs_tree() {
-        true => Some(tree(world, &resolved).await?),
-        false => None,
-    };
-    let used = obtained.as_ref().map(|obtained| {
+        tree,
+        ..
+    } = prepared.await.map_err(as_it_was)?;
+    let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
             base_tree::TreeSource::Computed => TreeSource::Computed,
         };
         BaseTreeUse::new(obtained.tree.digest(), source)
     });
-    world.progress.step("planning");
-    let (tree, of_tree) = match obtained {
-        Some(Obtained { tree, warnings, .. }) => (tree, warnings),
-        None => (BaseTree::from_entries([]), Vec::new()),
-    };
-    let finish = spawn_blocking(move || draft.finish(&tree)).await;
-    let mut plan = finish.context("planning stopped")??;
-    warnings.extend(of_tree);
-    warnings.extend(empty.map(|file| {
+    let mut warnings: Vec<Finding> = target.and_then(Target::notice).into_iter().collect();
+    if let Some(file) = wanted.containerfile.as_ref().filter(|_| empty) {
         let message = "holds no instruction, so it is as if it had not been given";
-        Finding::new("containerfile-empty", message).on(file.display().to_string())
-    }));
+        let finding = Finding::new("containerfile-empty", message);
+        warnings.push(finding.on(file.display().to_string()));
+    }
     let buildah = local_buildah(&plan, &mut warnings).await?;
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
     Ok(Prepared {
         plan,
-        base: resolved,
+        base,
         tree: used,
         buildah,
     })
+}
+
+/// The error of the room that it comes from, which is told with all its findings.
+fn as_it_was(error: prepare::Error) -> anyhow::Error {
+    match error {
+        prepare::Error::Plan(error) => error.into(),
+        prepare::Error::Registry(error) => error.into(),
+        other => other.into(),
+    }
 }
 
 /// Options that mean nothing to a direct build.
@@ -168,97 +158,4 @@ async fn read_files(
         Ok::<_, Error>((config, containerfile, bundle))
     });
     Ok(read.await.context("reading stopped")??)
-}
-
-/// `--base`, else `spec.osImageURL`.
-fn base_source(wanted: &Wanted, config: &RenderedConfig) -> Result<Source, Error> {
-    if let Some(source) = &wanted.base {
-        return Ok(source.clone());
-    }
-    let url = config.os_image_url.as_ref().ok_or_else(|| Error::NoBase {
-        config: config.name().to_string(),
-    })?;
-    config_image(config, "spec.osImageURL", url).map(Source::Registry)
-}
-
-fn config_image(
-    config: &RenderedConfig,
-    field: &'static str,
-    url: &str,
-) -> Result<ImageRef, Error> {
-    url.parse().map_err(|source| Error::ConfigImage {
-        config: config.name().to_string(),
-        field,
-        source,
-    })
-}
-
-fn base(wanted: &Wanted, config: &RenderedConfig, resolved: &Resolved) -> anyhow::Result<Base> {
-    let name = match (&wanted.base, &config.os_image_url) {
-        (None, Some(url)) => {
-            BaseName::from_os_image_url(url).map_err(|source| Error::ConfigImage {
-                config: config.name().to_string(),
-                field: "spec.osImageURL",
-                source,
-            })?
-        }
-        _ => given_base_name(resolved),
-    };
-    let base = Base::new(
-        name,
-        pinned_text(resolved),
-        resolved.index,
-        &resolved.manifest_bytes,
-        &resolved.config_bytes,
-    );
-    Ok(base.map_err(crate::plan::Error::from)?)
-}
-
-/// What labels call the image that `--base` gave.
-pub(super) fn given_base_name(base: &Resolved) -> BaseName {
-    match base.pinned() {
-        Some(pinned) => BaseName::from_registry(pinned.repo(), base.manifest),
-        None => BaseName::from_layout(base.manifest),
-    }
-}
-
-/// The image with packages, where packages are wanted.
-async fn extensions_image(
-    world: &World,
-    wanted: &Wanted,
-    config: &RenderedConfig,
-    base: &Base,
-    warnings: &mut Vec<Finding>,
-) -> anyhow::Result<Option<PinnedRef>> {
-    let needed = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
-    if !needed {
-        if let Some(image) = &wanted.extensions_image {
-            let message = "the config wants neither extensions nor another kernel, so nothing of this image is used";
-            warnings.push(Finding::new("extensions-image-unused", message).on(image.to_string()));
-        }
-        return Ok(None);
-    }
-    let image = match (&wanted.extensions_image, &config.extensions_image) {
-        (Some(image), _) => image.clone(),
-        (None, Some(url)) => config_image(config, "spec.baseOSExtensionsContainerImage", url)?,
-        (None, None) => return Ok(None),
-    };
-    let platform = Some(&base.config.platform);
-    let resolved = world
-        .resolve("extensions image", &Source::Registry(image), platform)
-        .await?;
-    Ok(resolved.pinned())
-}
-
-/// The base's tree: what must be known of it before a layer can be written.
-async fn tree(world: &World, base: &Resolved) -> anyhow::Result<Obtained> {
-    let layers = crate::cli::layers::of_image(base)?;
-    world.progress.step("reading the base's tree");
-    let obtained =
-        base_tree::obtain(world.cache.as_ref(), &base.manifest, &base.store, &layers).await;
-    // What is wrong with a layer doesn't say of which image.
-    obtained.map_err(|error| match &error {
-        registry::Error::Layer(_) => anyhow::Error::from(error).context(pinned_text(base)),
-        _ => error.into(),
-    })
 }
