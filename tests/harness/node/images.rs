@@ -15,6 +15,9 @@ use super::{Problem, problem};
 /// Debian's busybox with all its names in `/bin`. It also holds the namespaces of each pod.
 pub const PAUSE: &str = "mosb.test/busybox:1";
 
+/// The same as a file in the node's directory.
+pub const ARCHIVE: &str = "busybox.tar";
+
 /// Writes the busybox image as an archive in Docker's format.
 fn busybox(directory: &Path) -> Result<std::path::PathBuf, Problem> {
     let layer = tree().map_err(|why| problem(BUSYBOX, &why))?;
@@ -26,7 +29,7 @@ fn busybox(directory: &Path) -> Result<std::path::PathBuf, Problem> {
     })
     .to_string();
     let manifest = json!([{"Config": "config.json", "RepoTags": [PAUSE], "Layers": ["layer.tar"]}]);
-    let path = directory.join("busybox.tar");
+    let path = directory.join(ARCHIVE);
     let manifest = manifest.to_string();
     let archive = archive(&[
         ("manifest.json", manifest.as_bytes()),
@@ -107,11 +110,9 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Gives the node the image that it cannot do without.
+/// Gives the node the image that it cannot do without. The archive stays.
 pub fn import_pause(place: &Place, programs: &Programs) -> Result<(), Problem> {
-    let archive = busybox(&place.directory)?;
-    import_archive(place, programs, &archive)?;
-    fs::remove_file(&archive).map_err(|why| problem(archive.display(), &why))
+    import_archive(place, programs, &busybox(&place.directory)?)
 }
 
 /// Gives the node an image under a name, from anything that skopeo reads (`oci:DIR:TAG`, `oci-archive:FILE`,

@@ -225,6 +225,12 @@ impl Node {
         }
     }
 
+    /// The image [`BUSYBOX_IMAGE`] as skopeo reads it, to be pushed or built upon.
+    pub fn busybox(&self) -> String {
+        let archive = self.place.path(images::ARCHIVE);
+        format!("docker-archive:{}", archive.display())
+    }
+
     /// Runs a program in the node's namespaces, as root: `ctr`, `crictl`-like looks, `ps`.
     #[track_caller]
     pub fn inside(&self, command: &[&str]) -> Finished {
