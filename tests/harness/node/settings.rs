@@ -120,7 +120,7 @@ impl Settings {
             "failCgroupV1": false,
             "oomScoreAdj": 0,
             "makeIPTablesUtilChains": false,
-            "localStorageCapacityIsolation": false,
+            "localStorageCapacityIsolation": true,
             "enforceNodeAllocatable": [],
             "evictionHard": {"memory.available": "50Mi"},
             "imageGCHighThresholdPercent": 100,
