@@ -32,6 +32,7 @@ mod injection;
 mod interrupted;
 mod merge_oracle;
 mod part_layout;
+mod part_node;
 mod part_ostree;
 mod part_program;
 mod part_proxy;

@@ -10,6 +10,8 @@ mod http;
 mod layout;
 mod make;
 mod mosb;
+mod node;
+mod one_node;
 mod oracle;
 mod ostree;
 pub mod parts;
@@ -26,6 +28,8 @@ mod web;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
+pub use node::{BUSYBOX_IMAGE, Namespace, Node, NodeRegistry, condition, wait};
+pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};

@@ -76,6 +76,42 @@ pub static OSTREE_EXT_CLI: Part = Part {
     make: Make::Cargo("parts/ostree-ext-cli"),
 };
 
+/// etcd (called `server`), the API server, the controller manager, the scheduler, the kubelet and kubectl.
+pub static KUBERNETES: Part = Part {
+    name: "kubernetes",
+    version: Version::Sources("parts/kubernetes"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/kubernetes",
+        tags: "",
+        variable: Some("k8s.io/component-base/version.gitVersion=v1.34.4"),
+    },
+};
+
+/// The container runtime of the node, its shim, and `ctr`.
+pub static CONTAINERD: Part = Part {
+    name: "containerd",
+    version: Version::Sources("parts/containerd"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/containerd",
+        tags: "no_btrfs no_devmapper no_zfs",
+        variable: None,
+    },
+};
+
+/// What starts the node's containers; without its tag, pods with a user namespace fail.
+pub static RUNC: Part = Part {
+    name: "runc",
+    version: Version::Sources("parts/runc"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/runc",
+        tags: "seccomp",
+        variable: None,
+    },
+};
+
 /// A small Debian with systemd, and Ignition and jq where CoreOS has them; see [`root`].
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
@@ -93,7 +129,7 @@ pub static OSTREE_BASE: Part = Part {
 };
 
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 7] = [
+pub static ALL: [&Part; 10] = [
     &CRANE,
     &REGISTRY,
     &IGNITION_ORACLE,
@@ -101,6 +137,9 @@ pub static ALL: [&Part; 7] = [
     &DEBIAN_ROOT,
     &OSTREE_EXT_CLI,
     &OSTREE_BASE,
+    &RUNC,
+    &CONTAINERD,
+    &KUBERNETES,
 ];
 
 impl Part {
