@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::make::{self, Make};
-use super::{ostree, root};
+use super::{image, ostree, root};
 
 /// One part: a directory of files under a name and a version.
 #[derive(Debug)]
@@ -92,8 +92,16 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
+/// The image that clusters run, without the program; see [`image`].
+pub static MOSB_ROOT: Part = Part {
+    name: "mosb-root",
+    version: Version::Sources(image::RECIPE),
+    needs: &[],
+    make: Make::Function(image::make),
+};
+
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 7] = [
+pub static ALL: [&Part; 8] = [
     &CRANE,
     &REGISTRY,
     &IGNITION_ORACLE,
@@ -101,6 +109,7 @@ pub static ALL: [&Part; 7] = [
     &DEBIAN_ROOT,
     &OSTREE_EXT_CLI,
     &OSTREE_BASE,
+    &MOSB_ROOT,
 ];
 
 impl Part {
@@ -124,7 +133,8 @@ impl Part {
         self.directory().join(self.name)
     }
 
-    fn version(&self) -> String {
+    /// Released, or a hash over what it is made of.
+    pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
             Version::Sources(path) => {
