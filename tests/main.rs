@@ -31,6 +31,7 @@ mod importer;
 mod injection;
 mod interrupted;
 mod merge_oracle;
+mod part_image;
 mod part_layout;
 mod part_node;
 mod part_ostree;

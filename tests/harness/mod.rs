@@ -7,6 +7,7 @@
 
 mod child;
 mod http;
+mod image;
 mod layout;
 mod make;
 mod mosb;
@@ -40,5 +41,6 @@ pub use web::{Act, SecureWeb, Web, reply};
 
 pub use child::{Finished, run};
 pub use http::{Head, ask};
+pub use image::{MOSB_IMAGE, mosb_image};
 pub use ostree::{base as ostree_base, import as ostree_import};
 pub use root::{base_image, debian_root};

@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::make::{self, Make};
-use super::{ostree, root};
+use super::{image, ostree, root};
 
 /// One part: a directory of files under a name and a version.
 #[derive(Debug)]
@@ -128,8 +128,16 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
+/// The image that clusters run, without the program; see [`image`].
+pub static MOSB_ROOT: Part = Part {
+    name: "mosb-root",
+    version: Version::Sources(image::RECIPE),
+    needs: &[],
+    make: Make::Function(image::make),
+};
+
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 10] = [
+pub static ALL: [&Part; 11] = [
     &CRANE,
     &REGISTRY,
     &IGNITION_ORACLE,
@@ -140,6 +148,7 @@ pub static ALL: [&Part; 10] = [
     &RUNC,
     &CONTAINERD,
     &KUBERNETES,
+    &MOSB_ROOT,
 ];
 
 impl Part {
@@ -163,7 +172,8 @@ impl Part {
         self.directory().join(self.name)
     }
 
-    fn version(&self) -> String {
+    /// Released, or a hash over what it is made of.
+    pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
             Version::Sources(path) => {
