@@ -1,10 +1,13 @@
 # `make` alone says what there is.
 .DEFAULT_GOAL := help
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+IMAGE ?= mosb.local/mosb:dev
 
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
@@ -14,6 +17,13 @@ demo: ## the main job in one go, on a small base image: no server, no root
 .PHONY: build
 build: ## the program, as target/release/mosb
 	cargo build --release
+
+.PHONY: image
+image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as target/image/mosb.tar (OCI archive)
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --bin mosb --target $(HOST)
+	rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
+	containerfiles/image root $(TARGET)/image/root
+	containerfiles/image archive $(TARGET)/image/root $(TARGET)/$(HOST)/release/mosb $(IMAGE) $(TARGET)/image/mosb.tar
 
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)

@@ -21,6 +21,13 @@ pub enum Make {
     },
     /// `go build` of a small module under `tests/`, which makes one program.
     GoModule(&'static str),
+    /// `go build` of the programs that a small module under `tests/` names as its tools.
+    GoTools {
+        module: &'static str,
+        tags: &'static str,
+        /// `-X package.name=value` for the linker: what a release is told about itself.
+        variable: Option<&'static str>,
+    },
     /// `cargo build` of a small package under `tests/`, whose program has the part's name.
     Cargo(&'static str),
     /// Anything else: fills the directory it is given.
@@ -68,6 +75,21 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
                 go(["build", "-trimpath", "-ldflags=-s -w", "-o"])
                     .arg(fresh.path().join(name))
                     .arg(".")
+                    .current_dir(source(module)),
+            );
+        }
+        Make::GoTools {
+            module,
+            tags,
+            variable,
+        } => {
+            let linker = variable.map_or(String::new(), |variable| format!(" -X {variable}"));
+            build(
+                go(["build", "-trimpath", "-tags", tags])
+                    .arg(format!("-ldflags=-s -w{linker}"))
+                    .arg("-o")
+                    .arg(fresh.path())
+                    .arg("tool")
                     .current_dir(source(module)),
             );
         }

@@ -7,9 +7,12 @@
 
 mod child;
 mod http;
+mod image;
 mod layout;
 mod make;
 mod mosb;
+mod node;
+mod one_node;
 mod oracle;
 mod ostree;
 pub mod parts;
@@ -26,6 +29,8 @@ mod web;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
+pub use node::{BUSYBOX_IMAGE, Namespace, Node, NodeRegistry, condition, wait};
+pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};
 pub use registry::{Access, Registry, Server, Transport};
@@ -36,5 +41,6 @@ pub use web::{Act, SecureWeb, Web, reply};
 
 pub use child::{Finished, run};
 pub use http::{Head, ask};
+pub use image::{MOSB_IMAGE, mosb_image};
 pub use ostree::{base as ostree_base, import as ostree_import};
 pub use root::{base_image, debian_root};

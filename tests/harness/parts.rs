@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::make::{self, Make};
-use super::{ostree, root};
+use super::{image, ostree, root};
 
 /// One part: a directory of files under a name and a version.
 #[derive(Debug)]
@@ -76,6 +76,42 @@ pub static OSTREE_EXT_CLI: Part = Part {
     make: Make::Cargo("parts/ostree-ext-cli"),
 };
 
+/// etcd (called `server`), the API server, the controller manager, the scheduler, the kubelet and kubectl.
+pub static KUBERNETES: Part = Part {
+    name: "kubernetes",
+    version: Version::Sources("parts/kubernetes"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/kubernetes",
+        tags: "",
+        variable: Some("k8s.io/component-base/version.gitVersion=v1.34.4"),
+    },
+};
+
+/// The container runtime of the node, its shim, and `ctr`.
+pub static CONTAINERD: Part = Part {
+    name: "containerd",
+    version: Version::Sources("parts/containerd"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/containerd",
+        tags: "no_btrfs no_devmapper no_zfs",
+        variable: None,
+    },
+};
+
+/// What starts the node's containers; without its tag, pods with a user namespace fail.
+pub static RUNC: Part = Part {
+    name: "runc",
+    version: Version::Sources("parts/runc"),
+    needs: &[],
+    make: Make::GoTools {
+        module: "parts/runc",
+        tags: "seccomp",
+        variable: None,
+    },
+};
+
 /// A small Debian with systemd, and Ignition and jq where CoreOS has them; see [`root`].
 pub static DEBIAN_ROOT: Part = Part {
     name: "debian-root",
@@ -92,8 +128,16 @@ pub static OSTREE_BASE: Part = Part {
     make: Make::Function(ostree::make),
 };
 
+/// The image that clusters run, without the program; see [`image`].
+pub static MOSB_ROOT: Part = Part {
+    name: "mosb-root",
+    version: Version::Sources(image::RECIPE),
+    needs: &[],
+    make: Make::Function(image::make),
+};
+
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 7] = [
+pub static ALL: [&Part; 11] = [
     &CRANE,
     &REGISTRY,
     &IGNITION_ORACLE,
@@ -101,6 +145,10 @@ pub static ALL: [&Part; 7] = [
     &DEBIAN_ROOT,
     &OSTREE_EXT_CLI,
     &OSTREE_BASE,
+    &RUNC,
+    &CONTAINERD,
+    &KUBERNETES,
+    &MOSB_ROOT,
 ];
 
 impl Part {
@@ -124,7 +172,8 @@ impl Part {
         self.directory().join(self.name)
     }
 
-    fn version(&self) -> String {
+    /// Released, or a hash over what it is made of.
+    pub fn version(&self) -> String {
         match self.version {
             Version::Released(version) => version.to_owned(),
             Version::Sources(path) => {

@@ -18,14 +18,28 @@ pub struct Certificate {
 impl Certificate {
     /// One that signs itself, a certification authority, or a signer of tokens.
     pub fn authority(directory: &Path, name: &str) -> Self {
-        Self::make(directory, name, &[])
+        Self::make(directory, name, &format!("/CN={name}"), &[])
     }
 
     /// One for a server on this machine, signed by an authority.
     pub fn server(directory: &Path, name: &str, authority: &Self) -> Self {
+        let subject = format!("/CN={name}");
+        let names = "IP:127.0.0.1,DNS:localhost";
+        Self::signed(directory, name, &subject, names, authority)
+    }
+
+    /// One for a subject (`/CN=…`) under these names (`IP:…,DNS:…`), signed by an authority.
+    pub fn signed(
+        directory: &Path,
+        name: &str,
+        subject: &str,
+        names: &str,
+        authority: &Self,
+    ) -> Self {
+        let names = format!("subjectAltName={names}");
         let signed_by = [
             "-addext",
-            "subjectAltName=IP:127.0.0.1,DNS:localhost",
+            &names,
             "-addext",
             "basicConstraints=critical,CA:FALSE",
             "-CA",
@@ -33,19 +47,18 @@ impl Certificate {
             "-CAkey",
             authority.key.to_str().unwrap(),
         ];
-        Self::make(directory, name, &signed_by)
+        Self::make(directory, name, subject, &signed_by)
     }
 
-    fn make(directory: &Path, name: &str, more: &[&str]) -> Self {
+    fn make(directory: &Path, name: &str, subject: &str, more: &[&str]) -> Self {
         let made = Self {
             certificate: directory.join(format!("{name}.crt")),
             key: directory.join(format!("{name}.key")),
         };
-        let subject = format!("/CN={name}");
         let mut arguments = vec![
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
         ];
-        arguments.extend(["-subj", &subject, "-keyout", made.key.to_str().unwrap()]);
+        arguments.extend(["-subj", subject, "-keyout", made.key.to_str().unwrap()]);
         arguments.extend(["-out", made.certificate.to_str().unwrap()]);
         arguments.extend(more);
         run("openssl", arguments);

@@ -1,0 +1,53 @@
+//! The image that clusters run, with the program that is tested now: Debian and buildah are a part, made once; the program is
+//! put on top for each run, in seconds. The recipe is the one of `make image`, `containerfiles/image`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::child::run;
+use super::make::hash;
+use super::parts::{MOSB_ROOT, source};
+
+/// What containerd calls the image after `ctr images import`.
+pub const MOSB_IMAGE: &str = "mosb.test/mosb:tested";
+
+/// Beside `tests/`; the part's version is a hash of it.
+pub const RECIPE: &str = "../containerfiles/image";
+
+/// The image as an OCI archive that is called [`MOSB_IMAGE`]; to be read only.
+#[track_caller]
+pub fn mosb_image() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_mosb"));
+        let layout = MOSB_ROOT.directory().join("layout");
+        let version = hash(program, [MOSB_ROOT.version()].into_iter());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mosb-image");
+        let archive = folder.join(format!("{version}.tar"));
+        if !archive.exists() {
+            // Earlier programs' images; another run may remove them at the same time.
+            fs::remove_dir_all(&folder).ok();
+            fs::create_dir_all(&folder).unwrap();
+            recipe([
+                "archive".as_ref(),
+                layout.as_path(),
+                program,
+                MOSB_IMAGE.as_ref(),
+                &archive,
+            ]);
+        }
+        archive
+    })
+    .clone()
+}
+
+/// Makes the part: the image without the program, as an OCI layout with the tag `root`.
+pub fn make(directory: &Path) {
+    recipe(["root".as_ref(), &directory.join("layout")]);
+}
+
+#[track_caller]
+fn recipe<const N: usize>(arguments: [&Path; N]) {
+    run(source(RECIPE).to_str().unwrap(), arguments);
+}

@@ -1,0 +1,273 @@
+//! A whole Kubernetes node of this run's own: etcd, API server, controller manager, scheduler, kubelet, containerd, and a
+//! registry, in namespaces of the kernel. Needs root.
+//!
+//! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and containerd reach under
+//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service,
+//! and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
+//!
+//! Invariant: nothing here touches what is outside, but for one interface and one route on this side and one control group,
+//! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes
+//! run side by side. A program without the rest of the harness may use it, beside `child` and `tls`.
+
+mod components;
+mod images;
+mod namespace;
+mod place;
+mod programs;
+mod registry;
+mod settings;
+mod wait;
+
+use std::fmt::Display;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::child::{Finished, finish, limited};
+use components::Component;
+use place::Place;
+
+pub use images::PAUSE as BUSYBOX_IMAGE;
+pub use namespace::{Namespace, condition};
+pub use programs::Programs;
+pub use registry::NodeRegistry;
+pub use wait::wait;
+
+/// Why there is no node: object, cause, what the programs said.
+pub type Problem = String;
+
+/// How long the whole may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A running node. It ends when this value is dropped, or this process ends.
+#[derive(Debug)]
+pub struct Node {
+    // Fields are dropped in this order: nothing is left to start or stop one by one.
+    place: Place,
+    programs: Programs,
+    registry: NodeRegistry,
+    components: Mutex<Vec<Component>>,
+    /// How long it took until things were ready, in the order in which they were.
+    pub times: Vec<(&'static str, Duration)>,
+}
+
+impl Node {
+    /// Brings a node up and waits until it is ready for pods.
+    pub fn start(programs: &Programs) -> Result<Self, Problem> {
+        programs.check()?;
+        let begun = Instant::now();
+        let place = Place::make()?;
+        let registry = NodeRegistry::write(&place)?;
+        let settings = settings::Settings::write(&place, programs)?;
+        let mut node = Self {
+            place,
+            programs: programs.clone(),
+            registry,
+            components: Mutex::default(),
+            times: vec![("namespaces and certificates", begun.elapsed())],
+        };
+        let place = &node.place;
+        node.run("etcd", &components::etcd(programs))?;
+        node.run(
+            "api-server",
+            &components::api_server(programs, place, &settings),
+        )?;
+        node.run("containerd", &components::containerd(programs, place))?;
+        node.run("registry", &components::registry(programs, place))?;
+        let mut times = Vec::new();
+        let mut ready = |what| times.push((what, begun.elapsed()));
+
+        node.until("the registry", || node.registry.listens())?;
+        ready("registry");
+        let version = || {
+            node.place
+                .command(node.programs.ctr())
+                .arg("version")
+                .output()
+        };
+        node.until("containerd", || {
+            version().is_ok_and(|said| said.status.success())
+        })?;
+        images::import_pause(&node.place, programs)?;
+        ready("containerd, with an image");
+        node.until("the API server", || {
+            node.kubectl(&["get", "--raw=/readyz"]).status.success()
+        })?;
+        ready("API server");
+        node.run(
+            "controller-manager",
+            &components::controller_manager(programs, &node.place, &settings),
+        )?;
+        node.run("scheduler", &components::scheduler(programs, &node.place))?;
+        node.run("kubelet", &components::kubelet(programs, &node.place))?;
+        node.until("the node's condition Ready", || {
+            let found = node.kubectl(&["get", "node", settings::NODE, "--output=json"]);
+            found.status.success() && condition(&found.json(), "Ready")
+        })?;
+        ready("node");
+        // A taint keeps pods away until the controller manager has seen that, too.
+        let account = ["get", "serviceaccount", "default", "--output=name"];
+        node.until("the first service account", || {
+            node.kubectl(&account).status.success()
+        })?;
+        ready("service accounts");
+        node.times.extend(times);
+        Ok(node)
+    }
+
+    fn run(&self, name: &'static str, line: &[String]) -> Result<(), Problem> {
+        let component = Component::start(&self.place, &self.programs, name, line)?;
+        self.components().push(component);
+        Ok(())
+    }
+
+    fn components(&self) -> std::sync::MutexGuard<'_, Vec<Component>> {
+        // A panic elsewhere leaves the list as it was.
+        self.components
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Waits for a condition while all components run.
+    fn until(&self, what: &str, condition: impl Fn() -> bool) -> Result<(), Problem> {
+        let end = Instant::now() + LIMIT;
+        while !condition() {
+            for component in self.components().iter_mut() {
+                component.check()?;
+            }
+            if Instant::now() > end {
+                let components = self.components();
+                let said: Vec<_> = components.iter().map(Component::last_words).collect();
+                return Err(format!(
+                    "the node did not get ready: {what} is still missing after {} s\n{}",
+                    LIMIT.as_secs(),
+                    said.join("\n")
+                ));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// The address at which this process and the pods reach the API server (port 443), the registry, and the kubelet.
+    pub fn address(&self) -> Ipv4Addr {
+        self.place.subnet.node()
+    }
+
+    /// The address at which the node and the pods reach this machine: for servers of a test's own.
+    pub fn outside(&self) -> Ipv4Addr {
+        self.place.subnet.outside()
+    }
+
+    /// A kubeconfig of a cluster administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.place.path("config/admin")
+    }
+
+    /// `kubectl` as that administrator.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &[&str]) -> Finished {
+        self.kubectl_with(arguments, &[])
+    }
+
+    /// The same, with something on stdin (`--filename=-`).
+    #[track_caller]
+    pub fn kubectl_with(&self, arguments: &[&str], stdin: &[u8]) -> Finished {
+        let mut command = limited(self.programs.kubectl());
+        command
+            .arg(format!("--kubeconfig={}", self.kubeconfig().display()))
+            .arg(format!(
+                "--cache-dir={}",
+                self.place.path("kubectl").display()
+            ))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        finish(&mut command, stdin)
+    }
+
+    /// Creates or changes what a YAML or JSON text says.
+    #[track_caller]
+    pub fn apply(&self, text: &str) {
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--filename=-",
+        ];
+        self.kubectl_with(&arguments, text.as_bytes()).ok();
+    }
+
+    /// An object or a list, by kubectl's words (`["pods", "--all-namespaces"]`).
+    #[track_caller]
+    pub fn get(&self, what: &[&str]) -> Value {
+        let mut arguments = vec!["get", "--output=json"];
+        arguments.extend(what);
+        self.kubectl(&arguments).ok().json()
+    }
+
+    /// The registry, empty at the start.
+    pub fn registry(&self) -> &NodeRegistry {
+        &self.registry
+    }
+
+    /// Gives containerd an image under a name, pinned, for pods with `imagePullPolicy: IfNotPresent`. From anything that
+    /// skopeo reads: `oci:DIR:TAG`, `oci-archive:FILE`, `docker-archive:FILE`.
+    #[track_caller]
+    pub fn import(&self, source: &str, name: &str) {
+        if let Err(why) = images::import(&self.place, &self.programs, source, name) {
+            panic!("{name}: not imported from {source}: {why}");
+        }
+    }
+
+    /// The image [`BUSYBOX_IMAGE`] as skopeo reads it, to be pushed or built upon.
+    pub fn busybox(&self) -> String {
+        let archive = self.place.path(images::ARCHIVE);
+        format!("docker-archive:{}", archive.display())
+    }
+
+    /// Runs a program in the node's namespaces, as root: `ctr`, `crictl`-like looks, `ps`.
+    #[track_caller]
+    pub fn inside(&self, command: &[&str]) -> Finished {
+        let (program, arguments) = command.split_first().expect("a program to run inside");
+        let program = match *program {
+            "ctr" => self.programs.ctr(),
+            program => PathBuf::from(program),
+        };
+        finish(self.place.command(program).args(arguments), &[])
+    }
+
+    /// The audit log: what service accounts and the administrator asked for, one event each, without contents.
+    pub fn audit(&self) -> Vec<Value> {
+        let text = self.logs("audit");
+        // The last line may be half written.
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// What a component said: `etcd`, `api-server`, `controller-manager`, `scheduler`, `kubelet`, `containerd`, `registry`.
+    pub fn logs(&self, component: &str) -> String {
+        let text = fs::read(components::log(&self.place.directory, component)).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// All that belongs to the node on this side, and is gone after it: directory, control group, interface.
+    pub fn traces(&self) -> [String; 3] {
+        [
+            self.place.directory.display().to_string(),
+            self.place.cgroup.trim_start_matches('/').to_owned(),
+            self.place.subnet.interface(),
+        ]
+    }
+}
+
+/// What, and why not.
+fn problem(what: impl Display, why: &dyn std::error::Error) -> Problem {
+    format!("{what}: {why}")
+}

@@ -1,0 +1,134 @@
+//! A Kubernetes namespace of a test's own.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Node;
+use super::wait::wait;
+
+/// A fresh namespace, deleted with what is in it when this value is dropped.
+#[derive(Debug)]
+pub struct Namespace<'n> {
+    node: &'n Node,
+    pub name: String,
+}
+
+impl<'n> Namespace<'n> {
+    /// Called `<name>-<number>`; pods can be made in it at once.
+    #[track_caller]
+    pub fn new(node: &'n Node, name: &str) -> Self {
+        Self::labelled(node, name, json!({}))
+    }
+
+    /// With labels, such as those of Pod Security.
+    #[track_caller]
+    pub fn labelled(node: &'n Node, name: &str, labels: serde_json::Value) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let namespace = Self {
+            node,
+            name: format!("{name}-{number}"),
+        };
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": namespace.name, "labels": labels},
+        });
+        node.apply(&object.to_string());
+        // What other components put into each new namespace, and what pods are refused without.
+        for object in ["serviceaccount/default", "configmap/kube-root-ca.crt"] {
+            wait(object, Duration::from_secs(60), || {
+                namespace.find(object).map(drop)
+            });
+        }
+        namespace
+    }
+
+    /// `kubectl --namespace …`.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &[&str]) -> super::Finished {
+        let mut all = vec!["--namespace", self.name.as_str()];
+        all.extend(arguments);
+        self.node.kubectl(&all)
+    }
+
+    /// Creates or changes what a YAML or JSON text says, in this namespace unless it says another.
+    #[track_caller]
+    pub fn apply(&self, text: &str) {
+        let place = format!("--namespace={}", self.name);
+        let arguments = [
+            &place,
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--filename=-",
+        ];
+        self.node.kubectl_with(&arguments, text.as_bytes()).ok();
+    }
+
+    /// An object, such as `pod/x`, or a list, such as `pods`.
+    #[track_caller]
+    pub fn get(&self, what: &str) -> serde_json::Value {
+        self.kubectl(&["get", what, "--output=json"]).ok().json()
+    }
+
+    /// The same, if it is there.
+    #[track_caller]
+    pub fn find(&self, what: &str) -> Option<serde_json::Value> {
+        let found = self
+            .kubectl(&["get", what, "--output=json", "--ignore-not-found"])
+            .ok();
+        (!found.stdout.is_empty()).then(|| found.json())
+    }
+
+    /// Waits until an object fits. Past the limit the test ends, with the object as it is, its events, and the pods.
+    #[track_caller]
+    pub fn wait(
+        &self,
+        what: &str,
+        limit: Duration,
+        fits: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let end = std::time::Instant::now() + limit;
+        wait(what, limit + Duration::from_secs(60), || {
+            let found = self.find(what);
+            if found.as_ref().is_some_and(&fits) {
+                return found;
+            }
+            assert!(
+                std::time::Instant::now() < end,
+                "waited {} s in vain for {what} in {}: {found:#?}\n{}\n{}",
+                limit.as_secs(),
+                self.name,
+                self.kubectl(&["get", "pods,jobs", "--output=wide"]).text(),
+                self.kubectl(&["get", "events"]).text(),
+            );
+            None
+        })
+    }
+
+    /// Waits until an object has a condition that is `True`.
+    #[track_caller]
+    pub fn wait_for_condition(&self, what: &str, kind: &str, limit: Duration) -> serde_json::Value {
+        self.wait(what, limit, |object| condition(object, kind))
+    }
+}
+
+impl Drop for Namespace<'_> {
+    fn drop(&mut self) {
+        // The end of the node ends it too; nobody waits, and a second panic would hide the test's own.
+        let delete = ["delete", "namespace", &self.name, "--wait=false"];
+        self.node.kubectl(&delete);
+    }
+}
+
+/// Whether an object's status has a condition of this type that is `True`.
+pub fn condition(object: &serde_json::Value, kind: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == kind && condition["status"] == "True")
+    })
+}

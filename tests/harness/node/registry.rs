@@ -1,0 +1,167 @@
+//! The node's registry: reached by this process, by pods and by containerd under one name, with TLS and one user.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::super::child::{finish, limited};
+use super::super::tls::Certificate;
+use super::place::{Place, make_directory, write};
+use super::settings::random;
+use super::{Problem, problem};
+
+const PORT: u16 = 5000;
+/// The user who may pull and push.
+const USER: &str = "builder";
+
+/// A running registry; see [`super::Node::registry`].
+#[derive(Debug)]
+pub struct NodeRegistry {
+    /// `ADDRESS:5000`, the same for everybody.
+    pub host_port: String,
+    /// The certificate of the registry's own authority, which nobody else knows.
+    pub ca_pem: String,
+    pub user: &'static str,
+    /// Made for this run alone, 32 hex digits: where else it turns up, a secret has got out.
+    pub password: String,
+    directory: PathBuf,
+}
+
+impl NodeRegistry {
+    /// Writes what the program is told by, and what containerd must know.
+    pub fn write(place: &Place) -> Result<Self, Problem> {
+        let directory = place.path("registry");
+        let certificates = directory.join("certificates");
+        make_directory(&certificates)?;
+        let node = place.subnet.node();
+        let host_port = format!("{node}:{PORT}");
+        let authority = Certificate::authority(&directory, "registry-authority");
+        let names = format!("IP:{node}");
+        let server =
+            Certificate::signed(&directory, "registry", "/CN=registry", &names, &authority);
+        let ca_pem = fs::read_to_string(&authority.certificate)
+            .map_err(|why| problem(authority.certificate.display(), &why))?;
+        write(&certificates.join("ca.crt"), &ca_pem)?;
+
+        let password = random()?;
+        let htpasswd = directory.join("htpasswd");
+        write(&htpasswd, hashed(&password)?)?;
+        // JSON is YAML.
+        let settings = json!({
+            "version": 0.1,
+            "log": {"accesslog": {"disabled": true}},
+            "storage": {
+                "filesystem": {"rootdirectory": directory.join("storage")},
+                "delete": {"enabled": true},
+            },
+            "http": {
+                "addr": host_port,
+                "tls": {"certificate": server.certificate, "key": server.key},
+            },
+            "auth": {"htpasswd": {"realm": "node", "path": htpasswd}},
+        });
+        write(&place.path("config/registry.json"), settings.to_string())?;
+
+        let hosts = place.path("certs.d").join(&host_port);
+        make_directory(&hosts)?;
+        let trust = format!(
+            "server = \"https://{host_port}\"\n[host.\"https://{host_port}\"]\n  ca = {:?}\n",
+            certificates.join("ca.crt")
+        );
+        write(&hosts.join("hosts.toml"), trust)?;
+
+        let registry = Self {
+            host_port,
+            ca_pem,
+            user: USER,
+            password,
+            directory,
+        };
+        write(&registry.authfile(), registry.docker_config().to_string())?;
+        Ok(registry)
+    }
+
+    /// `ADDRESS:5000/name`.
+    pub fn repository(&self, name: &str) -> String {
+        format!("{}/{name}", self.host_port)
+    }
+
+    /// The user's credentials, as a secret of type `kubernetes.io/dockerconfigjson` holds them.
+    pub fn docker_config(&self) -> Value {
+        let auth = STANDARD.encode(format!("{}:{}", self.user, self.password));
+        json!({"auths": {&self.host_port: {"auth": auth}}})
+    }
+
+    /// The same in a file.
+    pub fn authfile(&self) -> PathBuf {
+        self.directory.join("authfile.json")
+    }
+
+    /// A directory with `ca.crt`, as `--cert-dir` takes it.
+    pub fn certificates(&self) -> PathBuf {
+        self.directory.join("certificates")
+    }
+
+    /// Puts an image into `repository:tag`, from anything that skopeo reads, all platforms, byte for byte.
+    #[track_caller]
+    pub fn push(&self, source: &str, image: &str) {
+        self.skopeo(
+            &["copy", "--quiet", "--all", "--preserve-digests"],
+            "dest",
+            &[source, &format!("docker://{}", self.repository(image))],
+        );
+    }
+
+    /// Reads `repository:tag` or `repository@digest`, into a place of skopeo's.
+    #[track_caller]
+    pub fn pull(&self, image: &str, to: &str) {
+        self.skopeo(
+            &["copy", "--quiet", "--all", "--preserve-digests"],
+            "src",
+            &[&format!("docker://{}", self.repository(image)), to],
+        );
+    }
+
+    fn skopeo(&self, command: &[&str], side: &str, places: &[&str]) {
+        let mut skopeo = limited("skopeo");
+        skopeo
+            .arg("--insecure-policy")
+            .args(command)
+            .arg(format!(
+                "--{side}-cert-dir={}",
+                self.certificates().display()
+            ))
+            .arg(format!("--{side}-authfile={}", self.authfile().display()))
+            .args(places);
+        finish(&mut skopeo, &[]).ok();
+    }
+
+    /// Whether anybody listens there.
+    pub fn listens(&self) -> bool {
+        TcpStream::connect(&self.host_port).is_ok()
+    }
+
+    /// Where it keeps all that it was given: to look for what must not be there.
+    pub fn storage(&self) -> PathBuf {
+        self.directory.join("storage")
+    }
+}
+
+/// The line for the user. Perl is a part of every Debian, and its `crypt` knows bcrypt.
+fn hashed(password: &str) -> Result<String, Problem> {
+    const SCRIPT: &str = r#"print crypt(<STDIN>, '$2y$04$mosbmosbmosbmosbmosbmO')"#;
+    let finished = finish(limited("perl").args(["-e", SCRIPT]), password.as_bytes());
+    let hash = finished.text();
+    if hash.starts_with("$2y$04$") {
+        Ok(format!("{USER}:{hash}\n"))
+    } else {
+        Err(format!(
+            "perl's crypt makes no bcrypt: {hash:?} {}",
+            finished.stderr
+        ))
+    }
+}

@@ -1,0 +1,304 @@
+//! The Kubernetes node does what the tests rely on, and nothing of it stays.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{BUSYBOX_IMAGE, Namespace, Node, node, programs, run, wait};
+
+/// A pod on a busy machine.
+const POD: Duration = Duration::from_secs(120);
+
+fn pod(name: &str, script: &str, more: Value) -> String {
+    let mut spec = json!({
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": false,
+        "containers": [container(script)],
+    });
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).to_string()
+}
+
+fn container(script: &str) -> Value {
+    json!({
+        "name": "main",
+        "image": BUSYBOX_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-euc", script],
+    })
+}
+
+/// Runs a script in a pod to its good end; what it said.
+#[track_caller]
+fn said(namespace: &Namespace, name: &str, script: &str, more: Value) -> String {
+    namespace.apply(&pod(name, script, more));
+    let ended = namespace.wait(&format!("pod/{name}"), POD, |pod| {
+        ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap())
+    });
+    let log = namespace.kubectl(&["logs", name]).ok().text();
+    assert_eq!(ended["status"]["phase"], "Succeeded", "{log}\n{ended:#}");
+    log
+}
+
+#[test]
+fn the_node_is_ready_and_has_user_namespaces() {
+    let node = node();
+    for (what, after) in &node.times {
+        println!("{what}: after {:.1} s", after.as_secs_f64());
+    }
+    let found = node.get(&["node", "node"]);
+    assert_eq!(found["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
+    let handlers = found["status"]["runtimeHandlers"].as_array().unwrap();
+    let able = |handler: &Value| handler["features"]["userNamespaces"] == true;
+    assert!(handlers.iter().any(able), "{handlers:#?}");
+}
+
+#[test]
+fn a_job_with_a_native_sidecar_completes() {
+    let namespace = Namespace::new(node(), "sidecar");
+    let mut sidecar =
+        container("trap 'exit 0' TERM; touch /work/ready; while :; do sleep 1 & wait $!; done");
+    sidecar["name"] = json!("sidecar");
+    sidecar["restartPolicy"] = json!("Always");
+    sidecar["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
+    let mut main = container("until [ -e /work/ready ]; do sleep 0.1; done");
+    main["volumeMounts"] = sidecar["volumeMounts"].clone();
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "build"},
+        "spec": {"backoffLimit": 0, "template": {"spec": {
+            "restartPolicy": "Never",
+            "initContainers": [sidecar],
+            "containers": [main],
+            "volumes": [{"name": "work", "emptyDir": {}}],
+        }}},
+    });
+    let begun = Instant::now();
+    namespace.apply(&job.to_string());
+    namespace.wait_for_condition("job/build", "Complete", POD);
+    println!(
+        "a job with a sidecar: {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+}
+
+#[test]
+fn a_pod_may_have_a_user_namespace_and_is_confined_by_default() {
+    let namespace = Namespace::new(node(), "confined");
+    let map = "cat /proc/self/uid_map; grep ^Seccomp: /proc/self/status";
+    let mapped = said(&namespace, "mapped", map, json!({"hostUsers": false}));
+    let words: Vec<_> = mapped.split_whitespace().collect();
+    assert_eq!(words[0], "0", "{mapped}");
+    assert_ne!(words[1], "0", "the identity: {mapped}");
+    assert_eq!(words[3..], ["Seccomp:", "2"], "a filter: {mapped}");
+
+    let plain = said(&namespace, "plain", map, json!({}));
+    let words: Vec<_> = plain.split_whitespace().collect();
+    assert_eq!(words, ["0", "0", "4294967295", "Seccomp:", "2"], "{plain}");
+}
+
+#[test]
+fn pods_reach_the_api_and_the_registry_and_are_reached() {
+    let node = node();
+    let namespace = Namespace::new(node, "network");
+    let registry = node.registry().host_port.replace(':', " ");
+    let script = format!(
+        "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT < /dev/null; nc -w 5 {} 443 < /dev/null
+         nc -w 5 {registry} < /dev/null; echo reached; ls /var/run/secrets/kubernetes.io/serviceaccount; sleep 600",
+        node.address()
+    );
+    let token = json!({"automountServiceAccountToken": true});
+    namespace.apply(&pod("client", &script, token));
+    wait("the pod's word", POD, || {
+        let log = namespace.kubectl(&["logs", "client"]).text();
+        log.starts_with("reached\nca.crt\nnamespace\ntoken")
+            .then_some(())
+    });
+    let inside = namespace
+        .kubectl(&["exec", "client", "--", "hostname"])
+        .ok();
+    assert_eq!(inside.text(), "client\n");
+}
+
+#[test]
+fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
+    let node = node();
+    let registry = node.registry();
+    registry.push(&node.busybox(), "part-node/busybox:1");
+    let namespace = Namespace::new(node, "pull");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": registry.docker_config().to_string()},
+    });
+    namespace.apply(&secret.to_string());
+    let mut puller = container("echo pulled");
+    puller["image"] = json!(registry.repository("part-node/busybox:1"));
+    puller["imagePullPolicy"] = json!("Always");
+    namespace.apply(&pod("without", "", json!({"containers": [puller.clone()]})));
+    let with = json!({"containers": [puller], "imagePullSecrets": [{"name": "pull"}]});
+    assert_eq!(said(&namespace, "with", "", with), "pulled\n");
+    namespace.wait("pod/without", POD, |pod| {
+        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+        waiting["message"]
+            .as_str()
+            .is_some_and(|why| why.contains("401"))
+            || waiting["reason"] == "ImagePullBackOff"
+    });
+}
+
+#[test]
+fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
+    let node = node();
+    let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let namespace = Namespace::labelled(node, "admission", restricted);
+    let refused = |finished: crate::harness::Finished, why: &str| {
+        assert_ne!(finished.code(), Some(0), "{finished:?}");
+        assert!(finished.stderr.contains(why), "{finished:?}");
+    };
+    let place = format!("--namespace={}", namespace.name);
+    let create = ["create", &place, "--dry-run=server", "--filename=-"];
+    let root = pod("root", "true", json!({}));
+    refused(
+        node.kubectl_with(&create, root.as_bytes()),
+        "violates PodSecurity",
+    );
+
+    namespace.kubectl(&["create", "configmap", "owner"]).ok();
+    namespace
+        .kubectl(&["create", "serviceaccount", "maker"])
+        .ok();
+    let role = [
+        "create",
+        "role",
+        "maker",
+        "--verb=create,get",
+        "--resource=configmaps",
+    ];
+    namespace.kubectl(&role).ok();
+    let user = format!("system:serviceaccount:{}:maker", namespace.name);
+    let subject = format!("--serviceaccount={}:maker", namespace.name);
+    namespace
+        .kubectl(&["create", "rolebinding", "maker", "--role=maker", &subject])
+        .ok();
+    let owner = namespace.get("configmap/owner");
+    let owned = |blocks: bool| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [{
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": blocks,
+        }]}})
+        .to_string()
+    };
+    let account = format!("--as={user}");
+    let create = ["create", &place, &account, "--filename=-"];
+    refused(
+        node.kubectl_with(&create, owned(true).as_bytes()),
+        "cannot set blockOwnerDeletion",
+    );
+    node.kubectl_with(&create, owned(false).as_bytes()).ok();
+
+    let verbs: Vec<_> = node
+        .audit()
+        .into_iter()
+        .filter(|event| event["impersonatedUser"]["username"] == user.as_str())
+        .filter(|event| event["objectRef"]["resource"] == "configmaps")
+        .map(|event| {
+            (
+                event["verb"].clone(),
+                event["responseStatus"]["code"].clone(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        verbs,
+        [(json!("create"), json!(403)), (json!("create"), json!(201))]
+    );
+}
+
+/// Set in the process that is killed.
+const KILLED: &str = "MOSB_TEST_OF_A_KILLED_NODE";
+
+#[test]
+fn nothing_is_left_of_a_node_whose_process_is_killed() {
+    if std::env::var_os(KILLED).is_some() {
+        return wait_to_be_killed();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "--nocapture",
+            "part_node::nothing_is_left_of_a_node_whose_process_is_killed",
+        ])
+        .env(KILLED, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let said = lines
+        .find(|line| line.starts_with('['))
+        .expect("a second node that starts");
+    let [directory, group, interface]: [String; 3] = serde_json::from_str(&said).unwrap();
+    assert!(Path::new(&directory).is_dir());
+    let left = || {
+        let mut left = vec![];
+        left.extend(Path::new(&directory).exists().then(|| directory.clone()));
+        left.extend(
+            Path::new("/sys/class/net")
+                .join(&interface)
+                .exists()
+                .then(|| interface.clone()),
+        );
+        left.extend(
+            run("find", ["/sys/fs/cgroup", "-name", &group])
+                .text()
+                .lines()
+                .map(str::to_owned),
+        );
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        left.extend(
+            mounts
+                .lines()
+                .filter(|line| line.contains(&group))
+                .map(str::to_owned),
+        );
+        left.extend(processes_that_mention(&directory));
+        left
+    };
+    assert!(left().len() > 3, "{:?}", left());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begun = Instant::now();
+    wait("nothing left", Duration::from_secs(60), || {
+        left().is_empty().then_some(())
+    });
+    println!("gone after {:.1} s", begun.elapsed().as_secs_f64());
+}
+
+fn wait_to_be_killed() {
+    let node = Node::start(&programs()).unwrap();
+    let namespace = Namespace::new(&node, "killed");
+    namespace.apply(&pod("lasting", "sleep 600", json!({"hostUsers": false})));
+    namespace.wait_for_condition("pod/lasting", "Ready", POD);
+    println!("\n{}", json!(node.traces()));
+    std::io::stdout().flush().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Command lines of the whole machine.
+fn processes_that_mention(what: &str) -> Vec<String> {
+    let lines = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        // A process may end between the two calls.
+        std::fs::read(entry.unwrap().path().join("cmdline")).ok()
+    });
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(what)).collect()
+}
