@@ -41,7 +41,9 @@ pub enum Error {
         cause: String,
     },
     /// Another controller took the lease, or it could not be renewed in time.
-    #[error("lease {name}: lost, {why}; nothing is written any more, the program ends and is started again")]
+    #[error(
+        "lease {name}: lost, {why}; nothing is written any more, the program ends and is started again"
+    )]
     LostLease {
         /// Namespace and name.
         name: String,
@@ -141,9 +143,7 @@ pub fn told(error: &kube::Error) -> String {
             while let Some(deeper) = cause.source() {
                 cause = deeper;
             }
-            format!(
-                "the API server did not answer: {cause}; check that it is reachable from here"
-            )
+            format!("the API server did not answer: {cause}; check that it is reachable from here")
         }
     }
 }

@@ -99,7 +99,11 @@ impl Lease {
             // Its end of the time is reached at the latest; a change is told sooner.
             let left = runs_out.saturating_duration_since(Instant::now());
             let changed = timeout(left, self.changed(&seen)).await;
-            tracing::debug!(changed = changed.is_ok(), "{}: looking again", self.object());
+            tracing::debug!(
+                changed = changed.is_ok(),
+                "{}: looking again",
+                self.object()
+            );
         }
     }
 
@@ -158,7 +162,10 @@ impl Lease {
     /// With the resourceVersion that was read: of two who write, one does.
     async fn replace(&self, object: &Object) -> Result<(), kube::Error> {
         let params = PostParams::default();
-        self.api.replace(&self.name, &params, object).await.map(drop)
+        self.api
+            .replace(&self.name, &params, object)
+            .await
+            .map(drop)
     }
 
     fn spec_after(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
@@ -190,7 +197,10 @@ impl Lease {
             loop {
                 let left = self.times.deadline.saturating_sub(last.elapsed());
                 if left.is_zero() {
-                    return lost(format!("not renewed for {} s", self.times.deadline.as_secs()));
+                    return lost(format!(
+                        "not renewed for {} s",
+                        self.times.deadline.as_secs()
+                    ));
                 }
                 match timeout(left, self.renew()).await {
                     Ok(Ok(None)) => {
@@ -247,7 +257,9 @@ impl Lease {
 }
 
 fn duration_of(spec: &LeaseSpec, default: Duration) -> Duration {
-    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+    let seconds = spec
+        .lease_duration_seconds
+        .and_then(|s| u64::try_from(s).ok());
     seconds.map_or(default, Duration::from_secs)
 }
 
@@ -285,10 +297,30 @@ mod tests {
             ("nobody's", spec(None, 1), None, true),
             ("given back", spec(Some(""), 1), None, true),
             ("ours", spec(Some("us"), 1), None, true),
-            ("of long ago by its clock, just seen", theirs.clone(), None, false),
-            ("seen shortly", theirs.clone(), Some((&theirs, seconds(14))), false),
-            ("seen long enough", theirs.clone(), Some((&theirs, seconds(15))), true),
-            ("renewed meanwhile", spec(Some("them"), 2), Some((&theirs, seconds(99))), false),
+            (
+                "of long ago by its clock, just seen",
+                theirs.clone(),
+                None,
+                false,
+            ),
+            (
+                "seen shortly",
+                theirs.clone(),
+                Some((&theirs, seconds(14))),
+                false,
+            ),
+            (
+                "seen long enough",
+                theirs.clone(),
+                Some((&theirs, seconds(15))),
+                true,
+            ),
+            (
+                "renewed meanwhile",
+                spec(Some("them"), 2),
+                Some((&theirs, seconds(99))),
+                false,
+            ),
         ] {
             assert_eq!(may_take(&now, "us", seen, seconds(60)), want, "{what}");
         }

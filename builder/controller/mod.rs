@@ -5,14 +5,21 @@
 //! steps are done. The invariant: same world, same steps; and whatever is written carries the UID and resourceVersion of what
 //! it was decided from, so a stale view costs another round and never an object.
 
+pub mod act;
+pub mod answer;
 mod because;
 mod decide;
+pub mod engine;
 mod error;
 pub mod events;
 pub mod kinds;
 pub mod lease;
+pub mod metrics;
+mod observe;
+mod probe;
 mod question;
 pub mod queue;
+mod run;
 pub mod serve;
 pub mod shelf;
 mod snapshot;
@@ -23,7 +30,9 @@ pub mod watch;
 pub use because::Because;
 pub use decide::decide;
 pub use error::Error;
+pub use observe::{Facts, observe};
 pub use question::{Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Question};
+pub use run::{Options, run};
 pub use snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 pub use step::{Annotate, Decision, Step};
 

@@ -205,9 +205,16 @@ mod tests {
         assert_eq!(queue.next().await, "a");
         assert_eq!(queue.next().await, "b");
         queue.wake(&"a");
-        assert!(timeout(SOON, queue.next()).await.is_err(), "a is being worked on");
+        assert!(
+            timeout(SOON, queue.next()).await.is_err(),
+            "a is being worked on"
+        );
         queue.done(&"a", Outcome::Idle);
-        assert_eq!(queue.next().await, "a", "what came meanwhile brings it back");
+        assert_eq!(
+            queue.next().await,
+            "a",
+            "what came meanwhile brings it back"
+        );
         queue.done(&"a", Outcome::Idle);
         queue.done(&"b", Outcome::Idle);
         assert!(queue.is_empty());
@@ -225,7 +232,11 @@ mod tests {
             ("behind again", &[Outcome::Stale; 2], 40),
             (
                 "well in between",
-                &[failed(Class::Bug), Outcome::After(SOON), failed(Class::Retry)],
+                &[
+                    failed(Class::Bug),
+                    Outcome::After(SOON),
+                    failed(Class::Retry),
+                ],
                 500,
             ),
         ] {

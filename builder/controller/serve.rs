@@ -181,9 +181,14 @@ mod tests {
     async fn it_answers_what_the_kubelet_and_prometheus_ask() {
         for (missing, wanted) in [
             (vec![], "200 ok"),
-            (vec!["pools: not listed yet".to_owned()], "503 pools: not listed yet"),
+            (
+                vec!["pools: not listed yet".to_owned()],
+                "503 pools: not listed yet",
+            ),
         ] {
-            let server = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+            let server = Server::listen(&["127.0.0.1:0".parse().unwrap()])
+                .await
+                .unwrap();
             let address = server.addresses()[0];
             let running = tokio::spawn(server.run(Arc::new(Fixed(missing))));
             for (line, want) in [
@@ -201,7 +206,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_in_use_is_told() {
-        let first = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let first = Server::listen(&["127.0.0.1:0".parse().unwrap()])
+            .await
+            .unwrap();
         let second = Server::listen(&first.addresses()).await;
         assert!(matches!(second, Err(Error::Listen { .. })));
     }

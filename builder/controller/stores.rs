@@ -134,7 +134,7 @@ trait Visitor {
 }
 
 impl Stores {
-    fn empty(namespace: &str) -> Self {
+    pub(super) fn empty(namespace: &str) -> Self {
         let shelf = |name: &'static str| (name, Arc::default());
         Self {
             namespace: namespace.to_owned(),
@@ -219,7 +219,10 @@ impl Stores {
         let kind = Kind::MachineConfig;
         let machine_configs = Watched {
             what: kind.resource().plural,
-            api: Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &kind.resource()),
+            api: Api::<PartialObjectMeta<DynamicObject>>::all_with(
+                client.clone(),
+                &kind.resource(),
+            ),
             config: Config::default(),
             optional: kind.is_optional(),
         };
@@ -249,7 +252,13 @@ impl Stores {
         let results = format!("{ours},{}", labels::RESULT);
         let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
         visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));
-        self.our_meta::<ConfigMap>(client, visitor, "configmaps", Some(&ours), &self.config_maps);
+        self.our_meta::<ConfigMap>(
+            client,
+            visitor,
+            "configmaps",
+            Some(&ours),
+            &self.config_maps,
+        );
         self.our_meta::<ServiceAccount>(
             client,
             visitor,
@@ -267,11 +276,9 @@ impl Stores {
         );
         // All of the namespace: a secret that was missing wakes who waits for it.
         let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
-        visitor.visit(secrets, &self.secrets, meta, |meta| {
-            match serves(meta) {
-                Cause::Nobody => Cause::Secret(meta.name.clone().unwrap_or_default()),
-                ours => ours,
-            }
+        visitor.visit(secrets, &self.secrets, meta, |meta| match serves(meta) {
+            Cause::Nobody => Cause::Secret(meta.name.clone().unwrap_or_default()),
+            ours => ours,
         });
     }
 
@@ -335,8 +342,7 @@ impl Stores {
         }
         let deployments = self.watched::<Deployment>(client, "deployments", None);
         visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
-        let daemon_sets =
-            self.watched::<PartialObjectMeta<DaemonSet>>(client, "daemonsets", None);
+        let daemon_sets = self.watched::<PartialObjectMeta<DaemonSet>>(client, "daemonsets", None);
         visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Cause::All);
     }
 }

@@ -206,12 +206,7 @@ fn taken<K, T: PartialEq>(
 
 /// What is wrong with a watch; none if it only has to begin anew, as after a time without bookmarks.
 fn trouble(error: &watcher::Error) -> Option<Progress> {
-    let broken = |why: String| {
-        Some(Progress::Broken {
-            listed: false,
-            why,
-        })
-    };
+    let broken = |why: String| Some(Progress::Broken { listed: false, why });
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
             match super::error::is_not_found(error) {
@@ -242,7 +237,12 @@ mod tests {
             ("listing", Progress::Listing, false, true),
             ("current", Progress::Current, false, false),
             ("a kind too few", Progress::NotServed, false, true),
-            ("a kind that may be missing", Progress::NotServed, true, false),
+            (
+                "a kind that may be missing",
+                Progress::NotServed,
+                true,
+                false,
+            ),
             ("broken at once", broken(false), true, true),
             ("broken later", broken(true), false, false),
         ] {

@@ -13,7 +13,8 @@ pub use config_map::{ConfigMap, ObjectMeta};
 pub use error::Error;
 pub use machine_config::{pack, unpack};
 
-use crate::plan::BuildPlan;
+use crate::api::BuildName;
+use crate::plan::{BuildPlan, Request};
 
 /// Key of the Containerfile in its ConfigMap.
 pub const CONTAINERFILE_KEY: &str = "Containerfile";
@@ -22,7 +23,7 @@ pub const MACHINE_CONFIG_KEY: &str = "machineconfig.json.gz";
 /// Key of the trust bundle in its ConfigMap, and its file's name in a context.
 pub const TRUST_BUNDLE_KEY: &str = "openshift-config-user-ca-bundle.crt";
 
-/// All ConfigMaps of a build, in the order they are created: the rendered config, its Containerfile if it has one, the trust bundle.
+/// All ConfigMaps of a plan, in the order they are created: the rendered config, its Containerfile if it has one, the trust bundle.
 ///
 /// # Errors
 /// A Containerfile or trust bundle that no ConfigMap can hold.
@@ -31,14 +32,27 @@ pub fn config_maps(
     containerfile: Option<&str>,
     namespace: Option<&str>,
 ) -> Result<Vec<ConfigMap>, Error> {
-    let config = &plan.request.config;
-    let mut maps = pack(config, &plan.build_name, namespace);
+    config_maps_of(&plan.request, &plan.build_name, containerfile, namespace)
+}
+
+/// All ConfigMaps of a build that is planned where it runs.
+///
+/// # Errors
+/// As [`config_maps`].
+pub fn config_maps_of(
+    request: &Request,
+    build: &BuildName,
+    containerfile: Option<&str>,
+    namespace: Option<&str>,
+) -> Result<Vec<ConfigMap>, Error> {
+    let config = &request.config;
+    let mut maps = pack(config, build, namespace);
     if let Some(text) = containerfile {
-        let map = ConfigMap::new("containerfile", config, &plan.build_name, namespace);
+        let map = ConfigMap::new("containerfile", config, build, namespace);
         maps.push(map.text(CONTAINERFILE_KEY, text)?);
     }
-    if let Some(bundle) = &plan.request.trust_bundle {
-        let map = ConfigMap::new("additionaltrustbundle", config, &plan.build_name, namespace);
+    if let Some(bundle) = &request.trust_bundle {
+        let map = ConfigMap::new("additionaltrustbundle", config, build, namespace);
         maps.push(map.binary(TRUST_BUNDLE_KEY, bundle)?);
     }
     Ok(maps)

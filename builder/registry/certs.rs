@@ -12,6 +12,8 @@ pub struct CertDirs {
     pub cert_dir: Option<PathBuf>,
     /// Folders with a folder `host[:port]` for each registry; the first that has one is used.
     pub per_host: Vec<PathBuf>,
+    /// CAs for every registry beside those; unlike those, they make no registry on loopback one that speaks TLS.
+    pub everywhere: Option<PathBuf>,
 }
 
 impl Default for CertDirs {
@@ -22,6 +24,7 @@ impl Default for CertDirs {
                 "/etc/containers/certs.d".into(),
                 "/etc/docker/certs.d".into(),
             ],
+            everywhere: None,
         }
     }
 }
@@ -47,6 +50,14 @@ impl CertDirs {
         {
             Some(dir) => read(&dir).map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// The CAs for every registry.
+    pub(super) fn read_everywhere(&self) -> Result<Certificates, Error> {
+        match &self.everywhere {
+            Some(dir) => read(dir),
+            None => Ok(Certificates::default()),
         }
     }
 }
@@ -111,6 +122,7 @@ mod tests {
         let dirs = CertDirs {
             cert_dir: None,
             per_host: vec![root.path().join("none"), root.path().to_owned()],
+            everywhere: None,
         };
         assert!(dirs.read("reg.example:5000").unwrap().is_none());
         let dir = root.path().join("reg.example:5000");

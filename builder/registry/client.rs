@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::image::{Digest, ImageRef, Platform, RepoRef};
+use crate::image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 
 use super::certs::CertDirs;
 use super::endpoint::{Endpoint, Settings};
@@ -14,7 +14,7 @@ use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
 use super::message::{Moved, Timeouts};
-use super::push::{self, Begun, Push, PushPlan, Pushed};
+use super::push::{self, Begun, Confirmed, Push, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
 use super::resolve::{self, Resolved};
@@ -200,6 +200,18 @@ impl Client {
         let remote = self.pushing(image.repo())?;
         let scopes = Scopes::pull(&remote.repository());
         remote.digest_of(&image.manifest_reference(), &scopes).await
+    }
+
+    /// Asks the registry itself whether it has this very image; none if it says no.
+    ///
+    /// # Errors
+    /// It doesn't tell.
+    pub async fn confirm(&self, image: &PinnedRef) -> Result<Option<Confirmed<PinnedRef>>, Error> {
+        let remote = self.pushing(image.repo())?;
+        let scopes = Scopes::pull(&remote.repository());
+        let wanted = image.digest();
+        let found = remote.digest_of(&wanted.to_string(), &scopes).await?;
+        Ok(push::confirmed(image, found))
     }
 
     /// Begins to push an image that is still being made: asks what its tags name, and, if that is nothing yet, begins so

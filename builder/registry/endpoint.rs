@@ -68,10 +68,13 @@ impl Endpoint {
             (false, true) => Trust::Plain,
             (false, false) => Trust::Verified,
         };
+        let mut certificates = certificates.unwrap_or_default();
+        let everywhere = settings.certs.read_everywhere()?;
+        certificates.authorities.extend(everywhere.authorities);
         Ok(Self {
             wire: Wire {
                 host: host.to_owned(),
-                certificates: certificates.unwrap_or_default(),
+                certificates,
                 verify: trust != Trust::Insecure,
                 proxies: Arc::clone(&settings.proxies),
                 timeouts: settings.timeouts,
@@ -345,6 +348,7 @@ mod tests {
             certs: CertDirs {
                 cert_dir: None,
                 per_host: vec![certs.path().to_owned()],
+                everywhere: None,
             },
             tls_verify,
             timeouts: Timeouts::default(),

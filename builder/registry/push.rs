@@ -409,6 +409,13 @@ pub(super) async fn to_layout(
         .await
 }
 
+/// The image, if this digest is what the registry found under its own.
+pub(super) fn confirmed(image: &PinnedRef, found: Option<Digest>) -> Option<Confirmed<PinnedRef>> {
+    found
+        .filter(|found| *found == image.digest())
+        .map(|_| Confirmed(image.clone()))
+}
+
 pub(super) fn pushed(
     place: Place,
     digest: Digest,

@@ -1,0 +1,268 @@
+//! Carries out steps. Each carries the UID and the resourceVersion that it was decided from: on an older view it is refused,
+//! and decided again.
+
+mod build;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use kube::Client;
+
+use super::Error;
+use super::answer::Kept;
+use super::events;
+use super::observe::Facts;
+use super::question::Problem;
+use super::step::Step;
+use super::stores::Stores;
+use crate::report::Class;
+
+/// With what steps are carried out.
+#[derive(Clone)]
+pub struct Acting {
+    /// The API.
+    pub client: Client,
+    /// What is seen of it.
+    pub stores: Arc<Stores>,
+    /// Who we are, for events.
+    pub instance: String,
+    /// The image that build pods run where the settings name none.
+    pub builder_image: Option<String>,
+}
+
+impl std::fmt::Debug for Acting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acting")
+            .field("instance", &self.instance)
+            .field("builder_image", &self.builder_image)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the steps of one decision share.
+#[derive(Debug)]
+pub struct Round<'a> {
+    /// The MachineOSConfig.
+    pub config: &'a str,
+    /// What the plan was made with, if there was one.
+    pub kept: Option<Arc<Kept>>,
+    /// What was found out about the cluster.
+    pub facts: Facts,
+    /// The resourceVersions that earlier steps left, by UID.
+    versions: BTreeMap<String, String>,
+}
+
+impl<'a> Round<'a> {
+    /// No step was done yet.
+    pub fn new(config: &'a str, kept: Option<Arc<Kept>>, facts: Facts) -> Self {
+        Self {
+            config,
+            kept,
+            facts,
+            versions: BTreeMap::new(),
+        }
+    }
+
+    /// The version of an object: as it was seen, or as an earlier step left it.
+    fn version<'s>(&'s self, uid: &str, seen: &'s str) -> &'s str {
+        self.versions.get(uid).map_or(seen, String::as_str)
+    }
+
+    /// The version that the last step left of an object, if one wrote it.
+    pub fn left(&self, uid: &str) -> Option<&str> {
+        self.versions.get(uid).map(String::as_str)
+    }
+
+    fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
+        if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
+            self.versions.insert(uid.clone(), version.clone());
+        }
+    }
+}
+
+/// Why a step was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// Somebody else wrote, or our view was old: read again and decide again.
+    #[error("{0}: it is another one by now; deciding again")]
+    Stale(String),
+    /// The API.
+    #[error(transparent)]
+    Api(#[from] Error),
+    /// What a Job can't be made of.
+    #[error("{}", .0.message)]
+    Problem(Problem),
+}
+
+impl Stopped {
+    /// What to do; none if it is only to be decided again.
+    pub fn class(&self) -> Option<Class> {
+        match self {
+            Self::Stale(_) => None,
+            Self::Api(error) => Some(error.class()),
+            Self::Problem(problem) => Some(problem.class),
+        }
+    }
+
+    /// The word for logs and metrics.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Stale(_) => "stale",
+            Self::Api(error) => error.reason(),
+            Self::Problem(problem) => &problem.reason,
+        }
+    }
+}
+
+/// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
+fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
+    move |error| match super::error::code(&error) {
+        Some(404 | 409) => {
+            tracing::debug!("{object}: {verb}: {}", super::error::told(&error));
+            Stopped::Stale(object)
+        }
+        _ => Stopped::Api(Error::api(object, verb)(error)),
+    }
+}
+
+impl Acting {
+    /// Carries out the steps in their order. The first that fails ends it; events of the steps before are told all the same.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn all(&self, steps: &[Step], round: &mut Round<'_>) -> Result<(), Stopped> {
+        let mut told = Vec::new();
+        let mut done = Ok(());
+        for step in steps {
+            if let Step::Event(event) = step {
+                told.push(event);
+                continue;
+            }
+            tracing::debug!("{}", named(step));
+            done = self.one(step, round).await;
+            if done.is_err() {
+                break;
+            }
+        }
+        let telling = told
+            .into_iter()
+            .map(|event| events::tell(&self.client, &self.instance, event));
+        for said in join_all(telling).await {
+            if let Err(error) = said {
+                tracing::warn!("{error}");
+            }
+        }
+        done
+    }
+
+    async fn one(&self, step: &Step, round: &mut Round<'_>) -> Result<(), Stopped> {
+        match step {
+            Step::CreateConfig {
+                name,
+                pool_uid,
+                spec,
+            } => self.create_config(name, pool_uid, spec).await,
+            Step::UpdateConfig {
+                name,
+                uid,
+                resource_version,
+                spec,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.update_config(name, &version, spec, round).await
+            }
+            Step::DeleteConfig { name, uid } => self.delete_config(name, uid).await,
+            Step::CreateBuild { build } => self.create_build(build).await,
+            Step::WriteBuildStatus {
+                name,
+                uid,
+                resource_version,
+                status,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.write_build_status(name, uid, &version, status, round)
+                    .await
+            }
+            Step::AnnotateBuild(change) => self.annotate(write::BUILD, change, round).await,
+            Step::DeleteBuild { name, uid } => self.delete_build(name, uid).await,
+            Step::CreateJob {
+                build_uid,
+                attempt,
+                method,
+                ..
+            } => self.create_job(build_uid, *attempt, *method, round).await,
+            Step::CreateInputs {
+                build_uid,
+                job_uid,
+                attempt,
+                method,
+                ..
+            } => {
+                self.create_inputs(build_uid, job_uid, *attempt, *method, round)
+                    .await
+            }
+            Step::Unsuspend {
+                job,
+                uid,
+                resource_version,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.unsuspend(job, &version, round).await
+            }
+            Step::DeleteJob { name, uid } => self.delete_job(name, uid).await,
+            Step::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
+            Step::AnnotateConfig(change) => self.annotate(write::CONFIG, change, round).await,
+            Step::WriteConfigStatus {
+                name,
+                uid,
+                resource_version,
+                status,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.write_config_status(name, uid, &version, status, round)
+                    .await
+            }
+            Step::WritePoolCondition {
+                name,
+                uid,
+                resource_version,
+                conditions,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.write_pool_conditions(name, &version, conditions, round)
+                    .await
+            }
+            Step::AnnotatePool(change) => self.annotate(write::POOL, change, round).await,
+            Step::RecordBaseTree { base, image } => self.record_base_tree(base, image).await,
+            Step::Event(_) => Ok(()),
+        }
+    }
+}
+
+/// What a step does, for the log.
+fn named(step: &Step) -> String {
+    match step {
+        Step::CreateConfig { name, .. } => format!("creating machineosconfig {name}"),
+        Step::UpdateConfig { name, .. } => format!("updating machineosconfig {name}"),
+        Step::DeleteConfig { name, .. } => format!("deleting machineosconfig {name}"),
+        Step::CreateBuild { build } => format!("creating machineosbuild {}", build.metadata.name),
+        Step::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
+        Step::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),
+        Step::DeleteBuild { name, .. } => format!("deleting machineosbuild {name}"),
+        Step::CreateJob { build, attempt, .. } => {
+            format!("creating job {attempt} of machineosbuild {build}")
+        }
+        Step::CreateInputs { job, .. } => format!("creating what job {job} needs"),
+        Step::Unsuspend { job, .. } => format!("starting job {job}"),
+        Step::DeleteJob { name, .. } => format!("deleting job {name}"),
+        Step::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+        Step::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),
+        Step::WriteConfigStatus { name, .. } => format!("status of machineosconfig {name}"),
+        Step::WritePoolCondition { name, .. } => format!("condition of machineconfigpool {name}"),
+        Step::AnnotatePool(change) => format!("annotations of machineconfigpool {}", change.name),
+        Step::RecordBaseTree { base, .. } => format!("recording the tree of {base}"),
+        Step::Event(event) => format!("event {}", event.name),
+    }
+}

@@ -1,0 +1,301 @@
+//! Writes to MachineOSConfigs, MachineOSBuilds and pools.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{
+    DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, TypeMeta,
+};
+use kube::core::{DynamicObject, ObjectMeta};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::super::kinds::Kind;
+use super::super::step::Annotate;
+use super::super::stores::BASE_TREES;
+use super::super::{Error, FIELD_MANAGER, error};
+use super::{Acting, Round, Stopped, stopped};
+use crate::api::{
+    Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
+    labels,
+};
+use crate::image::Digest;
+
+pub(super) const CONFIG: Kind = Kind::MachineOsConfig;
+pub(super) const BUILD: Kind = Kind::MachineOsBuild;
+pub(super) const POOL: Kind = Kind::MachineConfigPool;
+
+/// Deletes the very object, and nothing that has its name since.
+pub(super) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
+    DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    }
+}
+
+/// Gone, or another one by now: either way this one is not there.
+pub(super) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), Stopped> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error::code(&error), Some(404 | 409)) => Ok(()),
+        Err(error) => Err(Error::api(object, "delete")(error).into()),
+    }
+}
+
+pub(super) fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+pub(super) fn patch() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).expect("the API's own fields are JSON")
+}
+
+impl Acting {
+    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &kind.resource())
+    }
+
+    pub(super) async fn create_config(
+        &self,
+        name: &str,
+        pool_uid: &str,
+        spec: &MachineOsConfigSpec,
+    ) -> Result<(), Stopped> {
+        let resource = CONFIG.resource();
+        let pool = POOL.resource();
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": {
+                "name": name,
+                "annotations": { labels::MADE_FOR_LABEL: "" },
+                "ownerReferences": [{ "apiVersion": pool.api_version, "kind": pool.kind, "name": name, "uid": pool_uid,
+                    "controller": true, "blockOwnerDeletion": false }],
+            },
+            "spec": value(spec),
+        }))
+        .expect("an object of the API");
+        let created = self.api(CONFIG).create(&post(), &object).await;
+        // One that is there already is the administrator's own, and will be seen.
+        created
+            .map(drop)
+            .map_err(stopped(format!("machineosconfig {name}"), "create"))
+    }
+
+    pub(super) async fn update_config(
+        &self,
+        name: &str,
+        version: &str,
+        spec: &MachineOsConfigSpec,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let mut spec = value(spec);
+        // What is not said any more is taken away.
+        for field in ["baseImagePullSecret", "containerFile"] {
+            if spec.get(field).is_none() {
+                spec[field] = Value::Null;
+            }
+        }
+        let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
+        self.merge(CONFIG, name, &change, round).await
+    }
+
+    pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+        let params = delete_params(uid, PropagationPolicy::Foreground);
+        let answer = self.api(CONFIG).delete(name, &params).await;
+        deleted(format!("machineosconfig {name}"), answer)
+    }
+
+    pub(super) async fn create_build(&self, build: &MachineOsBuild) -> Result<(), Stopped> {
+        let name = &build.metadata.name;
+        let object = format!("machineosbuild {name}");
+        let resource = BUILD.resource();
+        let mut wire = value(build);
+        wire["apiVersion"] = json!(resource.api_version);
+        wire["kind"] = json!(resource.kind);
+        let api = self.api(BUILD);
+        let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
+        match api.create(&post(), &new).await {
+            Ok(_) => Ok(()),
+            Err(error) if error::is_conflict(&error) => {
+                let there = api.get_opt(name).await;
+                let there = there.map_err(Error::api(object.clone(), "get"))?;
+                let owner = build.metadata.owner_references.first();
+                let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
+                match there {
+                    // An earlier round of ours made it, or it is on its way out; the watch tells.
+                    None => Err(Stopped::Stale(object)),
+                    Some(there)
+                        if controlled_by(&there.metadata, owner)
+                            || there.metadata.deletion_timestamp.is_some() =>
+                    {
+                        Err(Stopped::Stale(object))
+                    }
+                    Some(_) => Err(Error::NotOurs { object }.into()),
+                }
+            }
+            Err(error) => Err(Error::api(object, "create")(error).into()),
+        }
+    }
+
+    pub(super) async fn delete_build(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+        let params = delete_params(uid, PropagationPolicy::Foreground);
+        let answer = self.api(BUILD).delete(name, &params).await;
+        deleted(format!("machineosbuild {name}"), answer)
+    }
+
+    pub(super) async fn write_build_status(
+        &self,
+        name: &str,
+        uid: &str,
+        version: &str,
+        status: &MachineOsBuildStatus,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        self.replace_status(BUILD, (name, uid, version), value(status), round)
+            .await
+    }
+
+    pub(super) async fn write_config_status(
+        &self,
+        name: &str,
+        uid: &str,
+        version: &str,
+        status: &MachineOsConfigStatus,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        self.replace_status(CONFIG, (name, uid, version), value(status), round)
+            .await
+    }
+
+    /// All of a status. The API server takes the rest of the object from what it has.
+    async fn replace_status(
+        &self,
+        kind: Kind,
+        (name, uid, version): (&str, &str, &str),
+        status: Value,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let resource = kind.resource();
+        let object = DynamicObject {
+            types: Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            }),
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                uid: Some(uid.to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            },
+            data: json!({ "status": status }),
+        };
+        let written = self.api(kind).replace_status(name, &post(), &object).await;
+        let told = format!("{} {name}", resource.kind.to_lowercase());
+        round.wrote(&written.map_err(stopped(told, "update status"))?.metadata);
+        Ok(())
+    }
+
+    pub(super) async fn annotate(
+        &self,
+        kind: Kind,
+        change: &Annotate,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let version = round.version(&change.uid, &change.resource_version);
+        let set = change.set.iter().map(|(key, value)| (key, json!(value)));
+        let remove = change.remove.iter().map(|key| (key, Value::Null));
+        let annotations: Map<String, Value> = set
+            .chain(remove)
+            .map(|(key, value)| (key.clone(), value))
+            .collect();
+        let change_of =
+            json!({ "metadata": { "resourceVersion": version, "annotations": annotations } });
+        self.merge(kind, &change.name, &change_of, round).await
+    }
+
+    async fn merge(
+        &self,
+        kind: Kind,
+        name: &str,
+        change: &Value,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let api = self.api(kind);
+        let written = api.patch(name, &patch(), &Patch::Merge(change)).await;
+        let object = format!("{} {name}", kind.resource().kind.to_lowercase());
+        round.wrote(&written.map_err(stopped(object, "patch"))?.metadata);
+        Ok(())
+    }
+
+    pub(super) async fn write_pool_conditions(
+        &self,
+        name: &str,
+        version: &str,
+        conditions: &[Condition],
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        // An atomic list: all of it is written, on the version that it was read from.
+        let change = json!({ "metadata": { "resourceVersion": version },
+            "status": { "conditions": value(&conditions) } });
+        let api = self.api(POOL);
+        let written = api
+            .patch_status(name, &patch(), &Patch::Merge(&change))
+            .await;
+        let object = format!("machineconfigpool {name}");
+        round.wrote(&written.map_err(stopped(object, "patch status"))?.metadata);
+        Ok(())
+    }
+
+    pub(super) async fn record_base_tree(
+        &self,
+        base: &Digest,
+        image: &Digest,
+    ) -> Result<(), Stopped> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
+        let object = format!("configmap {}/{BASE_TREES}", self.stores.namespace);
+        // A key holds no colon.
+        let base = base.to_string();
+        let key = base.trim_start_matches("sha256:").to_owned();
+        let change = json!({ "data": { &key: image.to_string() } });
+        match api
+            .patch(BASE_TREES, &patch(), &Patch::Merge(&change))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if error::is_not_found(&error) => {
+                let map = ConfigMap {
+                    metadata: ObjectMeta {
+                        name: Some(BASE_TREES.to_owned()),
+                        ..ObjectMeta::default()
+                    },
+                    data: Some(BTreeMap::from([(key, image.to_string())])),
+                    ..ConfigMap::default()
+                };
+                let created = api.create(&post(), &map).await;
+                created.map(drop).map_err(stopped(object, "create"))
+            }
+            Err(error) => Err(Error::api(object, "patch")(error).into()),
+        }
+    }
+}
+
+/// Whether the very owner controls it.
+pub(super) fn controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
+    let mut owners = meta.owner_references.iter().flatten();
+    !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}

@@ -1,0 +1,158 @@
+//! Finds out what a decision asks: what would be built, and whether a registry has an image.
+//!
+//! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
+
+mod door;
+mod plan;
+mod secrets;
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use kube::Client;
+
+use super::Error;
+use super::question::{Existence, PlanQuestion, Problem, Question};
+use super::snapshot::Snapshot;
+use super::stores::Stores;
+use crate::api::{ClusterSettings, ClusterSettingsError};
+use crate::image::PinnedRef;
+use crate::registry;
+use crate::report::Class;
+use door::Door;
+pub use plan::{Kept, Wish};
+
+/// Whom to ask.
+#[derive(Clone)]
+pub struct Asking {
+    /// The API.
+    pub client: Client,
+    /// What is seen of it.
+    pub stores: Arc<Stores>,
+}
+
+impl std::fmt::Debug for Asking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asking").finish_non_exhaustive()
+    }
+}
+
+impl Asking {
+    /// Puts the answers to all questions into the snapshot. What a plan was made with is left in `kept`; if that is still what
+    /// is asked for, nobody is asked again.
+    pub async fn answer(
+        &self,
+        questions: &[Question],
+        world: &mut Snapshot,
+        kept: &mut Option<Arc<Kept>>,
+    ) {
+        let answers = questions.iter().map(|question| async {
+            match question {
+                Question::Plan(question) => Answer::Plan(self.plan(question, kept.as_ref()).await),
+                Question::Exists { image, secret } => {
+                    Answer::Exists(image.clone(), self.exists(image, secret).await)
+                }
+            }
+        });
+        for answer in join_all(answers).await {
+            match answer {
+                Answer::Plan(Ok(plan)) => {
+                    world.answers.plan = Some(Ok(plan.planned.clone()));
+                    *kept = Some(plan);
+                }
+                Answer::Plan(Err(problem)) => {
+                    tracing::debug!(reason = problem.reason, "no plan: {}", problem.message);
+                    world.answers.plan = Some(Err(problem));
+                }
+                Answer::Exists(image, existence) => {
+                    world.answers.exists.insert(image, existence);
+                }
+            }
+        }
+    }
+
+    async fn plan(
+        &self,
+        question: &PlanQuestion,
+        kept: Option<&Arc<Kept>>,
+    ) -> Result<Arc<Kept>, Problem> {
+        if let Some(kept) = kept
+            && kept.still_answers(question, &self.stores)
+        {
+            return Ok(Arc::clone(kept));
+        }
+        plan::plan(self, question).await.map(Arc::new)
+    }
+
+    async fn exists(&self, image: &PinnedRef, secret: &str) -> Result<Existence, Problem> {
+        let settings = self.settings()?;
+        let proxy = self.proxy(&settings).await?;
+        let secret = self.secret(secret).await?;
+        let door = Door::open(&secret.credentials, &settings, proxy.as_ref())?;
+        let confirmed = door.client().confirm(image).await?;
+        Ok(match confirmed {
+            Some(confirmed) => Existence::There(confirmed),
+            None => Existence::Gone,
+        })
+    }
+
+    fn settings(&self) -> Result<ClusterSettings, Problem> {
+        let (settings, findings) = self.stores.settings()?;
+        for finding in findings {
+            let object = finding.object.unwrap_or_default();
+            tracing::warn!(code = finding.code, "{object}: {}", finding.message);
+        }
+        Ok(settings)
+    }
+}
+
+enum Answer {
+    Plan(Result<Arc<Kept>, Problem>),
+    Exists(PinnedRef, Result<Existence, Problem>),
+}
+
+/// A problem of what the user gave.
+fn given(reason: &str, message: String) -> Problem {
+    Problem {
+        class: Class::UserInput,
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+/// The sentence of an error with its causes, each once.
+fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let text = crate::report::said(deeper);
+        if !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        cause = deeper.source();
+    }
+    told
+}
+
+macro_rules! problem_of {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for Problem {
+            fn from(error: $error) -> Self {
+                Self {
+                    class: error.class(),
+                    reason: error.reason().to_owned(),
+                    message: sentence(&error),
+                }
+            }
+        }
+    )+};
+}
+problem_of!(
+    Error,
+    ClusterSettingsError,
+    registry::Error,
+    crate::backend::prepare::Error,
+    crate::backend::job::SecretError,
+    crate::containerfile::Error,
+    crate::payload::Error,
+);

@@ -1,0 +1,500 @@
+//! What would be built, and everything that its Job is then made of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::Api;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::super::kinds::Kind;
+use super::super::observe::base_trees;
+use super::super::question::{PlanQuestion, Planned, Problem};
+use super::super::snapshot::Support;
+use super::super::stores::{Stores, YUM_REPOSITORIES};
+use super::super::{Error, error::is_not_found};
+use super::door::Door;
+use super::{Asking, given, sentence};
+use crate::api::cluster_settings::{Proxy, UserNamespaces};
+use crate::api::{ClusterSettings, RenderedConfig};
+use crate::backend::job::{JobMethod, JobRequest, NamedSecret, registries_conf};
+use crate::backend::prepare::{self, Drafted, Means, Wanted};
+use crate::containerfile;
+use crate::image::{ImageRef, PinnedRef};
+use crate::payload;
+use crate::plan::{BaseName, MethodChoice, Reason};
+use crate::registry::Source;
+use crate::report::Class;
+
+/// A plan, and what it was made with. `Debug` shows no credential.
+#[derive(Debug)]
+pub struct Kept {
+    /// As it was asked for.
+    question: PlanQuestion,
+    /// What is told of it.
+    pub planned: Planned,
+    drafted: Drafted,
+    base: PinnedRef,
+    push: NamedSecret,
+    pull: NamedSecret,
+    proxy: Option<Proxy>,
+    settings: ClusterSettings,
+    /// resourceVersions of what was read.
+    versions: Versions,
+}
+
+/// What would make the plan another one if it changed, by the names that the stores know it under.
+type Versions = BTreeMap<String, Option<String>>;
+
+/// Which Job a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// UID of the MachineOSBuild.
+    pub build_uid: &'a str,
+    /// Name of the MachineOSConfig.
+    pub config: &'a str,
+    /// From 1.
+    pub attempt: u32,
+    /// What its pod is made for.
+    pub method: JobMethod,
+    /// Whether pods can have user namespaces.
+    pub user_namespaces: Support,
+    /// The image that the pod runs where the settings name none.
+    pub builder_image: Option<&'a str>,
+}
+
+pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kept, Problem> {
+    let versions = versions(question, &asking.stores);
+    let settings = asking.settings()?;
+    let own = question.pull_secret.as_deref();
+    let (config, push, pull, proxy) = futures_util::try_join!(
+        rendered(asking, question.rendered.as_str()),
+        asking.secret(&question.push_secret),
+        asking.pull_secret(own, &settings),
+        asking.proxy(&settings),
+    )?;
+    let compared = compared(asking, question, &config);
+    let door = Door::open(&pull.credentials, &settings, proxy.as_ref())?;
+    let wanted = wanted(question, config.clone(), &settings)?;
+    let means = Means {
+        client: door.client(),
+        trees: None,
+        on_step: &|step| tracing::debug!("{step}"),
+    };
+    let (drafted, os_changed) = futures_util::join!(prepare::draft(means, wanted), compared);
+    let drafted = drafted?;
+    let base = drafted.base.pinned().ok_or_else(|| {
+        given(
+            "bad-reference",
+            format!("{}: the base is in no registry", config.name()),
+        )
+    })?;
+    let planned = planned(question, &settings, &drafted, &base, os_changed?);
+    Ok(Kept {
+        question: question.clone(),
+        planned,
+        base,
+        drafted,
+        push,
+        pull,
+        proxy,
+        settings,
+        versions,
+    })
+}
+
+fn planned(
+    question: &PlanQuestion,
+    settings: &ClusterSettings,
+    drafted: &Drafted,
+    base: &PinnedRef,
+    os_changed: bool,
+) -> Planned {
+    let draft = &drafted.draft;
+    let (inputs, build) = draft.names();
+    let method = match (question.method, draft.needs_tree()) {
+        (Some(method), _) => method,
+        (None, true) => JobMethod::Direct,
+        (None, false) => JobMethod::Containerfile,
+    };
+    let text = draft.request().containerfile.as_deref();
+    let wrong = text.and_then(|text| containerfile::check(text).err());
+    let mut warnings = drafted.warnings.clone();
+    if settings.job.user_namespaces == UserNamespaces::Never && method == JobMethod::Containerfile {
+        let message = "job.userNamespaces of ConfigMap mosb-config is never: RUN lines run as the node's root";
+        warnings.push(crate::report::Finding::new("no-user-namespace", message));
+    }
+    Planned {
+        inputs: inputs.hex(),
+        base: base.clone(),
+        method,
+        reasons: draft.reasons().iter().map(Reason::finding).collect(),
+        platform: draft.request().base.config.platform.clone(),
+        warnings,
+        containerfile_problem: wrong.map(Problem::from),
+        os_changed,
+        build,
+    }
+}
+
+async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
+    let resource = Kind::MachineConfig.resource();
+    let api: Api<DynamicObject> = Api::all_with(asking.client.clone(), &resource);
+    let object = match api.get(name).await {
+        Ok(object) => object,
+        Err(error) if is_not_found(&error) => {
+            // Its watch wakes us when it comes.
+            return Err(Problem {
+                class: Class::Retry,
+                reason: "no-rendered-config".to_owned(),
+                message: format!(
+                    "machineconfig {name}: there is none yet, though the pool names it; it is waited for"
+                ),
+            });
+        }
+        Err(error) => return Err(Error::api(format!("machineconfig {name}"), "get")(error).into()),
+    };
+    let value =
+        serde_json::to_value(object).map_err(|error| given("bad-config", error.to_string()))?;
+    RenderedConfig::from_value(value).map_err(|error| {
+        given(
+            "bad-config",
+            format!("machineconfig {name}: {}", sentence(&error)),
+        )
+    })
+}
+
+/// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
+/// compared, so it counts as different.
+async fn compared(
+    asking: &Asking,
+    question: &PlanQuestion,
+    config: &RenderedConfig,
+) -> Result<bool, Problem> {
+    let Some(name) = &question.compare else {
+        return Ok(true);
+    };
+    if name == config.name().as_str() {
+        return Ok(false);
+    }
+    match rendered(asking, name).await {
+        Ok(before) => Ok(os_parts(&before) != os_parts(config)),
+        Err(problem) if problem.class == Class::Retry && problem.reason != "no-rendered-config" => {
+            Err(problem)
+        }
+        Err(_) => Ok(true),
+    }
+}
+
+fn os_parts(config: &RenderedConfig) -> [Value; 4] {
+    let spec = |field: &str| {
+        let value = config
+            .as_value()
+            .pointer(&format!("/spec/{field}"))
+            .cloned();
+        // Empty, null and left out are one.
+        let empty = |value: &Value| value.is_null() || *value == json!([]) || *value == json!("");
+        value.filter(|value| !empty(value)).unwrap_or_default()
+    };
+    [
+        spec("osImageURL"),
+        json!(config.kernel_type.as_str()),
+        spec("extensions"),
+        spec("kernelArguments"),
+    ]
+}
+
+/// What is to be planned, with the base that the question, the config and the cluster together name.
+fn wanted(
+    question: &PlanQuestion,
+    config: RenderedConfig,
+    settings: &ClusterSettings,
+) -> Result<Wanted, Problem> {
+    let bad = |text: &str, error: crate::image::ReferenceError| {
+        given("bad-reference", format!("{text}: {error}"))
+    };
+    let own = config.os_image_url.clone();
+    let stock = question
+        .instead
+        .as_ref()
+        .filter(|instead| own.as_ref() == Some(&instead.of))
+        .map(|instead| &instead.stock);
+    let named = stock
+        .or(own.as_ref())
+        .or(settings.base_os_container_image.as_ref());
+    let base_name = named
+        .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
+        .transpose()?;
+    let pinned = question.base.as_ref().map(ToString::to_string);
+    let base = pinned
+        .as_ref()
+        .or(named)
+        .map(|text| text.parse::<ImageRef>().map_err(|error| bad(text, error)))
+        .transpose()?;
+    let extensions = match (
+        &config.extensions_image,
+        &settings.base_os_extensions_container_image,
+    ) {
+        (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
+        _ => None,
+    };
+    Ok(Wanted {
+        config,
+        base: base.map(Source::Registry),
+        base_name,
+        extensions_image: extensions,
+        containerfile: question.containerfile.clone(),
+        build_args: BTreeMap::new(),
+        trust_bundle: settings
+            .additional_trust_bundle
+            .clone()
+            .map(|pem| pem.into_bytes().into()),
+        platform: question.platform.clone(),
+        method: MethodChoice::Auto,
+        on_top: false,
+        push: Some(question.push.clone()),
+    })
+}
+
+/// What the stores know of everything that was read for a question.
+fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
+    let mut versions = Versions::new();
+    let rendered = question.rendered.as_str();
+    let config = stores.machine_configs.get(rendered);
+    let version = |meta: &Arc<kube::api::ObjectMeta>| meta.resource_version.clone();
+    versions.insert(rendered.to_owned(), config.as_ref().and_then(version));
+    let settings = stores
+        .settings()
+        .map(|(settings, _)| settings)
+        .unwrap_or_default();
+    let proxy = settings.proxy.and_then(|proxy| proxy.secret);
+    let secrets = [
+        Some(question.push_secret.clone()),
+        question.pull_secret.clone(),
+        Some(settings.global_pull_secret),
+        proxy,
+    ];
+    for name in secrets.into_iter().flatten() {
+        let secret = stores.secrets.get(&name);
+        versions.insert(format!("secret/{name}"), secret.as_ref().and_then(version));
+    }
+    versions
+}
+
+impl Kept {
+    /// Whether asking again would give the same: the base is pinned to the one that was found, and nothing that was read
+    /// has changed since.
+    pub(super) fn still_answers(&self, question: &PlanQuestion, stores: &Stores) -> bool {
+        let pinned = |question: &PlanQuestion| PlanQuestion {
+            base: Some(self.base.clone()),
+            ..question.clone()
+        };
+        let same_settings = stores
+            .settings()
+            .is_ok_and(|(settings, _)| settings == self.settings);
+        question.base.as_ref() == Some(&self.base)
+            && pinned(&self.question) == *question
+            && same_settings
+            && self.versions == versions(question, stores)
+    }
+
+    /// What the Job is made of.
+    ///
+    /// # Errors
+    /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
+    pub fn request(&self, wish: &Wish<'_>, stores: &Stores) -> Result<JobRequest, Problem> {
+        let (request, settings) = (self.drafted.draft.request(), &self.settings);
+        let build = self.planned.build.clone();
+        let Some(builder_image) = settings.builder_image.as_deref().or(wish.builder_image) else {
+            let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
+            return Err(given("no-builder-image", message.to_owned()));
+        };
+        let namespace = stores.namespace.clone();
+        let containerfile = request.containerfile.as_deref();
+        let payload = payload::config_maps_of(request, &build, containerfile, Some(&namespace))?;
+        let base_tree = base_trees(stores)
+            .get(&request.base.manifest_digest)
+            .map(|digest| self.question.push.pinned(*digest));
+        let secret = |name: &str| stores.secrets.get(name).map(|_| name.to_owned());
+        Ok(JobRequest {
+            build_uid: wish.build_uid.to_owned(),
+            config: wish.config.to_owned(),
+            pool: self.question.pool.clone(),
+            rendered: self.question.rendered.clone(),
+            attempt: wish.attempt,
+            method: wish.method,
+            base: self.base.clone(),
+            base_name: request.base.name.as_str().to_owned(),
+            extensions: request.extensions_image.clone(),
+            push: self.question.push.clone(),
+            platform: request.base.config.platform.clone(),
+            payload,
+            build_args: request.build_args.clone(),
+            pull: self.pull.clone(),
+            push_secret: self.push.clone(),
+            entitlement: secret(&format!("etc-pki-entitlement-{}", self.question.pool)),
+            repositories: stores
+                .named(YUM_REPOSITORIES)
+                .map(|_| YUM_REPOSITORIES.to_owned()),
+            package_keys: secret("etc-pki-rpm-gpg"),
+            registries_conf: registries_conf(&settings.mirrors),
+            certs: settings.image_registry_bundles.clone(),
+            registry_trust: settings.registry_trust_bundle.clone(),
+            proxy: self.proxy.clone(),
+            base_tree,
+            builder_image: builder_image.to_owned(),
+            settings: settings.job.clone(),
+            node_platform: self.question.platform.clone(),
+            user_namespaces: user_namespace(settings.job.user_namespaces, wish.user_namespaces),
+            namespace,
+            build,
+        })
+    }
+}
+
+/// Whether `RUN` lines get a user namespace. One that is required is planned even where none was found: the pod then refuses.
+fn user_namespace(wanted: UserNamespaces, there: Support) -> bool {
+    match wanted {
+        UserNamespaces::Required => true,
+        UserNamespaces::Never => false,
+        UserNamespaces::Auto => there == Support::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(spec: Value) -> RenderedConfig {
+        let hash = "0".repeat(32);
+        RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_machine_applies_itself_is_no_change_of_the_os() {
+        let before = json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": [] });
+        for (what, after, changed) in [
+            ("the same", before.clone(), false),
+            (
+                "files",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"],
+                "config": { "ignition": { "version": "3.5.0" } } }),
+                false,
+            ),
+            (
+                "another base",
+                json!({ "osImageURL": "quay.io/os:2", "kernelArguments": ["a", "b"] }),
+                true,
+            ),
+            (
+                "arguments in another order",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["b", "a"] }),
+                true,
+            ),
+            (
+                "a kernel",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "kernelType": "realtime" }),
+                true,
+            ),
+            (
+                "extensions",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": ["usbguard"] }),
+                true,
+            ),
+        ] {
+            let differs = os_parts(&config(before.clone())) != os_parts(&config(after));
+            assert_eq!(differs, changed, "{what}");
+        }
+    }
+
+    fn question() -> PlanQuestion {
+        PlanQuestion {
+            pool: "worker".parse().unwrap(),
+            rendered: format!("rendered-worker-{}", "0".repeat(32))
+                .parse()
+                .unwrap(),
+            containerfile: None,
+            push: "registry.example/os".parse().unwrap(),
+            push_secret: "push".to_owned(),
+            pull_secret: None,
+            platform: None,
+            base: None,
+            instead: None,
+            method: None,
+            compare: None,
+        }
+    }
+
+    #[test]
+    fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
+        let digest = format!("sha256:{}", "1".repeat(64));
+        let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
+        let instead = super::super::super::question::BaseInstead {
+            of: "quay.io/prebuilt:1".to_owned(),
+            stock: "quay.io/stock:1".to_owned(),
+        };
+        let defaults = ClusterSettings {
+            base_os_container_image: Some("quay.io/default:1".to_owned()),
+            ..ClusterSettings::default()
+        };
+        for (what, spec, base, want, name) in [
+            (
+                "the config's",
+                json!({ "osImageURL": "quay.io/os:1" }),
+                None,
+                Some("quay.io/os:1"),
+                Some("quay.io/os:1"),
+            ),
+            (
+                "pinned before",
+                json!({ "osImageURL": "quay.io/os:1" }),
+                Some(pinned.clone()),
+                Some(&*format!("quay.io/os@{digest}")),
+                Some("quay.io/os:1"),
+            ),
+            (
+                "the cluster's",
+                json!({}),
+                None,
+                Some("quay.io/default:1"),
+                Some("quay.io/default:1"),
+            ),
+            (
+                "not the pre-built",
+                json!({ "osImageURL": "quay.io/prebuilt:1" }),
+                None,
+                Some("quay.io/stock:1"),
+                Some("quay.io/stock:1"),
+            ),
+        ] {
+            let question = PlanQuestion {
+                base,
+                instead: Some(instead.clone()),
+                ..question()
+            };
+            let wanted = wanted(&question, config(spec), &defaults).unwrap();
+            assert_eq!(
+                wanted.base.map(|base| base.to_string()).as_deref(),
+                want,
+                "{what}"
+            );
+            assert_eq!(
+                wanted.base_name.as_ref().map(BaseName::as_str),
+                name,
+                "{what}"
+            );
+        }
+        let bad = wanted(
+            &question(),
+            config(json!({ "osImageURL": "a b" })),
+            &defaults,
+        )
+        .unwrap_err();
+        assert_eq!(
+            (bad.class, &*bad.reason),
+            (Class::UserInput, "bad-reference")
+        );
+    }
+}

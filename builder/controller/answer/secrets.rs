@@ -1,0 +1,85 @@
+//! Credentials, read when they are needed and dropped after.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::super::Error;
+use super::super::question::Problem;
+use super::{Asking, given};
+use crate::api::ClusterSettings;
+use crate::api::cluster_settings::Proxy;
+use crate::backend::job::{DockerConfigJson, NamedSecret};
+
+impl Asking {
+    async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.stores.namespace);
+        let object = format!("secret {}/{name}", self.stores.namespace);
+        Ok(api.get_opt(name).await.map_err(Error::api(object, "get"))?)
+    }
+
+    /// The logins of a registry Secret.
+    pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
+        let Some(secret) = self.read_secret(name).await? else {
+            let namespace = &self.stores.namespace;
+            let message = format!(
+                "secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
+            );
+            return Err(given("no-secret", message));
+        };
+        Ok(NamedSecret {
+            name: name.to_owned(),
+            credentials: DockerConfigJson::from_secret(&secret)?,
+        })
+    }
+
+    /// What images are pulled with: the MachineOSConfig's own Secret over the global one, which may be missing.
+    pub(super) async fn pull_secret(
+        &self,
+        own: Option<&str>,
+        settings: &ClusterSettings,
+    ) -> Result<NamedSecret, Problem> {
+        let global = &settings.global_pull_secret;
+        let logins = match self.read_secret(global).await? {
+            Some(secret) => DockerConfigJson::from_secret(&secret)?,
+            None => DockerConfigJson::empty(),
+        };
+        Ok(match own {
+            Some(own) => {
+                let own = self.secret(own).await?;
+                NamedSecret {
+                    credentials: own.credentials.over(&logins),
+                    name: own.name,
+                }
+            }
+            None => NamedSecret {
+                name: global.clone(),
+                credentials: logins,
+            },
+        })
+    }
+
+    /// How registries are reached, with what the Secret says that holds addresses with a password.
+    pub(super) async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
+        let Some(proxy) = settings.proxy.clone() else {
+            return Ok(None);
+        };
+        let Some(name) = proxy.secret.clone() else {
+            return Ok(Some(proxy));
+        };
+        let Some(secret) = self.read_secret(&name).await? else {
+            let namespace = &self.stores.namespace;
+            let message = format!(
+                "secret {namespace}/{name} (proxy.secret of ConfigMap mosb-config): there is none; create it, or take the field out"
+            );
+            return Err(given("no-secret", message));
+        };
+        let data = secret.data.unwrap_or_default();
+        let data: BTreeMap<String, Vec<u8>> = data
+            .into_iter()
+            .map(|(key, value)| (key, value.0))
+            .collect();
+        Ok(Some(proxy.with_secret(&data)?))
+    }
+}

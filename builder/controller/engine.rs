@@ -1,0 +1,293 @@
+//! One look at one MachineOSConfig: observe, decide, find out what is asked, decide again, act.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use tracing::Instrument as _;
+
+use super::act::{Acting, Round, Stopped};
+use super::answer::{Asking, Kept};
+use super::decide::decide;
+use super::metrics::Metrics;
+use super::observe::{Facts, observe};
+use super::probe;
+use super::queue::Outcome;
+use super::snapshot::Snapshot;
+use super::step::{Decision, Step};
+use crate::api::labels;
+use crate::image::ImageRef;
+use crate::report::Class;
+
+/// More questions in a row than any decision has.
+const QUESTIONS: usize = 8;
+/// While a watch is away that nothing may be decided without.
+const BLIND: Duration = Duration::from_secs(1);
+/// A watch that has not told of our own write after so long does not hold anything up.
+const ECHO: Duration = Duration::from_secs(2);
+
+/// What looks at keys.
+#[derive(Debug)]
+pub struct Engine {
+    /// Finds out.
+    pub asking: Asking,
+    /// Acts.
+    pub acting: Acting,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// What is known beside the watches.
+    pub facts: Mutex<Facts>,
+    /// Whether digests in nested repositories are refused, once it was asked.
+    nested: Mutex<Option<bool>>,
+    notes: Mutex<BTreeMap<String, Note>>,
+}
+
+/// What is kept of a key from one look to the next; nothing of it is needed.
+#[derive(Debug, Default)]
+struct Note {
+    /// What was last logged.
+    because: String,
+    /// So that an unchanged plan is not asked for again while its Job is being made.
+    kept: Option<Arc<Kept>>,
+    /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
+    written: Vec<(String, String)>,
+    written_at: Option<Instant>,
+}
+
+impl Engine {
+    /// Nothing was looked at yet.
+    pub fn new(asking: Asking, acting: Acting, metrics: Arc<Metrics>) -> Self {
+        Self {
+            asking,
+            acting,
+            metrics,
+            facts: Mutex::default(),
+            nested: Mutex::default(),
+            notes: Mutex::default(),
+        }
+    }
+
+    /// Looks at a key, and says when to look again.
+    pub async fn look(&self, key: &str) -> Outcome {
+        let began = Instant::now();
+        if !self.acting.stores.board.missing().is_empty() {
+            return Outcome::After(BLIND);
+        }
+        let mut world = observe(&self.acting.stores, key, self.facts(key).await);
+        let rendered = world
+            .pool
+            .as_ref()
+            .map(|pool| pool.spec.configuration.name.clone());
+        let build = world
+            .config
+            .as_ref()
+            .and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
+        let span = tracing::info_span!(
+            "look",
+            pool = key,
+            rendered = rendered.unwrap_or_default(),
+            build = build.unwrap_or_default()
+        );
+        if self.is_behind(key, &world) {
+            // The watch tells what we wrote, and wakes us.
+            return Outcome::After(ECHO);
+        }
+        self.metrics.observe(&world);
+        self.metrics.configs(self.acting.stores.configs.len());
+        let (outcome, error) = self.round(key, &mut world).instrument(span).await;
+        self.metrics.round(began.elapsed(), error.as_deref());
+        outcome
+    }
+
+    async fn round(&self, key: &str, world: &mut Snapshot) -> (Outcome, Option<String>) {
+        let mut kept = self.notes().get(key).and_then(|note| note.kept.clone());
+        let mut asked = false;
+        let mut decision = decide(world, Timestamp::now());
+        for _ in 0..QUESTIONS {
+            if decision.ask.is_empty() {
+                break;
+            }
+            asked = true;
+            self.asking.answer(&decision.ask, world, &mut kept).await;
+            decision = decide(world, Timestamp::now());
+        }
+        self.tell(key, &decision);
+        let passing = passing_problem(world);
+        let makes_jobs = |step: &Step| {
+            matches!(
+                step,
+                Step::CreateBuild { .. } | Step::CreateJob { .. } | Step::CreateInputs { .. }
+            )
+        };
+        // Credentials are kept no longer than Jobs are being made.
+        let keep = asked && decision.steps.iter().any(makes_jobs);
+        let facts = *self.facts.lock().expect("nobody panics while holding it");
+        let mut round = Round::new(key, kept.clone(), facts);
+        let done = self.acting.all(&decision.steps, &mut round).await;
+        let written = decision.steps.iter().filter_map(written);
+        let done_to =
+            |(uid, seen): &(String, String)| round.left(uid).is_some_and(|left| left != seen);
+        let written = written.filter(done_to).collect();
+        let over = world.config.is_none() && decision.steps.is_empty();
+        self.note(key, kept.filter(|_| keep), written, over);
+        match done {
+            Ok(()) => {
+                self.metrics.wrote(world, &decision.steps);
+                match (passing, decision.again) {
+                    (Some(reason), _) => (Outcome::Failed(Class::Retry), Some(reason)),
+                    (None, Some(again)) => (Outcome::After(again), None),
+                    (None, None) => (Outcome::Idle, None),
+                }
+            }
+            Err(stopped) => {
+                let outcome = match stopped.class() {
+                    None => Outcome::Stale,
+                    Some(class) => Outcome::Failed(class),
+                };
+                match &stopped {
+                    Stopped::Stale(_) => tracing::debug!("{key}: {stopped}"),
+                    _ => tracing::warn!(reason = stopped.reason(), "{key}: {stopped}"),
+                }
+                (outcome, Some(stopped.reason().to_owned()))
+            }
+        }
+    }
+
+    /// One line a state.
+    fn tell(&self, key: &str, decision: &Decision) {
+        let because = decision.because.to_string();
+        let mut notes = self.notes();
+        let note = notes.entry(key.to_owned()).or_default();
+        if note.because != because {
+            tracing::info!(because = decision.because.code(), "{key}: {because}");
+            note.because = because;
+        }
+    }
+
+    fn note(&self, key: &str, kept: Option<Arc<Kept>>, written: Vec<(String, String)>, over: bool) {
+        let mut notes = self.notes();
+        if over {
+            notes.remove(key);
+            return;
+        }
+        let note = notes.entry(key.to_owned()).or_default();
+        note.kept = kept;
+        note.written = written;
+        note.written_at = Some(Instant::now());
+    }
+
+    /// Whether the stores still show what was before our last writes.
+    fn is_behind(&self, key: &str, world: &Snapshot) -> bool {
+        let notes = self.notes();
+        let Some(note) = notes.get(key) else {
+            return false;
+        };
+        if note.written_at.is_none_or(|at| at.elapsed() > ECHO) {
+            return false;
+        }
+        let seen = |uid: &str, version: &str| {
+            let metas = world
+                .builds
+                .iter()
+                .map(|build| &build.metadata)
+                .chain(world.config.iter().map(|config| &config.metadata))
+                .chain(world.pool.iter().map(|pool| &pool.metadata));
+            let mut same = metas.filter(|meta| meta.uid() == uid);
+            let jobs = world.jobs.iter().map(|seen| &seen.job.metadata);
+            let mut jobs = jobs.filter(|meta| meta.uid.as_deref() == Some(uid));
+            same.any(|meta| meta.resource_version() == version)
+                || jobs.any(|meta| meta.resource_version.as_deref() == Some(version))
+        };
+        let mut written = note.written.iter();
+        written.any(|(uid, version)| seen(uid, version))
+    }
+
+    async fn facts(&self, key: &str) -> Facts {
+        let mut facts = *self.facts.lock().expect("nobody panics while holding it");
+        let config = self.acting.stores.configs.get(key);
+        let nested = config.is_some_and(|config| {
+            let push = config.spec.rendered_image_push_spec.parse::<ImageRef>();
+            push.is_ok_and(|push| probe::is_nested(push.repo()))
+        });
+        if nested {
+            facts.nested_digests_refused = self.nested_refused(key).await;
+        }
+        facts
+    }
+
+    /// Asked once, of the first that needs to know.
+    async fn nested_refused(&self, config: &str) -> bool {
+        let known = *self.nested.lock().expect("nobody panics while holding it");
+        if let Some(known) = known {
+            return known;
+        }
+        match probe::nested_digests_refused(&self.acting.client, config).await {
+            Ok(refused) => {
+                *self.nested.lock().expect("nobody panics while holding it") = Some(refused);
+                refused
+            }
+            Err(error) => {
+                // Then the status is refused, and says so.
+                tracing::warn!("{error}");
+                false
+            }
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
+        self.notes.lock().expect("nobody panics while holding it")
+    }
+}
+
+/// What a step changes, and the version that it was changed from.
+fn written(step: &Step) -> Option<(String, String)> {
+    match step {
+        Step::WriteBuildStatus {
+            uid,
+            resource_version,
+            ..
+        }
+        | Step::WriteConfigStatus {
+            uid,
+            resource_version,
+            ..
+        }
+        | Step::UpdateConfig {
+            uid,
+            resource_version,
+            ..
+        }
+        | Step::Unsuspend {
+            uid,
+            resource_version,
+            ..
+        }
+        | Step::WritePoolCondition {
+            uid,
+            resource_version,
+            ..
+        } => Some((uid.clone(), resource_version.clone())),
+        Step::AnnotateBuild(change) | Step::AnnotateConfig(change) | Step::AnnotatePool(change) => {
+            Some((change.uid.clone(), change.resource_version.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// The reason of something that could not be found out now, and may be later.
+fn passing_problem(world: &Snapshot) -> Option<String> {
+    let plan = world
+        .answers
+        .plan
+        .as_ref()
+        .and_then(|plan| plan.as_ref().err());
+    let exists = world
+        .answers
+        .exists
+        .values()
+        .filter_map(|found| found.as_ref().err());
+    let mut problems = plan.into_iter().chain(exists);
+    let passing = problems.find(|problem| problem.class == Class::Retry)?;
+    Some(passing.reason.clone())
+}

@@ -1,0 +1,364 @@
+//! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use kube::api::ObjectMeta;
+use serde_json::Value;
+
+use super::snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+use super::stores::{
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
+};
+use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+use crate::api::{
+    ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
+    Selector, labels,
+};
+use crate::backend::job::JobResult;
+use crate::image::{Digest, Platform};
+use crate::report::Finding;
+
+/// What was found out about a cluster that no watch tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether pods can have user namespaces.
+    pub user_namespaces: Support,
+    /// Whether the CRDs refuse digests in nested repositories.
+    pub nested_digests_refused: bool,
+}
+
+/// Deployments and DaemonSets by which others are known.
+const OTHER_BUILDER: &str = "machine-os-builder";
+const OPERATOR: &str = "machine-config-operator";
+const DAEMON: &str = "machine-config-daemon";
+/// Whoever renders pools where a Machine Config Operator runs.
+pub const RENDERER: &str = "machine-config-controller";
+/// The MachineConfig that brings an image at installation, by pool.
+const PRE_BUILT: &str = "10-prebuiltimage-osimageurl-";
+/// Its annotation: the image.
+const PRE_BUILT_ANNOTATION: &str = "machineconfiguration.openshift.io/pre-built-image";
+
+/// Everything about the MachineOSConfig of this name, or about the pool of this name where there is none.
+pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
+    let config = stores.configs.get(name);
+    let pool_name = match &config {
+        Some(config) => config.spec.machine_config_pool.name.clone(),
+        None => name.to_owned(),
+    };
+    let rivals = stores
+        .configs
+        .only(|other| {
+            other.metadata.name != name && other.spec.machine_config_pool.name == pool_name
+        })
+        .iter()
+        .map(|other| other.metadata.name.clone())
+        .collect();
+    let pool = stores.pools.get(&pool_name);
+    let builds: Vec<MachineOsBuild> = stores
+        .builds
+        .only(|build| build.spec.machine_os_config.name == name)
+        .iter()
+        .map(|build| (**build).clone())
+        .collect();
+    Snapshot {
+        name: name.to_owned(),
+        rivals,
+        label: pool.as_deref().and_then(|pool| label(stores, pool)),
+        jobs: jobs(stores, name, &builds),
+        inputs: inputs(stores, name),
+        results: results(stores, name),
+        prebuilt: pool.as_deref().and_then(|pool| pre_built(stores, pool)),
+        pool_platforms: pool
+            .as_deref()
+            .map(|pool| platforms(stores, pool))
+            .unwrap_or_default(),
+        cluster: cluster(stores, facts),
+        config: config.as_deref().cloned(),
+        pool: pool.as_deref().cloned(),
+        builds,
+        answers: Default::default(),
+    }
+}
+
+/// The names that a change concerns, as keys of the work queue.
+pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
+    let of_pool = |pool: &str| -> BTreeSet<String> {
+        let configs = stores
+            .configs
+            .only(|config| config.spec.machine_config_pool.name == pool);
+        configs.iter().map(|c| c.metadata.name.clone()).collect()
+    };
+    match cause {
+        Cause::Nobody => BTreeSet::new(),
+        Cause::Serves(name) => [name.clone()].into(),
+        Cause::Config(name, pool) => {
+            let mut names = of_pool(pool);
+            names.insert(name.clone());
+            names
+        }
+        Cause::Pool(pool) => {
+            let mut names = of_pool(pool);
+            if names.is_empty() {
+                // Its label may be there or gone.
+                names.insert(pool.clone());
+            }
+            names
+        }
+        Cause::MachineConfig(name) => {
+            let named = |pool: &MachineConfigPool| pool.spec.configuration.name == *name;
+            let pools = stores.pools.only(named);
+            let names = pools.iter().map(|pool| of_pool(&pool.metadata.name));
+            names.flatten().collect()
+        }
+        Cause::Secret(name) => {
+            let pull = stores
+                .settings()
+                .map(|(settings, _)| settings.global_pull_secret);
+            let everybodys = pull.is_ok_and(|pull| pull == *name) || name.starts_with("etc-pki-");
+            let configs = stores.configs.only(|config| {
+                let spec = &config.spec;
+                let own = spec.base_image_pull_secret.as_ref();
+                everybodys
+                    || spec.rendered_image_push_secret.name == *name
+                    || own.is_some_and(|own| own.name == *name)
+            });
+            configs.iter().map(|c| c.metadata.name.clone()).collect()
+        }
+        Cause::All => {
+            let configs = stores.configs.all();
+            let configs = configs.iter().map(|config| config.metadata.name.clone());
+            let labelled = stores
+                .pools
+                .only(|pool| pool.metadata.labels.contains_key(labels::LAYERING_ENABLED));
+            let labelled = labelled.iter().map(|pool| pool.metadata.name.clone());
+            configs.chain(labelled).collect()
+        }
+    }
+}
+
+impl Stores {
+    /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
+    ///
+    /// # Errors
+    /// Our ConfigMap can't be read.
+    pub fn settings(&self) -> Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError> {
+        let ours = self.named(CONFIG_MAP);
+        let text = ours
+            .as_ref()
+            .and_then(|map| map.data.as_ref()?.get(CONFIG_KEY));
+        let settings = match text {
+            Some(text) => ClusterSettings::parse(text)?,
+            None => ClusterSettings::default(),
+        };
+        let controller_config = self.controller_configs.get(RENDERER);
+        let images = self.named(OPERATOR_IMAGES);
+        let images = images.and_then(|map| serde_json::to_value(&*map).ok());
+        let mirror_sets: Vec<Value> = self
+            .mirror_sets
+            .iter()
+            .flat_map(|shelf| shelf.all())
+            .map(|set| (*set).clone())
+            .collect();
+        Ok(settings.merged(&ClusterObjects {
+            controller_config: controller_config.as_deref(),
+            operator_images: images.as_ref(),
+            mirror_sets: &mirror_sets,
+        }))
+    }
+
+    /// One of the ConfigMaps that are read by name.
+    pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
+        self.settings.get(name)?.get(name)
+    }
+
+    /// Another builder that is at work in the namespace.
+    pub fn other_builder(&self) -> Option<String> {
+        let wanted = self.deployments.get(OTHER_BUILDER)?;
+        (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.namespace))
+    }
+
+    /// Whether somebody else renders pools.
+    pub fn other_renderer(&self) -> Option<String> {
+        let wanted = self.deployments.get(RENDERER)?;
+        (*wanted > 0).then(|| format!("Deployment {}/{RENDERER}", self.namespace))
+    }
+}
+
+fn cluster(stores: &Stores, facts: Facts) -> Cluster {
+    let runs = |name: &str| {
+        stores
+            .deployments
+            .get(name)
+            .is_some_and(|wanted| *wanted > 0)
+    };
+    Cluster {
+        other_builder: stores.other_builder(),
+        machine_config_operator: runs(OPERATOR) || !stores.controller_configs.is_empty(),
+        machine_config_daemon: stores.daemon_sets.get(DAEMON).is_some(),
+        user_namespaces: facts.user_namespaces,
+        // Whoever plans says what is wrong with the settings.
+        stock_base: stores
+            .settings()
+            .ok()
+            .and_then(|(settings, _)| settings.base_os_container_image),
+        base_trees: base_trees(stores),
+        namespace: stores.namespace.clone(),
+        nested_digests_refused: facts.nested_digests_refused,
+    }
+}
+
+/// The images with base trees, by the manifest of the base. What is no digest is nobody's note of ours.
+pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
+    let map = stores.named(BASE_TREES);
+    let data = map.as_ref().and_then(|map| map.data.as_ref());
+    let digest = |(base, image): (&String, &String)| {
+        // A key holds no colon.
+        let base = format!("sha256:{base}").parse().ok()?;
+        Some((base, image.parse().ok()?))
+    };
+    data.into_iter().flatten().filter_map(digest).collect()
+}
+
+fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
+    pool.metadata.labels.get(labels::LAYERING_ENABLED)?;
+    let data = |name: &str| {
+        stores
+            .named(name)
+            .map(|map| map.data.clone().unwrap_or_default())
+    };
+    Some(LabelOptIn {
+        settings: data(BUILD_CONFIG),
+        containerfile: data(CUSTOM_DOCKERFILE).and_then(|mut map| map.remove(&pool.metadata.name)),
+    })
+}
+
+fn jobs(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenJob> {
+    let owned = |job: &Job| {
+        let owners = job.metadata.owner_references.iter().flatten();
+        let mut owners = owners.filter(|owner| owner.controller == Some(true));
+        owners.any(|owner| builds.iter().any(|build| build.metadata.uid() == owner.uid))
+    };
+    let seen = stores
+        .jobs
+        .only(|job| serves(&job.metadata).as_deref() == Some(name) || owned(job));
+    seen.into_iter()
+        .map(|job| {
+            let uid = job.uid().unwrap_or_default();
+            let pods = stores.pods.only(|pod| {
+                let mut owners = pod.metadata.owner_references.iter().flatten();
+                owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+            });
+            SeenJob {
+                job: (*job).clone(),
+                pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
+            }
+        })
+        .collect()
+}
+
+/// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
+fn serves(meta: &ObjectMeta) -> Option<String> {
+    told(meta, labels::MACHINE_OS_CONFIG)
+}
+
+fn told(meta: &ObjectMeta, key: &str) -> Option<String> {
+    let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
+    let label = || meta.labels.as_ref().and_then(|all| all.get(key));
+    annotation.or_else(label).cloned()
+}
+
+fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
+    let mut inputs = Vec::new();
+    for (kind, shelf) in [
+        (InputKind::ConfigMap, &stores.config_maps),
+        (InputKind::Secret, &stores.secrets),
+        (InputKind::ServiceAccount, &stores.service_accounts),
+        (InputKind::Role, &stores.roles),
+        (InputKind::RoleBinding, &stores.role_bindings),
+    ] {
+        let ours = |meta: &ObjectMeta| {
+            let labels = meta.labels.as_ref();
+            let ephemeral =
+                labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT));
+            ephemeral && serves(meta).as_deref() == Some(name)
+        };
+        for meta in shelf.only(ours) {
+            let mut owners = meta.owner_references.iter().flatten();
+            let job = owners.find(|owner| owner.kind == "Job");
+            inputs.push(SeenInput {
+                kind,
+                name: meta.name.clone().unwrap_or_default(),
+                uid: meta.uid.clone().unwrap_or_default(),
+                job_uid: job.map(|owner| owner.uid.clone()).unwrap_or_default(),
+                build: told(&meta, labels::MACHINE_OS_BUILD).unwrap_or_default(),
+                going_away: meta.deletion_timestamp.is_some(),
+            });
+        }
+    }
+    inputs
+}
+
+fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
+    let maps = stores
+        .results
+        .only(|map| serves(&map.metadata).as_deref() == Some(name));
+    let mut results = BTreeMap::new();
+    for map in maps {
+        let Some(data) = &map.data else { continue };
+        match JobResult::from_config_map(data) {
+            Ok(Some(result)) => drop(results.insert(result.build.to_string(), result)),
+            Ok(None) => {}
+            // Written by a pod: the Job's own end tells that something is wrong, and its deadline at the latest.
+            Err(error) => tracing::warn!("configmap {}: {error}", map.name_any()),
+        }
+    }
+    results
+}
+
+/// The image that came with the installation, if it is one of what the pool's config was rendered from.
+fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> Option<String> {
+    let wanted = format!("{PRE_BUILT}{}", pool.metadata.name);
+    let mut sources = pool.spec.configuration.source.iter();
+    sources.find(|source| source.name == wanted)?;
+    let meta = stores.machine_configs.get(&wanted)?;
+    meta.annotations
+        .as_ref()?
+        .get(PRE_BUILT_ANNOTATION)
+        .cloned()
+}
+
+/// The platforms of a pool's nodes. A node that another pool than `worker` wants is that one's.
+fn platforms(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<Platform> {
+    let selector = |pool: &MachineConfigPool| {
+        let wire = pool.spec.node_selector.as_ref()?;
+        // A selector that can't be read selects nothing, as in the cluster.
+        Selector::new(wire).ok()
+    };
+    let Some(own) = selector(pool) else {
+        return BTreeSet::new();
+    };
+    let others: Vec<Selector> = match pool.metadata.name.as_str() {
+        "worker" => {
+            let others = stores.pools.only(|other| other.metadata.name != "worker");
+            others.iter().filter_map(|other| selector(other)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
+    let nodes = stores
+        .nodes
+        .only(|node| own.matches(&node.labels) && !theirs(node));
+    nodes.iter().filter_map(|node| platform(node)).collect()
+}
+
+fn platform(node: &SeenNode) -> Option<Platform> {
+    let label = |key: &str| node.labels.get(key);
+    let architecture = label("kubernetes.io/arch")?;
+    Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
+}
+
+#[cfg(test)]
+mod tests;

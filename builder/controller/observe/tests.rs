@@ -1,0 +1,223 @@
+use super::*;
+use crate::api::MachineOsConfig;
+use serde_json::json;
+
+fn fill<T: serde::de::DeserializeOwned + PartialEq>(
+    shelf: &super::super::shelf::Shelf<T>,
+    objects: Vec<Value>,
+) {
+    shelf.fill(objects.into_iter().map(|value| {
+        let name = value["metadata"]["name"].as_str().unwrap().to_owned();
+        (name, serde_json::from_value(value).unwrap())
+    }));
+}
+
+fn config(name: &str, pool: &str) -> Value {
+    json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
+        "machineConfigPool": { "name": pool }, "renderedImagePushSecret": { "name": format!("push-{name}") } } })
+}
+
+fn pool(name: &str, node_role: &str, labels: Value) -> Value {
+    json!({ "metadata": { "name": name, "labels": labels }, "spec": {
+        "configuration": { "name": format!("rendered-{name}") },
+        "nodeSelector": { "matchLabels": { node_role: "" } } } })
+}
+
+fn stores() -> Stores {
+    let stores = Stores::empty("mosb");
+    fill::<MachineOsConfig>(
+        &stores.configs,
+        vec![
+            config("worker", "worker"),
+            config("old", "worker"),
+            config("infra", "infra"),
+        ],
+    );
+    fill(
+        &stores.pools,
+        vec![
+            pool("worker", "worker", json!({})),
+            pool("infra", "infra", json!({})),
+            pool("edge", "edge", json!({ labels::LAYERING_ENABLED: "" })),
+        ],
+    );
+    stores
+}
+
+#[test]
+fn a_change_wakes_those_whom_it_concerns() {
+    let stores = stores();
+    let text = str::to_owned;
+    for (what, cause, want) in [
+        ("nobody", Cause::Nobody, &[][..]),
+        (
+            "what serves one",
+            Cause::Serves(text("worker")),
+            &["worker"],
+        ),
+        (
+            "a rival too",
+            Cause::Config(text("worker"), text("worker")),
+            &["old", "worker"],
+        ),
+        (
+            "one that is gone",
+            Cause::Config(text("gone"), text("edge")),
+            &["gone"],
+        ),
+        ("a pool", Cause::Pool(text("infra")), &["infra"]),
+        (
+            "a pool without a config",
+            Cause::Pool(text("edge")),
+            &["edge"],
+        ),
+        (
+            "the rendered config of a pool",
+            Cause::MachineConfig(text("rendered-infra")),
+            &["infra"],
+        ),
+        (
+            "another MachineConfig",
+            Cause::MachineConfig(text("99-x")),
+            &[],
+        ),
+        (
+            "a push secret",
+            Cause::Secret(text("push-infra")),
+            &["infra"],
+        ),
+        (
+            "everybody's pull secret",
+            Cause::Secret(text("global-pull-secret-copy")),
+            &["infra", "old", "worker"],
+        ),
+        ("another secret", Cause::Secret(text("x")), &[]),
+        ("all", Cause::All, &["edge", "infra", "old", "worker"]),
+    ] {
+        let woken: Vec<String> = concerned(&stores, &cause).into_iter().collect();
+        assert_eq!(woken, want, "{what}");
+    }
+}
+
+#[test]
+fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
+    let stores = stores();
+    let ours = |name: &str, config: &str, owner: &str| {
+        json!({ "metadata": { "name": name, "uid": format!("uid-{name}"),
+            "labels": { labels::EPHEMERAL_BUILD_OBJECT: "", labels::MACHINE_OS_CONFIG: config, labels::MACHINE_OS_BUILD: "worker-b" },
+            "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": owner, "controller": false }] } })
+    };
+    fill(
+        &stores.builds,
+        vec![
+            json!({ "metadata": { "name": "worker-b", "uid": "b" }, "spec": { "machineOSConfig": { "name": "worker" } } }),
+            json!({ "metadata": { "name": "infra-b", "uid": "c" }, "spec": { "machineOSConfig": { "name": "infra" } } }),
+        ],
+    );
+    fill(
+        &stores.jobs,
+        vec![
+            json!({ "metadata": { "name": "build-worker-b", "uid": "j", "labels": { labels::MACHINE_OS_CONFIG: "worker" } } }),
+            json!({ "metadata": { "name": "build-unlabelled", "uid": "k", "ownerReferences": [
+                { "apiVersion": "v1", "kind": "MachineOSBuild", "name": "worker-b", "uid": "b", "controller": true }] } }),
+            json!({ "metadata": { "name": "build-infra-b", "uid": "l", "labels": { labels::MACHINE_OS_CONFIG: "infra" } } }),
+        ],
+    );
+    fill(
+        &stores.pods,
+        vec![json!({ "metadata": { "name": "p", "ownerReferences": [
+                { "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": "j", "controller": true }] } })],
+    );
+    let metas = |objects: Vec<Value>| objects.into_iter().map(|o| o["metadata"].clone());
+    for (shelf, objects) in [
+        (
+            &stores.secrets,
+            vec![
+                ours("final-worker-b", "worker", "j"),
+                json!({ "metadata": { "name": "push-worker" } }),
+            ],
+        ),
+        (&stores.roles, vec![ours("r", "infra", "l")]),
+    ] {
+        shelf.fill(metas(objects).map(|meta| {
+            let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
+            (meta.name.clone().unwrap(), meta)
+        }));
+    }
+    let seen = observe(&stores, "worker", Facts::default());
+    assert_eq!(seen.rivals, ["old"]);
+    assert_eq!(seen.builds.len(), 1);
+    let jobs: Vec<_> = seen
+        .jobs
+        .iter()
+        .map(|seen| (seen.job.name_any(), seen.pods.len()))
+        .collect();
+    assert_eq!(
+        jobs,
+        [
+            ("build-unlabelled".to_owned(), 0),
+            ("build-worker-b".to_owned(), 1)
+        ]
+    );
+    let inputs: Vec<_> = seen
+        .inputs
+        .iter()
+        .map(|input| (input.kind, &*input.name, &*input.job_uid))
+        .collect();
+    assert_eq!(inputs, [(InputKind::Secret, "final-worker-b", "j")]);
+    assert_eq!(seen.label, None);
+    let edge = observe(&stores, "edge", Facts::default());
+    assert_eq!(
+        (edge.config.is_none(), edge.label),
+        (true, Some(LabelOptIn::default()))
+    );
+}
+
+#[test]
+fn a_pool_has_the_platforms_of_its_own_nodes() {
+    let stores = stores();
+    let node = |roles: &[&str], architecture: &str| {
+        let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let fixed = [
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", architecture),
+        ];
+        let roles = roles.iter().map(|role| (*role, ""));
+        SeenNode {
+            uid: String::new(),
+            labels: fixed.into_iter().chain(roles).map(pair).collect(),
+        }
+    };
+    stores.nodes.fill([
+        ("a".to_owned(), node(&["worker"], "amd64")),
+        ("b".to_owned(), node(&["worker", "infra"], "arm64")),
+        ("c".to_owned(), node(&[], "s390x")),
+    ]);
+    for (pool, want) in [("worker", "linux/amd64"), ("infra", "linux/arm64")] {
+        let seen = observe(&stores, pool, Facts::default());
+        let platforms: Vec<String> = seen
+            .pool_platforms
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(platforms, [want], "{pool}");
+    }
+}
+
+#[test]
+fn others_are_known_by_what_they_run() {
+    let stores = stores();
+    assert_eq!(stores.other_builder(), None);
+    stores.deployments.fill([(OTHER_BUILDER.to_owned(), 0)]);
+    assert_eq!(stores.other_builder(), None, "scaled to nothing");
+    stores
+        .deployments
+        .fill([(OTHER_BUILDER.to_owned(), 1), (OPERATOR.to_owned(), 1)]);
+    stores.daemon_sets.fill([(DAEMON.to_owned(), ())]);
+    let cluster = cluster(&stores, Facts::default());
+    assert_eq!(
+        cluster.other_builder.as_deref(),
+        Some("Deployment mosb/machine-os-builder")
+    );
+    assert!(cluster.machine_config_operator && cluster.machine_config_daemon);
+}

@@ -1,0 +1,275 @@
+//! The controller as a program: watches and the server run always, workers while the Lease is ours.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Error;
+use super::act::Acting;
+use super::answer::Asking;
+use super::engine::Engine;
+use super::lease::{Lease, Times};
+use super::metrics::Metrics;
+use super::observe::concerned;
+use super::probe;
+use super::queue::Queue;
+use super::serve::{Answers, Server};
+use super::stores::{Cause, Stores};
+
+/// Name of the Lease.
+pub const LEASE: &str = "mosb-controller";
+/// Keys that are looked at at once: a look mostly waits for the API or a registry.
+const WORKERS: usize = 16;
+/// What is under way when a signal comes may take no longer.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How it runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where everything of ours is that has a namespace.
+    pub namespace: String,
+    /// Where `/healthz`, `/readyz` and `/metrics` are.
+    pub listen: Vec<SocketAddr>,
+    /// Different for each process: who holds the Lease, and who tells events.
+    pub identity: String,
+    /// The image that build pods run where the settings name none.
+    pub builder_image: Option<String>,
+    /// Of the Lease.
+    pub times: Times,
+}
+
+struct Report {
+    stores: Arc<Stores>,
+    metrics: Arc<Metrics>,
+}
+
+impl Answers for Report {
+    fn missing(&self) -> Vec<String> {
+        self.stores.board.missing()
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.text()
+    }
+}
+
+/// Runs until `stop`; then what is under way is done, and the Lease given back.
+///
+/// # Errors
+/// An address that can't be listened on, a Lease that is forbidden or lost.
+pub async fn run(
+    client: Client,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let server = Server::listen(&options.listen).await?;
+    for address in server.addresses() {
+        tracing::info!("listening on {address}");
+    }
+    let metrics = Arc::new(Metrics::default());
+    let (causes, causes_seen) = mpsc::unbounded_channel();
+    let wake = move |cause| {
+        // Nobody hears it only when the program ends.
+        let _ = causes.send(cause);
+    };
+    let (stores, _watches) = Stores::watch(&client, &options.namespace, Arc::new(wake));
+    let queue = Arc::new(Queue::default());
+    let (nodes, nodes_changed) = watch::channel(());
+    let mut always = JoinSet::new();
+    always.spawn(server.run(Arc::new(Report {
+        stores: Arc::clone(&stores),
+        metrics: Arc::clone(&metrics),
+    })));
+    let waking = (Arc::clone(&stores), Arc::clone(&queue));
+    always.spawn(wake_all(waking, causes_seen, nodes));
+    let engine = Arc::new(Engine::new(
+        Asking {
+            client: client.clone(),
+            stores: Arc::clone(&stores),
+        },
+        Acting {
+            client: client.clone(),
+            stores: Arc::clone(&stores),
+            instance: options.identity.clone(),
+            builder_image: options.builder_image.clone(),
+        },
+        Arc::clone(&metrics),
+    ));
+    let lease = Lease::new(
+        client,
+        &options.namespace,
+        LEASE,
+        &options.identity,
+        options.times,
+    );
+    let mut stop = std::pin::pin!(stop);
+    tokio::select! {
+        held = lease.acquire() => held?,
+        () = &mut stop => return Ok(()),
+    }
+    tracing::info!(
+        "this controller acts now, in namespace {}",
+        options.namespace
+    );
+    metrics.leader(true);
+    let (stopping, stopped) = watch::channel(false);
+    let mut work = tokio::spawn(act(engine, queue, stopped, nodes_changed));
+    let lost = {
+        let lease = lease.clone();
+        // A task of its own: busy workers must not keep it from being renewed.
+        tokio::spawn(async move { lease.keep().await })
+    };
+    let mut lost = AbortOnDrop(lost);
+    let ended = tokio::select! {
+        error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
+            name: format!("{}/{LEASE}", options.namespace),
+            why: "its keeper ended".to_owned(),
+        })),
+        done = &mut work => {
+            // Workers end by themselves only if one of them panicked.
+            if let Err(failed) = done && failed.is_panic() {
+                std::panic::resume_unwind(failed.into_panic());
+            }
+            Ok(())
+        }
+        () = &mut stop => {
+            stopping.send_replace(true);
+            if timeout(GRACE, &mut work).await.is_err() {
+                tracing::warn!("what was under way is left as it is after {} s", GRACE.as_secs());
+            }
+            Ok(())
+        }
+    };
+    // Nothing is written any more, whatever it was that ended.
+    work.abort();
+    drop(lost);
+    metrics.leader(false);
+    if ended.is_ok() {
+        lease.release().await;
+    }
+    ended
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Wakes the keys that changes concern, and tells when there are other nodes.
+async fn wake_all(
+    (stores, queue): (Arc<Stores>, Arc<Queue<String>>),
+    mut causes: mpsc::UnboundedReceiver<Cause>,
+    nodes: watch::Sender<()>,
+) {
+    let mut known = BTreeSet::new();
+    while let Some(cause) = causes.recv().await {
+        for key in concerned(&stores, &cause) {
+            queue.wake(&key);
+        }
+        if cause == Cause::All {
+            let now: BTreeSet<String> = stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
+            if now != known {
+                known = now;
+                nodes.send_replace(());
+            }
+        }
+    }
+}
+
+/// Looks at keys until it is stopped; what is under way is done first.
+async fn act(
+    engine: Arc<Engine>,
+    queue: Arc<Queue<String>>,
+    stopped: watch::Receiver<bool>,
+    nodes_changed: watch::Receiver<()>,
+) {
+    let board = &engine.acting.stores.board;
+    let waiting = timeout(Duration::from_secs(5), board.complete()).await;
+    if waiting.is_err() {
+        for missing in board.missing() {
+            tracing::warn!("{missing}");
+        }
+        board.complete().await;
+    }
+    let mut probing = JoinSet::new();
+    probing.spawn(probe_nodes(
+        Arc::clone(&engine),
+        Arc::clone(&queue),
+        nodes_changed,
+    ));
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        workers.spawn(worker(
+            Arc::clone(&engine),
+            Arc::clone(&queue),
+            stopped.clone(),
+        ));
+    }
+    while let Some(ended) = workers.join_next().await {
+        if let Err(failed) = ended
+            && failed.is_panic()
+        {
+            std::panic::resume_unwind(failed.into_panic());
+        }
+    }
+}
+
+async fn worker(
+    engine: Arc<Engine>,
+    queue: Arc<Queue<String>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    loop {
+        let key = tokio::select! {
+            // A key that is due must not be taken any more.
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            key = queue.next() => key,
+        };
+        let outcome = engine.look(&key).await;
+        queue.done(&key, outcome);
+    }
+}
+
+/// Finds out about user namespaces, again when there are other nodes.
+async fn probe_nodes(
+    engine: Arc<Engine>,
+    queue: Arc<Queue<String>>,
+    mut nodes_changed: watch::Receiver<()>,
+) {
+    loop {
+        let acting = &engine.acting;
+        match probe::user_namespaces(&acting.client, &acting.stores.namespace).await {
+            Ok(support) => {
+                let before = {
+                    let mut facts = engine.facts.lock().expect("nobody panics while holding it");
+                    std::mem::replace(&mut facts.user_namespaces, support)
+                };
+                if before != support {
+                    tracing::info!("user namespaces of pods: {support:?}");
+                    for key in concerned(&acting.stores, &Cause::All) {
+                        queue.wake(&key);
+                    }
+                }
+                if nodes_changed.changed().await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                // The next change of nodes may be far away.
+                sleep(Duration::from_secs(30)).await;
+            }
+        }
+    }
+}
