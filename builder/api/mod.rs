@@ -3,8 +3,8 @@
 //! In comes YAML or JSON text; out go [`MachineConfig`] and the like, as lenient as the API, and [`RenderedConfig`], which can't be wrong.
 //! Knows nothing of how anything is built.
 
-mod condition;
 pub mod cluster_settings;
+mod condition;
 mod extensions;
 mod image_format;
 pub mod labels;
@@ -18,8 +18,8 @@ mod selector;
 mod settings;
 pub mod yaml;
 
-pub use condition::{Condition, condition};
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
+pub use condition::{Condition, condition};
 pub use extensions::EXTENSIONS;
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{

@@ -10,27 +10,27 @@ mod inputs;
 mod metadata;
 mod names;
 mod object;
+mod observation;
 mod registries_conf;
 mod request;
 mod resources;
+pub mod result;
 mod template;
 mod volume;
-mod observation;
-pub mod result;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use observation::{Lost, Observation, observe};
-pub use result::JobResult;
 pub use docker_config::{DockerConfigJson, SecretError, SecretProblem};
 pub use input::{Input, InputKind};
 pub use inputs::inputs;
 pub use names::{input_names, result_name};
 pub use object::job;
+pub use observation::{Lost, Observation, observe};
 pub use registries_conf::registries_conf;
 pub use request::{JobRequest, NamedSecret};
+pub use result::JobResult;
 
 /// What a Job's pod is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
