@@ -1,5 +1,7 @@
 //! The direct build: one layer on top of the base's manifest. Nothing is run, nothing of the base is fetched.
 
+use std::time::Instant;
+
 use tokio::task::spawn_blocking;
 
 use crate::image::edit::{Edited, NewLayer, append_layer};
@@ -107,11 +109,13 @@ pub async fn build(
     base: &Resolved,
     target: &Target,
 ) -> Result<Built, Error> {
+    let began = Instant::now();
     let entries = plan.layer.clone();
     let writing = spawn_blocking(move || write_layer(&entries));
     let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
     let layer = writing.await.expect("writing a layer does not panic");
     let image = put_on_base(plan, layer.map_err(|source| cant_write(plan, source))?);
+    let making = began.elapsed();
     let pushed = push.finish(&push_plan(plan, &image, base)).await?;
     let layer = BuiltLayer {
         digest: image.layer.digest,
@@ -123,5 +127,7 @@ pub async fn build(
         pushed,
         layers: vec![layer],
         warnings: Vec::new(),
+        making,
+        pushing: began.elapsed() - making,
     })
 }

@@ -7,6 +7,10 @@ pub mod buildah;
 pub mod direct;
 pub mod job;
 pub mod prepare;
+pub mod sidecar;
+pub mod user_namespace;
+
+use std::time::Duration;
 
 use crate::image::{DiffId, Digest};
 use crate::registry::Pushed;
@@ -21,6 +25,10 @@ pub struct Built {
     pub layers: Vec<BuiltLayer>,
     /// What showed only while it was built.
     pub warnings: Vec<Finding>,
+    /// How long making the layers took.
+    pub making: Duration,
+    /// How long sending them took; of a direct build what was left to do once they were made.
+    pub pushing: Duration,
 }
 
 /// A layer that a build put on top of the base.

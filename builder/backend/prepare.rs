@@ -16,9 +16,9 @@ use crate::image::tree::BaseTree;
 use crate::image::{ImageRef, PinnedRef, Platform, ReferenceError, RepoRef};
 use crate::plan::{self, Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
 use crate::registry;
-use crate::registry::base_tree::{self, Obtained};
+use crate::registry::base_tree::{self, Obtained, TreeSource};
 use crate::registry::cache::TreeCache;
-use crate::registry::{Client, Resolved, Source};
+use crate::registry::{Client, Resolved, Source, tree_image};
 use crate::report::{Class, Finding};
 
 /// What somebody wants built; nothing of it is resolved yet.
@@ -54,9 +54,18 @@ pub struct Means<'a> {
     /// Registries and layouts, to read.
     pub client: &'a Client,
     /// Where base trees are kept; none, and each is computed.
-    pub trees: Option<&'a TreeCache>,
+    pub trees: Option<Trees<'a>>,
     /// Told before each step, in words for people.
     pub on_step: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Where base trees are kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Trees<'a> {
+    /// A folder, which is read and written.
+    Disk(&'a TreeCache),
+    /// The image with the tree of the one base that is meant, which is read, and what it is read with.
+    Image(&'a Client, &'a PinnedRef),
 }
 
 impl std::fmt::Debug for Means<'_> {
@@ -213,41 +222,61 @@ pub async fn plan(means: Means<'_>, wanted: Wanted) -> Result<Prepared, Error> {
 /// # Errors
 /// A base whose layers can't be read, and what the real Ignition would fail on.
 pub async fn finish(means: Means<'_>, drafted: Drafted) -> Result<Prepared, Error> {
+    let began = Instant::now();
     let tree = match drafted.draft.needs_tree() {
         true => {
             (means.on_step)("reading the base's tree");
             let base = &drafted.draft.request().base;
-            Some(obtain(means.trees, base, &drafted.base).await?)
+            Some(obtain(means, base, &drafted.base).await?)
         }
         false => None,
     };
-    finish_with(means, drafted, tree).await
+    finish_with(means, drafted, tree, began).await
 }
 
-/// The tree of a base, from the cache or its layers.
-async fn obtain(
-    trees: Option<&TreeCache>,
-    base: &Base,
-    resolved: &Resolved,
-) -> Result<Obtained, Error> {
+/// The tree of a base: kept somewhere, else from its layers.
+async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Obtained, Error> {
+    let mut warnings = Vec::new();
+    let disk = match means.trees {
+        Some(Trees::Image(client, image)) => {
+            match tree_image::pull(client, image, &resolved.manifest).await {
+                Ok(tree) => {
+                    let source = TreeSource::Cache;
+                    return Ok(Obtained {
+                        tree,
+                        source,
+                        warnings,
+                    });
+                }
+                Err(warning) => warnings.push(warning),
+            }
+            None
+        }
+        Some(Trees::Disk(cache)) => Some(cache),
+        None => None,
+    };
     let layers = layers(base, resolved);
-    let obtained = base_tree::obtain(trees, &resolved.manifest, &resolved.store, &layers).await;
-    // What is wrong with a layer doesn't say of which image.
-    obtained.map_err(|error| match error {
-        registry::Error::Layer(source) => Error::Layer {
+    let obtained = base_tree::obtain(disk, &resolved.manifest, &resolved.store, &layers).await;
+    match obtained {
+        Ok(mut obtained) => {
+            obtained.warnings.splice(0..0, warnings);
+            Ok(obtained)
+        }
+        // What is wrong with a layer doesn't say of which image.
+        Err(registry::Error::Layer(source)) => Err(Error::Layer {
             image: resolved.pinned_text(),
             source,
-        },
-        other => other.into(),
-    })
+        }),
+        Err(other) => Err(other.into()),
+    }
 }
 
 async fn finish_with(
     means: Means<'_>,
     drafted: Drafted,
     obtained: Option<Obtained>,
+    began: Instant,
 ) -> Result<Prepared, Error> {
-    let began = Instant::now();
     (means.on_step)("planning");
     let Drafted {
         draft,

@@ -117,6 +117,21 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// What is mounted is another build than the Job's.
+    #[error(
+        "what is mounted is build {planned}, and this Job is for {wanted}; the Job's inputs were changed, or it was made by another version of mosb"
+    )]
+    OtherBuild {
+        /// The build that was planned here.
+        planned: String,
+        /// `--build-name`.
+        wanted: String,
+    },
+    /// `--require-user-namespace`, and there is none.
+    #[error(
+        "root here is root on the node: the pod has no user namespace though one was planned; let the node's container runtime support them (hostUsers: false), or let the cluster settings say userNamespaces: never"
+    )]
+    NoUserNamespace,
     /// A signal ended it.
     #[error("interrupted by {0}; nothing half-done was left, run it again")]
     Interrupted(&'static str),
@@ -135,6 +150,7 @@ impl Error {
                 _ => Class::Refused,
             },
             Self::Interrupted(_) => Class::Retry,
+            Self::OtherBuild { .. } => Class::Bug,
             Self::Usage(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
@@ -148,6 +164,7 @@ impl Error {
             | Self::ImageJson { .. }
             | Self::NoConfigLayer { .. }
             | Self::Cache(_)
+            | Self::NoUserNamespace
             | Self::NoCache => Class::UserInput,
         }
     }
@@ -168,6 +185,8 @@ impl Error {
             Self::Cache(_) => "base-tree-cache",
             Self::NoCache => "no-cache-directory",
             Self::Write { .. } => "unwritable-file",
+            Self::OtherBuild { .. } => "other-build",
+            Self::NoUserNamespace => "no-user-namespace",
             Self::Interrupted(_) => "interrupted",
         }
     }

@@ -34,6 +34,13 @@ macro_rules! first_known {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl Failure {
+    /// What an error is told as.
+    pub fn of(error: &Error) -> Self {
         let known = first_known!(error,
             error::Error => |_: &error::Error| Vec::new(),
             plan::Error => plan_findings,
@@ -42,6 +49,8 @@ impl From<Error> for Failure {
             registry::Error => |_: &registry::Error| Vec::new(),
             backend::Error => |_: &backend::Error| Vec::new(),
             backend::prepare::Error => |_: &backend::prepare::Error| Vec::new(),
+            backend::sidecar::Error => |_: &backend::sidecar::Error| Vec::new(),
+            backend::job::handover::Error => |_: &backend::job::handover::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
             backend::buildah::Error => |_: &backend::buildah::Error| Vec::new(),
@@ -52,7 +61,7 @@ impl From<Error> for Failure {
         Self {
             class,
             code,
-            message: sentence(&error),
+            message: sentence(error),
             findings,
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use crate::api::{RenderedConfig, yaml};
+use crate::payload;
 
 /// Where a config comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +73,34 @@ pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
         source,
     })?;
     RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })
+}
+
+/// Reads a rendered config from its ConfigMaps as a pod has them mounted: each in a folder of its own, `0`, `1`, and on, or the
+/// only one by itself.
+pub fn mounted_config(folder: &Path) -> anyhow::Result<RenderedConfig> {
+    let part = |path: PathBuf| -> Result<String, Error> {
+        let bytes = Input::File(path.clone()).bytes("part of a config", FILE_LIMIT)?;
+        String::from_utf8(bytes).map_err(|_| Error::NotText {
+            file: path.display().to_string(),
+            what: "part of a config",
+        })
+    };
+    let name = payload::MACHINE_CONFIG_KEY;
+    let parts = (0..).map(|at: usize| folder.join(at.to_string()).join(name));
+    let mut texts = parts
+        .take_while(|path| path.exists())
+        .map(part)
+        .collect::<Result<Vec<_>, _>>()?;
+    if texts.is_empty() {
+        texts.push(part(folder.join(name))?);
+    }
+    let bytes = payload::unpack_texts(&texts)?;
+    let file = folder.display().to_string();
+    let value = yaml::parse_one(&bytes).map_err(|source| Error::Yaml {
+        file: file.clone(),
+        source,
+    })?;
+    Ok(RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })?)
 }
 
 /// Reads a Containerfile.

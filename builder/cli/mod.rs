@@ -32,7 +32,7 @@ pub use failure::Failure;
 use interrupt::until_signal;
 use objects::{Object, Version};
 use progress::Progress;
-use resolve::{Invocation, Job, Settings};
+use resolve::{InPod, Invocation, Job, Settings};
 use world::World;
 
 /// How a run ended: the exit code of the program.
@@ -116,6 +116,15 @@ pub async fn run(ready: Ready) -> ExitCode {
     } = ready;
     let Invocation { job, settings } = invocation;
     let of_diff = matches!(job, Job::Diff(_));
+    if let Job::InPod(part) = &job
+        && let InPod::WaitForDone(post) = &**part
+    {
+        // SIGTERM is its usual end.
+        return match commands::wait_for_done(post).await {
+            Ok(()) => 0,
+            Err(error) => failed(error, settings.format, of_diff),
+        };
+    }
     let ended = until_signal(carry_out(&job, &settings, &progress)).await;
     progress.end();
     match ended {
@@ -172,6 +181,7 @@ async fn carry_out(
             let pruned = commands::prune(&world::cache(settings)?, cache_dir).await?;
             report(settings, progress, &pruned)
         }
+        Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();

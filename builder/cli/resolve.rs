@@ -1,5 +1,6 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
+mod in_pod;
 mod job;
 mod render;
 
@@ -13,6 +14,7 @@ use super::input::Input;
 use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::registry::{Source, Target};
+pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
 pub use render::Render;
 
@@ -113,6 +115,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Cache {
             command: Cache::Prune,
         } => Job::CachePrune,
+        Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),
     };

@@ -92,21 +92,7 @@ pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
         }
     }
     let text: String = parts.into_iter().flatten().collect();
-    if text.len() > RENDERED_LIMIT * 2 {
-        return Err(Error::Bomb {
-            name: name(),
-            limit: RENDERED_LIMIT,
-        });
-    }
-    let packed = STANDARD
-        .decode(text.trim_ascii_end())
-        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no base64 ({e})")))?;
-    let bytes = gzip::unpacked(&packed, RENDERED_LIMIT)
-        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no gzip ({e})")))?
-        .ok_or_else(|| Error::Bomb {
-            name: name(),
-            limit: RENDERED_LIMIT,
-        })?;
+    let bytes = decode(&name(), &text)?;
     let told = first.metadata.annotations.get(DIGEST).map(String::as_str);
     if told.is_some_and(|told| told != Digest::of(&bytes).to_string()) {
         return Err(content(format!(
@@ -114,6 +100,35 @@ pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
         )));
     }
     Ok(bytes)
+}
+
+/// The bytes that [`pack`] was given, from the texts of its ConfigMaps in their order, as a pod finds them mounted.
+///
+/// # Errors
+/// Texts that are not all of one config; more bytes than a rendered config has.
+pub fn unpack_texts(texts: &[String]) -> Result<Vec<u8>, Error> {
+    let text: String = texts.iter().map(|text| text.trim_ascii_end()).collect();
+    decode("mc", &text)
+}
+
+fn decode(name: &str, text: &str) -> Result<Vec<u8>, Error> {
+    let content = |problem: String| Error::Content {
+        name: name.to_owned(),
+        problem,
+    };
+    let bomb = || Error::Bomb {
+        name: name.to_owned(),
+        limit: RENDERED_LIMIT,
+    };
+    if text.len() > RENDERED_LIMIT * 2 {
+        return Err(bomb());
+    }
+    let packed = STANDARD
+        .decode(text.trim_ascii_end())
+        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no base64 ({e})")))?;
+    gzip::unpacked(&packed, RENDERED_LIMIT)
+        .map_err(|e| content(format!("{MACHINE_CONFIG_KEY} is no gzip ({e})")))?
+        .ok_or_else(bomb)
 }
 
 /// Index from 0, and count. Without the annotation it is the only one, as the existing builder writes it.
@@ -231,6 +246,14 @@ mod tests {
             let mut maps = maps.clone();
             change(&mut maps);
             assert_eq!(unpack(&maps).unwrap_err().reason(), reason, "{what}");
+        }
+        let texts: Vec<_> = maps
+            .iter()
+            .map(|map| map.data[MACHINE_CONFIG_KEY].clone())
+            .collect();
+        assert_eq!(unpack_texts(&texts).unwrap(), config.current_config());
+        for wrong in [&texts[1..], &texts[..texts.len() - 1], &[]] {
+            assert_eq!(unpack_texts(wrong).unwrap_err().reason(), "payload-content");
         }
         let mut single = pack(&config, &build(&config), None);
         single[0].data.insert(MACHINE_CONFIG_KEY.to_owned(), bomb);

@@ -11,7 +11,7 @@ mod machine_config;
 
 pub use config_map::{ConfigMap, ObjectMeta};
 pub use error::Error;
-pub use machine_config::{pack, unpack};
+pub use machine_config::{pack, unpack, unpack_texts};
 
 use crate::api::BuildName;
 use crate::plan::{BuildPlan, Request};

@@ -26,7 +26,7 @@ const LAYERS_AHEAD: usize = 4;
 /// Where a base tree came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeSource {
-    /// The cache on disk.
+    /// A cache: on disk, or an image.
     Cache,
     /// The layers.
     Computed,

@@ -17,7 +17,7 @@
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
-//! | `base_tree`, `blobs`, `cache` | the tree of a base, from the cache or from the layers |
+//! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
 //! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
 
 mod atomic;
@@ -46,6 +46,7 @@ mod resolve;
 mod said;
 mod store;
 mod token;
+pub mod tree_image;
 mod upload;
 mod verify;
 mod wire;

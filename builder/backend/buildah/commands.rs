@@ -21,7 +21,10 @@ pub(super) const CONTEXT: &str = "context";
 pub(super) const VIEW: &str = "base";
 pub(super) const VIEW_TAG: &str = "base";
 pub(super) const OUT: &str = "out";
+/// In the folder that a build leaves.
+pub(super) const LAYOUT: &str = "layout";
 pub(super) const IMAGE_ID: &str = "image-id";
+/// Beside it: the digest of its manifest.
 pub(super) const DIGEST: &str = "digest";
 /// What buildah has in `TMPDIR` goes with the folder of the build, also if it is killed.
 pub(super) const TMP: &str = "tmp";
@@ -218,14 +221,25 @@ pub(super) fn bud(
 }
 
 /// Writes what was built into a layout.
-pub(super) fn push(image: &Digest, store: &Store, at: &Path) -> Command {
+///
+/// Every transport of buildah compresses (`oci:` also with `--disable-compression`), or writes the base's layers too (`dir:`). Of
+/// 104 MB of a layer zstd at level 1 makes 37 MB in 1.4 s, the default (gzip) 39 MB in 3.6 s.
+pub(super) fn push(image: &Digest, store: &Store, at: &Path, out: &Path) -> Command {
     buildah(store, at)
+        .cwd(out)
         .arg("push")
         .arg("--quiet")
         .option("--format", "oci")
-        .option("--digestfile", at.join(DIGEST))
+        .option("--compression-format", "zstd")
+        .option("--compression-level", "1")
+        .option("--digestfile", out.join(DIGEST))
         .limit(Duration::from_secs(1800))
-        .user_words([image.to_string(), format!("oci:{OUT}")])
+        .user_words([image.to_string(), format!("oci:{LAYOUT}")])
+}
+
+/// Says what the store is, which fails where it can't be used.
+pub(super) fn info(store: &Store) -> Command {
+    buildah(store, &store.folder).arg("info")
 }
 
 /// Takes a built image from the store; the base stays.

@@ -10,6 +10,10 @@ use tar::{Archive, EntryType};
 const MOUNTED: [&str; 3] = ["etc/hostname", "etc/hosts", "etc/resolv.conf"];
 /// Mode of a file that buildah makes to mount upon.
 const MADE_MODE: u32 = 0o755;
+/// The most that is read of the records before an entry.
+const RECORDS: u64 = 1024 * 1024;
+/// A layer with more entries than this below `/run` was not left so by a mount; it stays as it is.
+const LOOKED_AT: usize = 100_000;
 /// The largest file of which a header alone tells the size: eleven octal digits.
 const HEADER_SIZE: u64 = 0o77_777_777_777;
 
@@ -34,36 +38,59 @@ fn clean(path: &[u8]) -> &[u8] {
 pub(super) fn find(layer: impl Read) -> io::Result<BTreeSet<Vec<u8>>> {
     let mut found = BTreeSet::new();
     let mut directories = Vec::new();
-    let mut stay = Vec::new();
-    for entry in Archive::new(layer).entries()? {
-        let entry = entry?;
-        let path = entry.path_bytes();
+    let mut stay = BTreeSet::new();
+    // As they are stored: a name of its own entry could have any length.
+    for entry in Archive::new(layer).entries()?.raw(true) {
+        let mut entry = entry?;
+        let looked_at = directories.len() + stay.len() + found.len();
+        if looked_at > LOOKED_AT || is_vast(&mut entry)? {
+            return Ok(BTreeSet::new());
+        }
+        let path = entry.path_bytes().into_owned();
         let path = clean(&path);
         if is_leftover(entry.header(), path) {
             found.insert(path.to_vec());
         } else if path.starts_with(b"run/") {
             match entry.header().entry_type() {
                 EntryType::Directory => directories.push(path.to_vec()),
-                _ => stay.push(path.to_vec()),
+                _ => {
+                    stay.insert(path.to_vec());
+                }
             }
         }
     }
-    let below = |directory: &[u8], path: &[u8]| {
-        path.strip_prefix(directory)
-            .is_some_and(|rest| rest.starts_with(b"/"))
-    };
     // The deepest first, so that one that stays keeps those above it.
     directories.sort_by_key(|directory| std::cmp::Reverse(directory.len()));
     for directory in directories {
-        let holds = |paths: &[Vec<u8>]| paths.iter().any(|path| below(&directory, path));
-        let made = found.iter().any(|path| below(&directory, path));
-        if made && !holds(&stay) {
-            found.insert(directory);
-        } else {
-            stay.push(directory);
-        }
+        match holds(&found, &directory) && !holds(&stay, &directory) {
+            true => found.insert(directory),
+            false => stay.insert(directory),
+        };
     }
     Ok(found)
+}
+
+/// Whether an entry is a record too large for a header, or says that the next entry is.
+fn is_vast(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
+    if !is_record(entry.header().entry_type()) {
+        return Ok(false);
+    }
+    let mut records = Vec::new();
+    let large = entry.header().entry_size()? > RECORDS;
+    entry.take(RECORDS).read_to_end(&mut records)?;
+    Ok(large || says_size(&records))
+}
+
+/// Whether it belongs to the entry behind it: its long name, its PAX records.
+fn is_record(kind: EntryType) -> bool {
+    kind.is_pax_local_extensions() || kind.is_gnu_longname() || kind.is_gnu_longlink()
+}
+
+/// Whether one of the paths is below a directory.
+fn holds(paths: &BTreeSet<Vec<u8>>, directory: &[u8]) -> bool {
+    let below = [directory, b"/"].concat();
+    let first = paths.range(below.clone()..).next();
+    first.is_some_and(|path| path.starts_with(&below))
 }
 
 /// Copies a layer without these. Every other entry stays as it is, byte by byte.
@@ -80,8 +107,8 @@ pub(super) fn without(
         let header = entry.header().clone();
         let size = header.entry_size()?;
         let kind = header.entry_type();
-        if kind.is_pax_local_extensions() || kind.is_gnu_longname() || kind.is_gnu_longlink() {
-            if size > 1024 * 1024 {
+        if is_record(kind) {
+            if size > RECORDS {
                 return Err(io::Error::other("a header of more than 1 MiB"));
             }
             before.extend_from_slice(header.as_bytes());

@@ -25,6 +25,7 @@ pub use version::{Version, check_heredoc, version};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -78,8 +79,28 @@ pub async fn build(
         warnings.extend(unit_stays(line, &plan.preset_units));
         on_line(stream, line);
     };
+    let began = Instant::now();
     let made = make(plan, containerfile, &BaseSource::of(base), options, listen).await?;
-    let pushed = client.push(target, &push_plan(plan, &made, base)).await?;
+    let making = began.elapsed();
+    let mut built = push(client, plan, &made, base, target).await?;
+    built.making += making;
+    built.warnings.extend(warnings);
+    Ok(built)
+}
+
+/// Pushes what a build made: the base's layers from where the base is, the others from here.
+///
+/// # Errors
+/// Whatever the target answers.
+pub async fn push(
+    client: &Client,
+    plan: &BuildPlan,
+    made: &Made,
+    base: &Resolved,
+    target: &Target,
+) -> Result<super::Built, super::Error> {
+    let began = Instant::now();
+    let pushed = client.push(target, &push_plan(plan, made, base)).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
         diff_id: layer.diff_id,
@@ -89,7 +110,9 @@ pub async fn build(
     Ok(super::Built {
         pushed,
         layers: made.image.layers.iter().map(layer).collect(),
-        warnings,
+        warnings: Vec::new(),
+        making: Duration::ZERO,
+        pushing: began.elapsed(),
     })
 }
 
@@ -142,7 +165,7 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
     }
 }
 
-/// What a build made.
+/// What a build made, to be pushed.
 #[derive(Debug)]
 pub struct Made {
     /// Manifest, config, and which layers must be sent.
@@ -164,15 +187,112 @@ pub async fn make(
     containerfile: &str,
     base: &BaseSource,
     options: &Options,
-    mut on_line: impl FnMut(Stream, &str),
+    on_line: impl FnMut(Stream, &str),
 ) -> Result<Made, Error> {
+    let (store, work) = open(options).await?;
+    let out = work.path().join(commands::OUT);
+    run(
+        plan,
+        containerfile,
+        base,
+        options,
+        (&store, work.path()),
+        &out,
+        on_line,
+    )
+    .await?;
+    take_into(plan, &out, work).await
+}
+
+/// Builds the image of a plan and leaves it in a folder, for a [`take`] in another process. What was there is removed.
+///
+/// # Errors
+/// As [`make`], before anything is taken.
+pub async fn leave(
+    plan: &BuildPlan,
+    containerfile: &str,
+    base: &BaseSource,
+    options: &Options,
+    out: &Path,
+    mut on_line: impl FnMut(Stream, &str),
+) -> Result<(), Error> {
+    let (store, work) = open(options).await?;
+    let on_line = |stream, line: &str| {
+        if let Some(stays) = unit_stays(line, &plan.preset_units) {
+            tracing::warn!("{}", stays.message);
+        }
+        on_line(stream, line);
+    };
+    let out = std::path::absolute(out).map_err(io(out))?;
+    for old in [commands::LAYOUT, commands::DIGEST].map(|name| out.join(name)) {
+        let removed = match old.symlink_metadata().is_ok_and(|there| there.is_dir()) {
+            true => fs::remove_dir_all(&old),
+            false => fs::remove_file(&old),
+        };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io(&old)(error));
+            }
+            _ => {}
+        }
+    }
+    run(
+        plan,
+        containerfile,
+        base,
+        options,
+        (&store, work.path()),
+        &out,
+        on_line,
+    )
+    .await
+}
+
+/// Takes what [`leave`] left. Nothing in the folder is trusted: it was within reach of the `RUN` lines.
+///
+/// # Errors
+/// It isn't the plan's image, or damaged.
+pub async fn take(plan: &BuildPlan, out: &Path) -> Result<Made, Error> {
+    let work = TempDir::new().map_err(io(&std::env::temp_dir()))?;
+    take_into(plan, out, work).await
+}
+
+async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<Made, Error> {
+    let blobs = work.path().join("layers");
+    let read = {
+        let (plan, out, blobs) = (plan.clone(), out.to_owned(), blobs.clone());
+        move || read::read(&plan, &out, &blobs)
+    };
+    let image = tokio::task::spawn_blocking(read)
+        .await
+        .expect("it does not panic and is not cancelled")?;
+    Ok(Made {
+        image,
+        blobs,
+        _work: work,
+    })
+}
+
+async fn open(options: &Options) -> Result<(Store, TempDir), Error> {
+    let store = Store::open(&options.cache_dir, options.storage_driver.as_deref()).await?;
+    let work = store.work()?;
+    Ok((store, work))
+}
+
+/// Runs buildah: in `at` is what goes with the build, in `out` what stays.
+async fn run(
+    plan: &BuildPlan,
+    containerfile: &str,
+    base: &BaseSource,
+    options: &Options,
+    (store, at): (&Store, &Path),
+    out: &Path,
+    mut on_line: impl FnMut(Stream, &str),
+) -> Result<(), Error> {
     let version = version().await?;
     check_heredoc(containerfile, version)?;
     let driver = options.storage_driver.as_deref();
-    let store = Store::open(&options.cache_dir, driver).await?;
     check_space(plan, driver, &Room::of(&options.cache_dir, driver)?)?;
-    let work = store.work()?;
-    let at = work.path();
     make_dir(&at.join(commands::TMP))?;
     write_context(plan, containerfile, at)?;
     match base {
@@ -186,11 +306,11 @@ pub async fn make(
             symlink(dir, &view).map_err(io(&view))?;
         }
     }
-    let pull = commands::pull(plan, base, &store, options, at);
+    let pull = commands::pull(plan, base, store, options, at);
     pull.run(&mut on_line).await?;
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
-    let bud = commands::bud(plan, version, &store, options, at);
+    let bud = commands::bud(plan, version, store, options, at);
     let built = bud.run(&mut on_line).await;
     // One that ended by itself has cleared away; one that was killed could not.
     if matches!(&built, Err(exec::Error::Failed { status, .. }) if status.code().is_some()) {
@@ -198,10 +318,11 @@ pub async fn make(
     }
     built?;
     let image = read_digest(&image_id)?;
-    let out = at.join(commands::OUT);
-    write_out(plan, &out)?;
-    let pushed = commands::push(&image, &store, at).run(&mut on_line).await;
-    let removed = commands::remove(&image, &store, at).run(&mut on_line).await;
+    write_out(plan, out)?;
+    let pushed = commands::push(&image, store, at, out)
+        .run(&mut on_line)
+        .await;
+    let removed = commands::remove(&image, store, at).run(&mut on_line).await;
     match removed {
         Ok(_) => fs::remove_file(&image_id).map_err(io(&image_id))?,
         Err(error) => {
@@ -209,20 +330,23 @@ pub async fn make(
         }
     }
     pushed?;
-    let manifest = read_digest(&at.join(commands::DIGEST))?;
-    let blobs = at.join("layers");
-    let image = {
-        let (plan, out, blobs) = (plan.clone(), out.clone(), blobs.clone());
-        let read = move || read::read(&plan, &out, &manifest, &blobs);
-        tokio::task::spawn_blocking(read)
-            .await
-            .expect("it does not panic and is not cancelled")?
-    };
-    Ok(Made {
-        image,
-        blobs,
-        _work: work,
-    })
+    Ok(())
+}
+
+/// The storage driver that works here: layers mounted onto each other if they can be, else whole copies.
+///
+/// # Errors
+/// No buildah, or no place for a store.
+pub async fn usable_driver(cache_dir: &Path) -> Result<&'static str, Error> {
+    let store = Store::open(cache_dir, Some("overlay")).await?;
+    match commands::info(&store).run(|_, _| ()).await {
+        Ok(_) => Ok("overlay"),
+        Err(exec::Error::Failed { last, .. }) => {
+            tracing::warn!("no overlay storage here, so each layer is a whole copy: {last}");
+            Ok("vfs")
+        }
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// The command lines of a build, for `--dry-run`, in their order.
@@ -235,7 +359,7 @@ pub fn command_lines(
     let store = store::places(&options.cache_dir, options.storage_driver.as_deref());
     let at = options.cache_dir.join("buildah/work/build");
     let image = Digest::of(b"");
-    let push = commands::push(&image, &store, &at).to_string();
+    let push = commands::push(&image, &store, &at, &at.join(commands::OUT)).to_string();
     vec![
         commands::pull(plan, base, &store, options, &at).to_string(),
         commands::bud(plan, version, &store, options, &at).to_string(),
@@ -308,10 +432,12 @@ fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error>
 
 /// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
 fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
-    let blobs = out.join("blobs/sha256");
-    make_dir(&blobs)?;
+    let layout = out.join(commands::LAYOUT);
+    let blobs = layout.join("blobs/sha256");
+    // Another user may take it: the one who pushes it.
+    fs::create_dir_all(&blobs).map_err(io(&blobs))?;
     write(
-        &out.join("oci-layout"),
+        &layout.join("oci-layout"),
         br#"{"imageLayoutVersion":"1.0.0"}"#,
     )?;
     let mut layers = plan.request.base.config.diff_ids.clone();

@@ -1,7 +1,8 @@
 //! The layout that buildah left, which is not trusted: opened beneath its folder, bounded, checked.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -11,35 +12,42 @@ use sha2::{Digest as _, Sha256};
 
 use super::assemble::{Assembled, NewLayer, assemble, diff_ids, output, shared};
 use super::error::Error;
-use super::{io as io_error, leftovers, make_dir};
-use crate::image::gzip::compress;
+use super::{commands, io as io_error, leftovers, make_dir};
+use crate::image::gzip::{Compressed, compress};
 use crate::image::{DiffId, Digest};
 use crate::plan::BuildPlan;
 use crate::registry::folder::Folder;
 
 /// A manifest or config larger than this is none: registries refuse more than 4 MiB.
 const JSON_LIMIT: u64 = 4 * 1024 * 1024;
-/// An unpacked layer larger than this is no OS.
-const LAYER_LIMIT: u64 = 64 * 1024 * 1024 * 1024;
+/// Unpacked layers larger than this are no OS.
+const LAYERS_LIMIT: u64 = 64 * 1024 * 1024 * 1024;
+/// Bytes read at once.
+const PIECE: usize = 128 * 1024;
 
-/// Reads the layout that buildah left, which is not trusted, and writes the layers above the base's into `blobs`.
-pub(super) fn read(
-    plan: &BuildPlan,
-    out: &Path,
-    manifest: &Digest,
-    blobs: &Path,
-) -> Result<Assembled, Error> {
+/// More layers above the base than any file system lays onto each other.
+const NEW_LAYERS: usize = 128;
+/// A file with a digest: `sha256:`, 64 hex digits, a line's end.
+const DIGEST_FILE: u64 = 128;
+
+/// Reads what buildah left, which is not trusted, and writes the layers above the base's into `blobs`.
+pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembled, Error> {
     let odd = |error: crate::registry::Error| output(error.to_string());
     let missing = |what: String| output(format!("{what} is missing"));
     let folder = Folder::open(out).map_err(odd)?;
-    let below = folder
-        .below("blobs")
+    let manifest = folder
+        .read(commands::DIGEST, "its digest", DIGEST_FILE)
         .map_err(odd)?
-        .ok_or_else(|| missing("blobs".to_owned()))?;
-    let below = below
-        .below("sha256")
-        .map_err(odd)?
-        .ok_or_else(|| missing("blobs/sha256".to_owned()))?;
+        .ok_or_else(|| missing(commands::DIGEST.to_owned()))?;
+    let manifest: Digest = String::from_utf8_lossy(&manifest)
+        .trim()
+        .parse()
+        .map_err(|e| output(format!("it gave no digest ({e})")))?;
+    let mut below = folder;
+    for name in [commands::LAYOUT, "blobs", "sha256"] {
+        let next = below.below(name).map_err(odd)?;
+        below = next.ok_or_else(|| missing(name.to_owned()))?;
+    }
     let document = |digest: &Digest| -> Result<Value, Error> {
         let bytes = below
             .read(&digest.hex(), "its manifest or config", JSON_LIMIT)
@@ -55,7 +63,7 @@ pub(super) fn read(
         serde_json::from_value(digest)
             .map_err(|e| output(format!("a descriptor has no digest ({e})")))
     };
-    let manifest = document(manifest)?;
+    let manifest = document(&manifest)?;
     let config = document(&digest_of(&manifest["config"])?)?;
     for (label, value) in &plan.labels {
         if config["config"]["Labels"]
@@ -83,78 +91,137 @@ pub(super) fn read(
             diff_ids.len()
         )));
     }
+    if diff_ids.len() - kept > NEW_LAYERS {
+        return Err(output(format!(
+            "{} layers above the base's; no image needs more than {NEW_LAYERS}",
+            diff_ids.len() - kept
+        )));
+    }
     make_dir(blobs)?;
     let mut layers = Vec::new();
+    let mut left = LAYERS_LIMIT;
     for (descriptor, diff_id) in descriptors.iter().zip(&diff_ids).skip(kept) {
         let digest = digest_of(descriptor)?;
         let (file, _) = below
             .file(&digest.hex())
             .map_err(odd)?
             .ok_or_else(|| missing(digest.to_string()))?;
-        layers.push(layer(file, diff_id, blobs)?);
+        let (new, size) = layer(file, diff_id, left, blobs)?;
+        layers.push(new);
+        left -= size;
     }
     assemble(base, &config, layers)
 }
 
-/// Unpacks a layer, checks it against its diffID, takes out what nobody asked for, and compresses it as we always do.
+/// Checks a layer against its diffID, takes out what nobody asked for, and compresses it as we always do; gives its unpacked
+/// size too.
 ///
-/// The bytes as buildah compressed them are not kept, so their digest needn't be checked.
-fn layer(mut file: File, diff_id: &DiffId, blobs: &Path) -> Result<NewLayer, Error> {
+/// It is read twice, and nothing of it is kept unpacked: a few bytes can unpack to more than a disk holds. The bytes as
+/// buildah compressed them are not kept either, so their digest needn't be checked.
+fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewLayer, u64), Error> {
     let failed = |source: io::Error| Error::Io {
         path: blobs.to_owned(),
         source,
     };
     let damaged = |source: io::Error| output(format!("layer {diff_id} can't be read ({source})"));
-    let mut magic = [0; 2];
-    let got = file.read(&mut magic).map_err(damaged)?;
-    file.seek(SeekFrom::Start(0)).map_err(damaged)?;
-    let packed = BufReader::new(file);
-    let mut unpacked: Box<dyn Read> = match got == 2 && magic == [0x1f, 0x8b] {
-        true => Box::new(MultiGzDecoder::new(packed)),
-        false => Box::new(packed),
-    };
-    let mut plain = tempfile::tempfile_in(blobs).map_err(failed)?;
-    let mut hash = Sha256::new();
-    let (mut left, mut piece) = (LAYER_LIMIT, vec![0; 128 * 1024]);
-    loop {
-        let got = unpacked.read(&mut piece).map_err(damaged)?;
-        if got == 0 {
-            break;
-        }
-        left = left
-            .checked_sub(got as u64)
-            .ok_or_else(|| output(format!("layer {diff_id} is larger than any OS")))?;
-        hash.update(&piece[..got]);
-        io::Write::write_all(&mut plain, &piece[..got]).map_err(failed)?;
-    }
-    if DiffId::from_sha256(hash) != *diff_id {
+    let again = || file.try_clone().and_then(|file| Unpacked::new(file, limit));
+    let mut first = again().map_err(damaged)?;
+    let gone = leftovers::find(BufReader::new(&mut first)).map_err(damaged)?;
+    let (found, size) = first.finish().map_err(damaged)?;
+    if found != *diff_id {
         return Err(output(format!("layer {diff_id} is something else")));
     }
-    let rewind = |file: &mut File| file.seek(SeekFrom::Start(0)).map(drop).map_err(failed);
-    rewind(&mut plain)?;
-    let gone = leftovers::find(BufReader::new(&plain)).map_err(damaged)?;
-    if !gone.is_empty() {
-        rewind(&mut plain)?;
-        let mut clean = tempfile::tempfile_in(blobs).map_err(failed)?;
-        leftovers::without(BufReader::new(&plain), &gone, &mut clean).map_err(damaged)?;
-        plain = clean;
-    }
-    rewind(&mut plain)?;
     let path = blobs.join("new");
     let written = fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&path);
-    let made = written
-        .and_then(|file| compress(BufReader::new(plain), file))
+        .open(&path)
         .map_err(failed)?;
+    let mut second = again().map_err(damaged)?;
+    let made = match gone.is_empty() {
+        true => compress(&mut second, written),
+        false => compress_without(&mut second, &gone, written),
+    };
+    let made = made.map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed(error),
+        _ => damaged(error),
+    })?;
+    if second.finish().map_err(damaged)?.0 != found {
+        return Err(output(format!("layer {diff_id} changed while it was read")));
+    }
     let place = blobs.join(made.digest.hex());
     fs::rename(&path, &place).map_err(io_error(&place))?;
-    Ok(NewLayer {
+    let new = NewLayer {
         digest: made.digest,
         size: made.size,
         diff_id: made.diff_id,
+    };
+    Ok((new, size))
+}
+
+/// Compresses a layer without these entries.
+fn compress_without(
+    layer: &mut Unpacked,
+    gone: &BTreeSet<Vec<u8>>,
+    written: File,
+) -> io::Result<Compressed> {
+    let (reader, writer) = io::pipe()?;
+    std::thread::scope(|scope| {
+        let filter = scope
+            .spawn(move || leftovers::without(BufReader::new(layer), gone, BufWriter::new(writer)));
+        let made = compress(reader, written);
+        let filtered = filter.join().expect("it does not panic");
+        // A compressor that stopped is the filter's broken pipe.
+        made.and_then(|made| filtered.map(|()| made))
     })
+}
+
+/// The tar inside a layer of any compression, hashed on its way.
+struct Unpacked {
+    inner: Box<dyn Read + Send>,
+    hash: Sha256,
+    size: u64,
+    limit: u64,
+}
+
+impl Unpacked {
+    /// From the beginning of the file, whoever read it before.
+    fn new(mut file: File, limit: u64) -> io::Result<Self> {
+        let mut magic = [0; 4];
+        file.seek(SeekFrom::Start(0))?;
+        let got = file.read(&mut magic)?;
+        file.seek(SeekFrom::Start(0))?;
+        let packed = BufReader::with_capacity(PIECE, file);
+        let inner: Box<dyn Read + Send> = match &magic[..got] {
+            [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(packed)),
+            [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::with_buffer(packed)?),
+            _ => Box::new(packed),
+        };
+        Ok(Self {
+            inner,
+            hash: Sha256::new(),
+            size: 0,
+            limit,
+        })
+    }
+
+    /// Reads what is left; gives the diffID of all of it, and its size.
+    fn finish(mut self) -> io::Result<(DiffId, u64)> {
+        io::copy(&mut self, &mut io::sink())?;
+        Ok((DiffId::from_sha256(self.hash), self.size))
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..got]);
+        self.size += got as u64;
+        match self.size > self.limit {
+            true => Err(io::Error::other("it is larger than any OS")),
+            false => Ok(got),
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod docker_config;
+pub mod handover;
 mod input;
 mod inputs;
 mod metadata;

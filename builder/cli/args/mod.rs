@@ -7,6 +7,7 @@
 mod common;
 mod image;
 mod inputs;
+mod job;
 mod render;
 
 use clap::{Parser, Subcommand};
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
+pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
 pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
@@ -121,6 +123,15 @@ pub enum Command {
         /// What to do with it.
         #[command(subcommand)]
         command: Cache,
+    },
+    /// The parts of a build that run inside a build pod; the controller's Jobs call them
+    ///
+    /// Each ends with a result: what was built, or what went wrong and what to do about it.
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Job {
+        /// Which part.
+        #[command(subcommand)]
+        command: InPod,
     },
     /// Shows the version, and the format of the images that it builds
     ///

@@ -87,7 +87,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
 }
 
 /// What to tell if the tag that stays did not.
-fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
+pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     let (tag, before) = pushed.moved.iter().find(|(tag, _)| tag == build_name)?;
     let message =
         format!("named {before}; an image that nodes still run may have lost its last tag");

@@ -81,7 +81,7 @@ pub async fn command_lines(
     Ok(buildah::command_lines(plan, version, &base, &options))
 }
 
-fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options, Error> {
+pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options, Error> {
     let environment = &settings.environment;
     let named = settings
         .registries_confs

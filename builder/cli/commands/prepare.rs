@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
 use crate::api::RenderedConfig;
-use crate::backend::prepare::{self, Means};
+use crate::backend::prepare::{self, Means, Trees};
 use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
@@ -45,7 +45,7 @@ pub async fn prepare(
     let empty = containerfile.as_ref().is_some_and(without_instruction);
     let means = Means {
         client: &world.pull,
-        trees: world.cache.as_ref(),
+        trees: world.cache.as_ref().map(Trees::Disk),
         on_step: &|step| world.progress.step(step),
     };
     let prepared = prepare::plan(
@@ -96,7 +96,7 @@ pub async fn prepare(
 }
 
 /// The error of the room that it comes from, which is told with all its findings.
-fn as_it_was(error: prepare::Error) -> anyhow::Error {
+pub(super) fn as_it_was(error: prepare::Error) -> anyhow::Error {
     match error {
         prepare::Error::Plan(error) => error.into(),
         prepare::Error::Registry(error) => error.into(),

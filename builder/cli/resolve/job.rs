@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::in_pod::InPod;
 use super::render::Render;
 use crate::backend::buildah::Volume;
 use crate::cli::args::{Isolation, LayerChoice, StorageDriver};
@@ -32,6 +33,8 @@ pub enum Job {
     CacheList,
     /// `cache prune`.
     CachePrune,
+    /// `job`.
+    InPod(Box<InPod>),
     /// `version`.
     Version,
     /// `completion`.

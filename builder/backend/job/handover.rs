@@ -1,0 +1,230 @@
+//! How a result gets from the container that has it to the sidecar, and the word that it was delivered back: two files in a
+//! folder that both see.
+
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{sleep, timeout};
+
+use super::result::{RESULT_KEY, RESULT_LIMIT};
+use crate::image::Digest;
+use crate::registry::folder::Folder;
+use crate::report::Class;
+
+/// Name of the file that says what became of the result.
+const ACKNOWLEDGED: &str = "acknowledged";
+/// The most that is read of it.
+const ACKNOWLEDGED_LIMIT: u64 = 8 * 1024;
+/// How often one side looks for what the other wrote.
+pub const POLL: Duration = Duration::from_millis(10);
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Handover {
+    folder: PathBuf,
+}
+
+/// What the sidecar says of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Acknowledgement {
+    /// SHA-256 of the result's bytes, so that an earlier result's is none for a later one.
+    pub result: Digest,
+    /// Why it can't be delivered, if it can't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// Why a result did not arrive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file of ours.
+    #[error("{}: not writable; is the volume of the result mounted, and this user's?", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What is in the folder can't be read.
+    #[error(transparent)]
+    Read(#[from] crate::registry::Error),
+    /// The sidecar did not answer in time.
+    #[error(
+        "the sidecar did not acknowledge the result within {} s; its log tells why", limit.as_secs()
+    )]
+    NotAcknowledged {
+        /// The time it had.
+        limit: Duration,
+    },
+    /// The sidecar can't deliver it.
+    #[error("the sidecar can't deliver the result: {0}")]
+    Refused(String),
+}
+
+impl Error {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::NotAcknowledged { .. } => Class::Retry,
+            Self::Write { .. } | Self::Read(_) | Self::Refused(_) => Class::Bug,
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Write { .. } | Self::Read(_) => "result-folder",
+            Self::NotAcknowledged { .. } => "not-acknowledged",
+            Self::Refused(_) => "not-delivered",
+        }
+    }
+}
+
+impl Handover {
+    /// In this folder, which is there.
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Puts a result there, whole or not at all, in place of any other.
+    ///
+    /// # Errors
+    /// The folder can't be written to.
+    pub fn put(&self, result: &str) -> Result<(), Error> {
+        self.write(RESULT_KEY, result.as_bytes())
+    }
+
+    /// The bytes of a result, if there is one. The folder may be another container's to write, so nothing in it is followed.
+    ///
+    /// # Errors
+    /// Something else is in its place.
+    pub fn result(&self) -> Result<Option<Vec<u8>>, Error> {
+        let limit = RESULT_LIMIT as u64;
+        let found = Folder::open(&self.folder)?.read(RESULT_KEY, "the result", limit)?;
+        Ok(found.map(Vec::from))
+    }
+
+    /// Says what became of a result.
+    ///
+    /// # Errors
+    /// The folder can't be written to.
+    pub fn acknowledge(&self, acknowledgement: &Acknowledgement) -> Result<(), Error> {
+        let text = serde_json::to_vec(acknowledgement).expect("two texts");
+        self.write(ACKNOWLEDGED, &text)
+    }
+
+    /// Waits until this result was acknowledged.
+    ///
+    /// # Errors
+    /// It wasn't in time, or can't be delivered.
+    pub async fn acknowledged(&self, result: &str, limit: Duration) -> Result<(), Error> {
+        let want = Digest::of(result.as_bytes());
+        let wait = async {
+            loop {
+                let bytes = Folder::open(&self.folder)?.read(
+                    ACKNOWLEDGED,
+                    "the acknowledgement",
+                    ACKNOWLEDGED_LIMIT,
+                )?;
+                let said: Option<Acknowledgement> =
+                    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                match said {
+                    Some(Acknowledgement { result, refused }) if result == want => {
+                        return match refused {
+                            Some(why) => Err(Error::Refused(why)),
+                            None => Ok(()),
+                        };
+                    }
+                    // Of an earlier result.
+                    _ => sleep(POLL).await,
+                }
+            }
+        };
+        timeout(limit, wait)
+            .await
+            .unwrap_or(Err(Error::NotAcknowledged { limit }))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        let written = || {
+            let mut file = tempfile::Builder::new()
+                .prefix(".mosb-tmp-")
+                // The two containers may be two users.
+                .permissions(Permissions::from_mode(0o644))
+                .tempfile_in(&self.folder)?;
+            file.write_all(bytes)?;
+            file.as_file()
+                .set_permissions(Permissions::from_mode(0o644))?;
+            file.persist(&path).map_err(|error| error.error)
+        };
+        written().map(drop).map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[tokio::test]
+    async fn a_result_is_acknowledged_by_its_own_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let side = Handover::new(folder.path());
+        assert_eq!(side.result().unwrap(), None);
+        side.put("first").unwrap();
+        side.put("second").unwrap();
+        assert_eq!(side.result().unwrap().unwrap(), b"second");
+        let say = |text: &str, refused: Option<&str>| Acknowledgement {
+            result: Digest::of(text.as_bytes()),
+            refused: refused.map(str::to_owned),
+        };
+        let short = Duration::from_millis(30);
+        let long = Duration::from_secs(60);
+        let reason = |got: Result<(), Error>| got.map_err(|error| error.reason());
+        assert_eq!(
+            reason(side.acknowledged("second", short).await),
+            Err("not-acknowledged")
+        );
+        side.acknowledge(&say("first", None)).unwrap();
+        assert_eq!(
+            reason(side.acknowledged("second", short).await),
+            Err("not-acknowledged")
+        );
+        side.acknowledge(&say("second", Some("gone"))).unwrap();
+        assert_eq!(
+            reason(side.acknowledged("second", long).await),
+            Err("not-delivered")
+        );
+        side.acknowledge(&say("second", None)).unwrap();
+        assert_eq!(reason(side.acknowledged("second", long).await), Ok(()));
+        let names = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(names, 2, "nothing temporary stays");
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        let path = folder.path().join(RESULT_KEY);
+        let side = Handover::new(folder.path());
+        std::os::unix::fs::symlink(secret.path(), &path).unwrap();
+        assert_eq!(side.result().unwrap_err().reason(), "result-folder");
+        // A link in the place is replaced, not written through.
+        side.put("mine").unwrap();
+        assert_eq!(fs::read(secret.path()).unwrap(), b"");
+        fs::write(&path, vec![b' '; RESULT_LIMIT + 1]).unwrap();
+        assert_eq!(side.result().unwrap_err().reason(), "result-folder");
+    }
+}

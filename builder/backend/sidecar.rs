@@ -1,0 +1,495 @@
+//! The half of a build that tells: it waits beside the containers that build and push, and puts what they leave into the one
+//! ConfigMap that it may write. It alone has a token.
+//!
+//! What comes from the folder of the push is believed; from the folder that `RUN` lines could have reached, only that the
+//! build failed. Killed at any instant and started again it ends the same: the same bytes are put under the same keys.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Map, Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::job::handover::{Acknowledgement, Handover, POLL};
+use super::job::result::{DIGEST_KEY, JobResult, Outcome, Step};
+use crate::api::BuildName;
+use crate::image::Digest;
+use crate::report::Class;
+
+/// How long the API may take to answer one request.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Between tries: first, and at most.
+const FIRST: Duration = Duration::from_millis(100);
+const MOST: Duration = Duration::from_secs(5);
+/// What is left for the last delivery after SIGTERM; a pod's grace period is 30 s.
+const LAST: Duration = Duration::from_secs(15);
+/// Who writes, in managed fields.
+const MANAGER: &str = "mosb-wait-for-done";
+
+/// What to wait for, and where to tell it.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// The folder that only the containers that push can write.
+    pub result: PathBuf,
+    /// The folder of `image-build`, from which only failures are believed.
+    pub failure: Option<PathBuf>,
+    /// The ConfigMap.
+    pub config_map: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// UID of the Job that owns it.
+    pub job_uid: String,
+    /// The build.
+    pub build: BuildName,
+}
+
+/// Why a result can't be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No way to the API.
+    #[error("the API can't be reached: neither a kubeconfig nor a pod's token can be used: {0}")]
+    Config(String),
+    /// It is gone.
+    #[error(
+        "ConfigMap {namespace}/{name} is not there; the controller makes it before the pod starts, so the build was given up"
+    )]
+    Missing {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// It was made for another Job.
+    #[error(
+        "ConfigMap {namespace}/{name} belongs to another Job than {job_uid}; this build was replaced"
+    )]
+    OtherJob {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Our Job.
+        job_uid: String,
+    },
+    /// The API refuses it.
+    #[error("ConfigMap {namespace}/{name}: the API refuses the result: {cause}")]
+    Refused {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// What it said.
+        cause: String,
+    },
+    /// The API does not answer, or not now.
+    #[error("ConfigMap {namespace}/{name}: the API does not take the result: {cause}")]
+    Unavailable {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// What it said.
+        cause: String,
+    },
+    /// The files of the handover.
+    #[error(transparent)]
+    Handover(#[from] super::job::handover::Error),
+}
+
+impl Error {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Unavailable { .. } => Class::Retry,
+            Self::Missing { .. } | Self::OtherJob { .. } => Class::Refused,
+            Self::Config(_) | Self::Refused { .. } => Class::Bug,
+            Self::Handover(error) => error.class(),
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Config(_) => "no-api",
+            Self::Missing { .. } => "no-config-map",
+            Self::OtherJob { .. } => "other-job",
+            Self::Refused { .. } => "api-refused",
+            Self::Unavailable { .. } => "api-unavailable",
+            Self::Handover(error) => error.reason(),
+        }
+    }
+}
+
+/// A client of the API: by `KUBECONFIG` if it is set, else by a pod's token.
+///
+/// # Errors
+/// There is neither.
+pub async fn client() -> Result<Client, Error> {
+    let wrong = |error: &dyn std::error::Error| Error::Config(error.to_string());
+    let mut config = kube::Config::infer().await.map_err(|e| wrong(&e))?;
+    config.connect_timeout = Some(ANSWER);
+    config.read_timeout = Some(ANSWER);
+    config.write_timeout = Some(ANSWER);
+    Client::try_from(config).map_err(|e| wrong(&e))
+}
+
+/// Waits for a result and tells it, until `stop`; then tells what is there, and ends.
+///
+/// # Errors
+/// A result that could not be told. Without any result there is nothing to tell.
+pub async fn run(client: Client, post: &Post, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client, &post.namespace);
+    let mut stop = pin!(stop);
+    let mut told: Told = Told::default();
+    loop {
+        let Some(found) = told.next(post) else {
+            tokio::select! {
+                () = sleep(told.pause()) => continue,
+                () = &mut stop => break,
+            }
+        };
+        tokio::select! {
+            ended = deliver(&api, post, &found.result) => told.ended(post, found, ended),
+            () = &mut stop => break,
+        }
+    }
+    if let Some(found) = told.next(post) {
+        let ended = timeout(LAST, deliver(&api, post, &found.result)).await;
+        let ended = ended.unwrap_or_else(|_| {
+            Err(unavailable(
+                post,
+                "no answer before the pod's end".to_owned(),
+            ))
+        });
+        told.ended(post, found, ended);
+    }
+    told.error.map_or(Ok(()), Err)
+}
+
+/// A result that was found.
+struct Found {
+    /// SHA-256 of its bytes.
+    bytes: Digest,
+    result: JobResult,
+    /// Whether the one who left it waits for an answer.
+    answered: bool,
+}
+
+/// What was told already.
+#[derive(Default)]
+struct Told {
+    result: Option<Digest>,
+    failure: Option<Digest>,
+    error: Option<Error>,
+}
+
+impl Told {
+    /// The next result to tell: that of the push, else a failure of the build.
+    fn next(&self, post: &Post) -> Option<Found> {
+        let of_push = bytes_in(&post.result).filter(|bytes| self.result != Some(Digest::of(bytes)));
+        if let Some(bytes) = of_push {
+            return Some(Found {
+                bytes: Digest::of(&bytes),
+                result: believed(post, &bytes),
+                answered: true,
+            });
+        }
+        if self.result.is_some() {
+            return None;
+        }
+        let bytes = bytes_in(post.failure.as_ref()?)?;
+        let digest = Digest::of(&bytes);
+        if self.failure == Some(digest) {
+            return None;
+        }
+        Some(Found {
+            bytes: digest,
+            result: failure(post, &bytes)?,
+            answered: false,
+        })
+    }
+
+    fn ended(&mut self, post: &Post, found: Found, ended: Result<(), Error>) {
+        match &ended {
+            Ok(()) => tracing::info!("told how the build ended"),
+            Err(error) => tracing::error!("{error}"),
+        }
+        if found.answered {
+            self.result = Some(found.bytes);
+            let answer = Acknowledgement {
+                result: found.bytes,
+                refused: ended.as_ref().err().map(Error::to_string),
+            };
+            let answered = Handover::new(&post.result).acknowledge(&answer);
+            self.error = ended.and(answered.map_err(Error::from)).err();
+        } else {
+            self.failure = Some(found.bytes);
+            self.error = ended.err();
+        }
+    }
+
+    /// There is hardly a second result.
+    fn pause(&self) -> Duration {
+        match self.result {
+            Some(_) => POLL * 20,
+            None => POLL,
+        }
+    }
+}
+
+fn bytes_in(folder: &std::path::Path) -> Option<Vec<u8>> {
+    match Handover::new(folder).result() {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            tracing::debug!("{error}");
+            None
+        }
+    }
+}
+
+/// What the push left; if it is nothing that it writes, that is the result.
+fn believed(post: &Post, bytes: &[u8]) -> JobResult {
+    let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
+    let outcome = match read {
+        Ok(result) if result.build == post.build => result.outcome,
+        Ok(result) => wrong(format!(
+            "the result is of build {}, and this is {}",
+            result.build, post.build
+        )),
+        Err(error) => wrong(error),
+    };
+    of(post, outcome)
+}
+
+fn wrong(message: String) -> Outcome {
+    Outcome::Failed {
+        step: Step::WaitForDone,
+        class: Class::Bug,
+        reason: "bad-job-result".to_owned(),
+        message,
+        last_lines: Vec::new(),
+    }
+}
+
+/// What the build left, if it is a failure of its own.
+fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
+    let read = JobResult::from_json(bytes).ok()?;
+    match read.outcome {
+        Outcome::Failed {
+            class,
+            reason,
+            message,
+            last_lines,
+            ..
+        } => Some(of(
+            post,
+            Outcome::Failed {
+                step: Step::ImageBuild,
+                class,
+                reason,
+                message,
+                last_lines,
+            },
+        )),
+        Outcome::Succeeded { .. } | Outcome::NeedsContainerfile { .. } => None,
+    }
+}
+
+fn of(post: &Post, outcome: Outcome) -> JobResult {
+    JobResult {
+        job_uid: post.job_uid.clone(),
+        build: post.build.clone(),
+        outcome,
+    }
+}
+
+/// Puts a result into the ConfigMap, however often that takes.
+async fn deliver(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> Result<(), Error> {
+    let mut pause = FIRST;
+    loop {
+        match deliver_once(api, post, result).await {
+            Err(Error::Unavailable { cause, .. }) => {
+                tracing::warn!(
+                    "ConfigMap {}: {cause}; trying again in {} ms",
+                    post.config_map,
+                    pause.as_millis()
+                );
+            }
+            ended => return ended,
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(MOST);
+    }
+}
+
+async fn deliver_once(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> Result<(), Error> {
+    let failed = |error: kube::Error| failed(post, &error);
+    let found = api.get(&post.config_map).await.map_err(failed)?;
+    let owners = found.metadata.owner_references.iter().flatten();
+    let mut jobs = owners.filter(|owner| owner.kind == "Job");
+    if !jobs.any(|owner| owner.uid == post.job_uid) {
+        return Err(Error::OtherJob {
+            namespace: post.namespace.clone(),
+            name: post.config_map.clone(),
+            job_uid: post.job_uid.clone(),
+        });
+    }
+    let data = result.to_config_map();
+    if found.data.as_ref() == Some(&data) {
+        return Ok(());
+    }
+    let mut keys: Map<String, Value> = Map::from_iter([(DIGEST_KEY.to_owned(), Value::Null)]);
+    keys.extend(
+        data.into_iter()
+            .map(|(key, text)| (key, Value::String(text))),
+    );
+    // Of exactly the object that was looked at: another Job's has another UID.
+    let patch = json!({
+        "metadata": { "uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version },
+        "data": keys,
+    });
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(patch);
+    let patched = api.patch(&post.config_map, &params, &patch).await;
+    patched.map(drop).map_err(failed)
+}
+
+fn failed(post: &Post, error: &kube::Error) -> Error {
+    let (namespace, name) = (post.namespace.clone(), post.config_map.clone());
+    match error {
+        kube::Error::Api(status) if status.code == 404 => Error::Missing { namespace, name },
+        kube::Error::Api(status) if matches!(status.code, 400 | 405 | 413 | 415 | 422) => {
+            Error::Refused {
+                namespace,
+                name,
+                cause: status.message.clone(),
+            }
+        }
+        // A right that is being granted, a token that is being renewed, a write in between: all of it passes.
+        kube::Error::Api(status) => {
+            unavailable(post, format!("{} {}", status.code, status.message))
+        }
+        other => unavailable(post, other.to_string()),
+    }
+}
+
+fn unavailable(post: &Post, cause: String) -> Error {
+    Error::Unavailable {
+        namespace: post.namespace.clone(),
+        name: post.config_map.clone(),
+        cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post() -> Post {
+        Post {
+            result: "/none".into(),
+            failure: None,
+            config_map: "digest".to_owned(),
+            namespace: "ns".to_owned(),
+            job_uid: "uid".to_owned(),
+            build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
+        }
+    }
+
+    fn text(build: &str, outcome: Value) -> Vec<u8> {
+        let mut value = json!({ "jobUid": "forged", "build": build });
+        value
+            .as_object_mut()
+            .unwrap()
+            .extend(outcome.as_object().unwrap().clone());
+        value.to_string().into_bytes()
+    }
+
+    const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
+
+    fn succeeded() -> Value {
+        json!({ "outcome": "Succeeded", "digest": Digest::of(b""), "method": "direct" })
+    }
+
+    fn refused(step: &str) -> Value {
+        json!({ "outcome": "Failed", "step": step, "class": "refused", "reason": "x", "message": "m" })
+    }
+
+    #[test]
+    fn of_the_build_only_failures_are_believed() {
+        let other = "infra-0123456789abcdef0123456789abcdef";
+        for (what, bytes, want) in [
+            ("a failure", text(BUILD, refused("image-build")), true),
+            (
+                "a failure of another step",
+                text(BUILD, refused("image-push")),
+                true,
+            ),
+            (
+                "a failure of another build",
+                text(other, refused("image-build")),
+                true,
+            ),
+            ("a success", text(BUILD, succeeded()), false),
+            (
+                "needs",
+                text(
+                    BUILD,
+                    json!({ "outcome": "NeedsContainerfile", "reasons": [] }),
+                ),
+                false,
+            ),
+            ("rubbish", b"{".to_vec(), false),
+        ] {
+            let found = failure(&post(), &bytes);
+            assert_eq!(found.is_some(), want, "{what}");
+            if let Some(found) = found {
+                assert_eq!(
+                    (&*found.job_uid, found.build.as_str()),
+                    ("uid", BUILD),
+                    "{what}"
+                );
+                assert!(
+                    matches!(
+                        found.outcome,
+                        Outcome::Failed {
+                            step: Step::ImageBuild,
+                            ..
+                        }
+                    ),
+                    "{what}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_the_push_everything_is_told() {
+        for (what, bytes, want) in [
+            ("a success", text(BUILD, succeeded()), "Succeeded"),
+            ("a failure", text(BUILD, refused("image-push")), "ImagePush"),
+            (
+                "of another build",
+                text("infra-0123456789abcdef0123456789abcdef", succeeded()),
+                "WaitForDone",
+            ),
+            ("rubbish", b"{".to_vec(), "WaitForDone"),
+        ] {
+            let told = believed(&post(), &bytes);
+            assert_eq!(told.job_uid, "uid", "{what}");
+            assert!(
+                format!("{:?}", told.outcome).contains(want),
+                "{what}: {told:?}"
+            );
+        }
+    }
+}

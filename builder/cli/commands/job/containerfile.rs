@@ -1,0 +1,42 @@
+//! `mosb job build --image`: lets buildah build, and leaves the image for the container that pushes.
+
+use anyhow::Result;
+
+use super::plan_to_run;
+use super::secrets::Secrets;
+use crate::backend::buildah::{self, BaseSource};
+use crate::backend::{self, user_namespace};
+use crate::cli::commands::containerfile::options;
+use crate::cli::error::Error;
+use crate::cli::resolve::{LeftImage, PodInputs, Settings};
+use crate::cli::world::World;
+use crate::containerfile;
+
+/// Builds into the folder.
+///
+/// # Errors
+/// A user namespace that was planned and isn't there; as [`buildah::leave`].
+pub async fn build(
+    world: &World,
+    inputs: &PodInputs,
+    left: &LeftImage,
+    settings: &Settings,
+    secrets: &Secrets,
+) -> Result<()> {
+    if left.require_user_namespace && !user_namespace::is_own()? {
+        return Err(Error::NoUserNamespace.into());
+    }
+    let planned = plan_to_run(world, inputs).await?;
+    let text = containerfile::render(&planned.plan)?;
+    let mut options = options(&left.buildah, settings)?;
+    if options.storage_driver.is_none() {
+        let driver = buildah::usable_driver(&options.cache_dir).await;
+        options.storage_driver = Some(driver.map_err(backend::Error::from)?.to_owned());
+    }
+    world.progress.step("building with buildah");
+    // What it says is what `mosb logs` shows.
+    let on_line = |_, line: &str| tracing::info!("{}", secrets.hide(line));
+    let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));
+    let left = buildah::leave(plan, &text, &base, &options, &left.image, on_line).await;
+    Ok(left.map_err(backend::Error::from)?)
+}

@@ -1,0 +1,104 @@
+//! `mosb job build --result`: makes the layer and pushes it.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::end::millis;
+use super::{check_build, means, wanted};
+use crate::backend::job::JobMethod;
+use crate::backend::job::result::{BaseTreeImage, Outcome, Phases};
+use crate::backend::prepare::{self, Prepared, Trees};
+use crate::backend::direct;
+use crate::cli::commands::build::tag_moved;
+use crate::cli::commands::prepare::as_it_was;
+use crate::cli::resolve::PodInputs;
+use crate::cli::world::World;
+use crate::image::Digest;
+use crate::plan::{Method, MethodChoice, Reason};
+use crate::registry::base_tree::TreeSource;
+use crate::registry::{Target, tree_image};
+use crate::report::Finding;
+
+/// Builds and pushes, unless the base's tree shows that something must be run.
+///
+/// # Errors
+/// Whatever keeps the image from being in the registry.
+pub async fn build(world: &World, inputs: &PodInputs) -> Result<Outcome> {
+    let began = Instant::now();
+    let wanted = wanted(inputs, MethodChoice::Auto).await?;
+    let on_step = |step: &str| world.progress.step(step);
+    let trees = inputs.base_tree.as_ref();
+    let trees = trees.map(|image| Trees::Image(&world.push, image));
+    let means = means(world, trees, &on_step);
+    let drafted = prepare::draft(means, wanted).await.map_err(as_it_was)?;
+    check_build(&drafted.draft.names().1, inputs)?;
+    if !drafted.draft.needs_tree() {
+        return Ok(needs_containerfile(drafted.draft.reasons()));
+    }
+    let prepared = prepare::finish(means, drafted).await.map_err(as_it_was)?;
+    if let Method::Containerfile(reasons) = &prepared.plan.method {
+        return Ok(needs_containerfile(reasons));
+    }
+    world
+        .progress
+        .step(&format!("writing the layer, pushing to {}", inputs.push));
+    let target = Target::from(inputs.push.clone());
+    let (built, tree) = tokio::join!(
+        direct::build(&world.push, &prepared.plan, &prepared.base, &target),
+        push_tree(world, inputs, &prepared),
+    );
+    let built = built?;
+    let mut warnings = prepared.plan.warnings;
+    warnings.extend(built.warnings);
+    warnings.extend(tag_moved(&built.pushed, &prepared.plan.build_name.tag()));
+    let base_tree = match tree {
+        Some(Ok(image)) => Some(BaseTreeImage {
+            base: prepared.base.manifest,
+            image,
+        }),
+        Some(Err(warning)) => {
+            warnings.push(warning);
+            None
+        }
+        None => None,
+    };
+    let (bytes_pulled, bytes_pushed) = world.moved();
+    Ok(Outcome::Succeeded {
+        digest: *built.pushed.digest.value(),
+        method: JobMethod::Direct,
+        bytes_pulled,
+        bytes_pushed,
+        phases: Phases {
+            resolve: millis(prepared.resolving),
+            tree: millis(prepared.planning),
+            build: millis(built.making),
+            push: millis(built.pushing),
+            total: millis(began.elapsed()),
+        },
+        base_tree,
+        warnings,
+    })
+}
+
+fn needs_containerfile(reasons: &[Reason]) -> Outcome {
+    Outcome::NeedsContainerfile {
+        reasons: reasons.iter().map(Reason::finding).collect(),
+    }
+}
+
+/// Keeps a tree that was read from the base's layers for the builds to come.
+async fn push_tree(
+    world: &World,
+    inputs: &PodInputs,
+    prepared: &Prepared,
+) -> Option<Result<Digest, Finding>> {
+    let obtained = prepared.tree.as_ref()?;
+    match obtained.source {
+        TreeSource::Cache => None,
+        TreeSource::Computed => {
+            let (repo, base) = (&inputs.push, &prepared.base.manifest);
+            Some(tree_image::push(&world.push, repo, base, &obtained.tree).await)
+        }
+    }
+}

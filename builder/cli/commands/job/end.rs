@@ -1,0 +1,302 @@
+//! How a part of a build ends: its result is told, to the sidecar and as the container's termination message.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+
+use super::secrets::Secrets;
+use crate::api::BuildName;
+use crate::backend::job::handover::Handover;
+use crate::backend::job::result::{JobResult, Outcome, Step};
+use crate::backend::{self, buildah};
+use crate::cli::resolve::{PodInputs, Settings};
+use crate::cli::{ExitCode, Failure, output};
+use crate::exec;
+use crate::report::Class;
+
+/// How long the sidecar may take to deliver a result; the API may be away for a while.
+const DELIVERY: Duration = Duration::from_secs(300);
+/// How long a failure waits for it: the pod fails all the same, and the sidecar delivers at its end.
+const FAILURE: Duration = Duration::from_secs(5);
+
+/// What every result of this container says.
+#[derive(Debug)]
+pub struct End {
+    build: BuildName,
+    job_uid: String,
+    termination_log: PathBuf,
+    step: Step,
+    /// What no result repeats.
+    pub secrets: Secrets,
+}
+
+impl End {
+    /// Of the container for this step.
+    pub fn new(inputs: &PodInputs, settings: &Settings, step: Step) -> Self {
+        let files = [&settings.authfile, &settings.push_authfile];
+        Self {
+            build: inputs.build.clone(),
+            job_uid: inputs.job_uid.clone(),
+            termination_log: inputs.termination_log.clone(),
+            step,
+            secrets: Secrets::of(files.into_iter().flatten().map(PathBuf::as_path)),
+        }
+    }
+
+    /// Tells how it ended, and waits until the sidecar has delivered that.
+    ///
+    /// # Errors
+    /// What went wrong; a success that could not be delivered.
+    pub async fn hand_over(&self, folder: &Path, ended: Result<Outcome>) -> Result<ExitCode> {
+        let handover = Handover::new(folder);
+        match ended {
+            Ok(outcome) => {
+                let summary = summary(&outcome);
+                let text = self.tell(&handover, outcome)?;
+                output::print_text(&summary)?;
+                handover.acknowledged(&text, DELIVERY).await?;
+                Ok(0)
+            }
+            Err(error) => {
+                let told = self.tell(&handover, self.failed(&error));
+                let delivered = match &told {
+                    Ok(text) => handover.acknowledged(text, FAILURE).await,
+                    Err(_) => Ok(()),
+                };
+                // The first error is the one to end with.
+                for other in told.err().into_iter().chain(delivered.err()) {
+                    tracing::warn!("{other}");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells a failure in a folder of which nothing else is believed. Nobody answers: the sidecar delivers it at the pod's end.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn leave_failure(&self, folder: &Path, ended: Result<()>) -> Result<ExitCode> {
+        let Err(error) = ended else { return Ok(0) };
+        if let Err(other) = self.tell(&Handover::new(folder), self.failed(&error)) {
+            tracing::warn!("{other}");
+        }
+        Err(error)
+    }
+
+    /// Writes a result to both places, and gives its text.
+    fn tell(
+        &self,
+        handover: &Handover,
+        outcome: Outcome,
+    ) -> Result<String, backend::job::handover::Error> {
+        let result = JobResult {
+            job_uid: self.job_uid.clone(),
+            build: self.build.clone(),
+            outcome,
+        };
+        // Only there in a container; it is a second way, so that it fails is no failure.
+        let message = OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(&self.termination_log)
+            .and_then(|mut file| file.write_all(result.to_termination_message().as_bytes()));
+        if let Err(error) = message {
+            tracing::debug!(%error, "no termination message");
+        }
+        let text = result.to_json();
+        handover.put(&text)?;
+        Ok(text)
+    }
+
+    fn failed(&self, error: &Error) -> Outcome {
+        let failure = Failure::of(error);
+        let program = program(error);
+        let (message, last_lines) = match program.and_then(last_output) {
+            Some(last) => {
+                let told = failure.message.split("; its last output:").next();
+                let lines = last.lines().map(|line| self.secrets.hide(line));
+                (told.unwrap_or_default().to_owned(), lines.collect())
+            }
+            None => (failure.text(), Vec::new()),
+        };
+        Outcome::Failed {
+            step: self.step,
+            class: class(&failure, program),
+            reason: failure.code.to_owned(),
+            message: self.secrets.hide(&message),
+            last_lines,
+        }
+    }
+}
+
+/// What the controller should do. It differs from the exit code where a pod differs from a user's machine: its disk, its files
+/// and its command line are not the user's doing, and its credentials are.
+fn class(failure: &Failure, program: Option<&exec::Error>) -> Class {
+    match (failure.code, program) {
+        // The base was just found there with the same credentials, so it is the network or the registry.
+        (_, Some(exec::Error::Failed { action, .. })) if action == "pull" => Class::Retry,
+        // Killed, for memory or with its node.
+        (_, Some(exec::Error::Failed { status, .. })) if status.signal().is_some() => Class::Retry,
+        ("denied", _) => Class::UserInput,
+        ("no-space" | "unusable-file" | "file-error" | "unwritable-file", _) => Class::Retry,
+        (
+            "unreadable-file" | "wrong-use" | "no-cache-directory" | "payload-parts"
+            | "payload-content" | "payload-bomb",
+            _,
+        ) => Class::Bug,
+        _ => failure.class,
+    }
+}
+
+/// The program that failed, if one did.
+fn program(error: &Error) -> Option<&exec::Error> {
+    match error.downcast_ref()? {
+        backend::Error::Buildah(buildah::Error::Exec(error)) => Some(error),
+        _ => None,
+    }
+}
+
+fn last_output(error: &exec::Error) -> Option<&str> {
+    match error {
+        exec::Error::Failed { last, .. } | exec::Error::TimedOut { last, .. } => Some(last),
+        _ => None,
+    }
+}
+
+/// A line for who reads the container's log.
+fn summary(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded { digest, .. } => format!("{digest}\n"),
+        Outcome::NeedsContainerfile { reasons } => reasons
+            .iter()
+            .map(|reason| format!("can't be built directly: {}\n", reason.message))
+            .collect(),
+        Outcome::Failed { message, .. } => format!("{message}\n"),
+    }
+}
+
+/// Whole milliseconds.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::ExitStatus;
+
+    fn program(action: &str, status: i32) -> Error {
+        let error = exec::Error::Failed {
+            program: "buildah".to_owned(),
+            action: action.to_owned(),
+            status: ExitStatus::from_raw(status),
+            last: "first\nsecond".to_owned(),
+        };
+        backend::Error::from(buildah::Error::from(error)).into()
+    }
+
+    fn registry(status: u16) -> Error {
+        let said = crate::registry::Said::default();
+        match status {
+            403 => crate::registry::Error::Denied {
+                image: "quay.io/os".to_owned(),
+                status,
+                with: "without credentials".to_owned(),
+                said,
+            },
+            _ => crate::registry::Error::Server {
+                host: "quay.io".to_owned(),
+                status,
+                tries: 3,
+                said,
+            },
+        }
+        .into()
+    }
+
+    #[test]
+    fn the_class_says_what_the_controller_should_do() {
+        let payload = crate::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
+        for (what, error, want, reason) in [
+            (
+                "a failing RUN",
+                program("bud", 256),
+                Class::Refused,
+                "program-failed",
+            ),
+            (
+                "a RUN killed for memory",
+                program("bud", 9),
+                Class::Retry,
+                "program-failed",
+            ),
+            (
+                "blobs that don't come",
+                program("pull", 256),
+                Class::Retry,
+                "program-failed",
+            ),
+            (
+                "refused credentials",
+                registry(403),
+                Class::UserInput,
+                "denied",
+            ),
+            (
+                "a registry in trouble",
+                registry(503),
+                Class::Retry,
+                "registry-error",
+            ),
+            (
+                "a damaged ConfigMap",
+                payload.into(),
+                Class::Bug,
+                "payload-content",
+            ),
+            (
+                "another build",
+                crate::cli::error::Error::OtherBuild {
+                    planned: "a".to_owned(),
+                    wanted: "b".to_owned(),
+                }
+                .into(),
+                Class::Bug,
+                "other-build",
+            ),
+            ("unforeseen", anyhow::anyhow!("x"), Class::Bug, "internal"),
+        ] {
+            let end = End {
+                build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
+                job_uid: String::new(),
+                termination_log: PathBuf::new(),
+                step: Step::ImageBuild,
+                secrets: Secrets::default(),
+            };
+            match end.failed(&error) {
+                Outcome::Failed {
+                    class,
+                    reason: code,
+                    message,
+                    last_lines,
+                    ..
+                } => {
+                    assert_eq!((class, &*code), (want, reason), "{what}");
+                    let ran = program_failed(&error);
+                    assert_eq!(last_lines.len(), if ran { 2 } else { 0 }, "{what}");
+                    assert!(!message.contains("second"), "{what}: {message}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn program_failed(error: &Error) -> bool {
+        super::program(error).is_some()
+    }
+}

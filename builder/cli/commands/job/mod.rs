@@ -1,0 +1,131 @@
+//! `mosb job`: the parts of a build that run inside a build pod.
+
+mod containerfile;
+mod direct;
+mod end;
+mod push;
+mod secrets;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_blocking;
+
+use crate::api::BuildName;
+use crate::backend::job::result::Step;
+use crate::backend::prepare::{self, Means, Trees};
+use crate::backend::sidecar::{self, Post};
+use crate::cli::error::Error;
+use crate::cli::resolve::{InPod, PodInputs, Settings};
+use crate::cli::world::World;
+use crate::cli::{ExitCode, input};
+use crate::plan::MethodChoice;
+use crate::registry::Source;
+use end::End;
+
+/// One of the parts that build or push, and its exit code.
+///
+/// # Errors
+/// What went wrong, after it was told as the result.
+pub async fn in_pod(world: &World, part: &InPod, settings: &Settings) -> Result<ExitCode> {
+    match part {
+        InPod::Direct(inputs, told) => {
+            let end = End::new(inputs, settings, Step::ImageBuild);
+            let outcome = direct::build(world, inputs).await;
+            end.hand_over(&told.0, outcome).await
+        }
+        InPod::Containerfile(inputs, left) => {
+            let end = End::new(inputs, settings, Step::ImageBuild);
+            let built = containerfile::build(world, inputs, left, settings, &end.secrets).await;
+            end.leave_failure(&left.failure, built)
+        }
+        InPod::Push(inputs, image, told) => {
+            let end = End::new(inputs, settings, Step::ImagePush);
+            let outcome = push::push(world, inputs, image).await;
+            end.hand_over(&told.0, outcome).await
+        }
+        InPod::WaitForDone(post) => wait_for_done(post).await.map(|()| 0),
+    }
+}
+
+/// Waits for a result and tells it, until SIGTERM or SIGINT.
+///
+/// # Errors
+/// It could not be told.
+pub async fn wait_for_done(post: &Post) -> Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let stop = async {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    };
+    Ok(sidecar::run(sidecar::client().await?, post, stop).await?)
+}
+
+/// What is mounted, to be planned by this method.
+async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wanted> {
+    let (folder, containerfile, trust_bundle) = (
+        inputs.machine_config.clone(),
+        inputs.containerfile.clone(),
+        inputs.trust_bundle.clone(),
+    );
+    let read = spawn_blocking(move || {
+        let config = input::mounted_config(&folder)?;
+        let containerfile = containerfile.as_deref().map(input::containerfile);
+        let trust_bundle = trust_bundle.as_deref().map(input::trust_bundle);
+        anyhow::Ok((
+            config,
+            containerfile.transpose()?,
+            trust_bundle.transpose()?,
+        ))
+    });
+    let (config, containerfile, trust_bundle) = read.await.context("reading stopped")??;
+    Ok(prepare::Wanted {
+        config,
+        base: Some(Source::Registry(inputs.base.clone().into())),
+        base_name: Some(inputs.base_name.clone()),
+        extensions_image: inputs.extensions_image.clone().map(Into::into),
+        containerfile,
+        build_args: inputs.build_args.clone(),
+        trust_bundle: trust_bundle.map(Bytes::from),
+        platform: Some(inputs.platform.clone()),
+        method,
+        on_top: false,
+        push: Some(inputs.push.clone()),
+    })
+}
+
+/// Refuses to go on with another build than the Job's.
+fn check_build(planned: &BuildName, inputs: &PodInputs) -> Result<(), Error> {
+    if *planned == inputs.build {
+        return Ok(());
+    }
+    Err(Error::OtherBuild {
+        planned: planned.to_string(),
+        wanted: inputs.build.to_string(),
+    })
+}
+
+/// The plan of a build that runs something, which needs no tree of the base.
+async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<prepare::Prepared> {
+    let wanted = wanted(inputs, MethodChoice::Containerfile).await?;
+    let on_step = |step: &str| world.progress.step(step);
+    let planned = prepare::plan(means(world, None, &on_step), wanted).await;
+    let planned = planned.map_err(super::prepare::as_it_was)?;
+    check_build(&planned.plan.build_name, inputs)?;
+    Ok(planned)
+}
+
+fn means<'a>(
+    world: &'a World,
+    trees: Option<Trees<'a>>,
+    on_step: &'a (dyn Fn(&str) + Sync),
+) -> Means<'a> {
+    Means {
+        client: &world.pull,
+        trees,
+        on_step,
+    }
+}

@@ -1,0 +1,187 @@
+//! The tree of a base as a small image beside the images that are built on it: a cache that all builds of a cluster share.
+//!
+//! It is one layer with one file. Whoever can write to the repository could put another one there, so it is read only by a
+//! digest that somebody recorded who trusts its writer. Only ever a shortcut: nothing that goes wrong here is an error.
+
+use std::io::Read as _;
+
+use bytes::Bytes;
+use serde_json::json;
+use tar::{Archive, Builder, Header};
+use tokio::task::spawn_blocking;
+
+use super::client::Client;
+use super::location::Source;
+use super::manifest::BlobRef;
+use super::push::{BlobFrom, BlobToPush, PushPlan};
+use super::verify::collect;
+use super::{Blobs as _, Target};
+use crate::canonical::canonical;
+use crate::image::gzip::compress;
+use crate::image::tree::{self, BaseTree};
+use crate::image::{DiffId, Digest, PinnedRef, RepoRef};
+use crate::report::{Finding, said};
+
+/// Label of the image: manifest of the base.
+const LABEL: &str = "mosb.dev/base-tree";
+/// The one file in its layer.
+const FILE: &str = "base-tree";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The most that is read of a layer; a tree of 100 000 paths has some 4 MB, compressed a quarter of that.
+const LAYER_LIMIT: u64 = 64 << 20;
+/// The most that is read of a tree.
+const TREE_LIMIT: u64 = 256 << 20;
+
+/// The tag of the image with the tree of this base; a tag only keeps a registry from throwing it away.
+pub fn tag(base: &Digest) -> String {
+    format!("base-tree-{}", &base.hex()[..32])
+}
+
+/// Pushes the tree of a base into a repository; the digest is the image's.
+///
+/// # Errors
+/// A warning if it can't be pushed.
+pub async fn push(
+    client: &Client,
+    repo: &RepoRef,
+    base: &Digest,
+    tree: &BaseTree,
+) -> Result<Digest, Finding> {
+    let (base_, tree) = (*base, tree.clone());
+    let made = spawn_blocking(move || image(&base_, tree.as_bytes())).await;
+    let plan = made.expect("packing does not panic and is not cancelled");
+    let pushed = client.push(&Target::from(repo.clone()), &plan).await;
+    match pushed {
+        Ok(pushed) => Ok(*pushed.digest.value()),
+        Err(error) => Err(warning(
+            &format!("{repo}:{}", tag(base)),
+            "can't be pushed, so the next build reads the base again",
+            &error,
+        )),
+    }
+}
+
+fn image(base: &Digest, tree: &[u8]) -> PushPlan {
+    let mut tar = Builder::new(Vec::new());
+    let mut header = Header::new_ustar();
+    header.set_mode(0o644);
+    header.set_size(tree.len() as u64);
+    let packed = tar
+        .append_data(&mut header, FILE, tree)
+        .and_then(|()| tar.into_inner())
+        .and_then(|tar| {
+            let mut layer = Vec::new();
+            let made = compress(&tar[..], &mut layer)?;
+            Ok((layer, made.diff_id))
+        });
+    let (layer, diff_id): (Vec<u8>, DiffId) = packed.expect("writing to memory can't fail");
+    let config = canonical(&json!({
+        "architecture": "unknown", "os": "linux",
+        "config": { "Labels": { LABEL: base, "mosb.dev/base-tree-version": tree::VERSION.to_string() } },
+        "rootfs": { "type": "layers", "diff_ids": [diff_id] },
+    }));
+    let blob = |media_type: &str, bytes: Vec<u8>| BlobToPush {
+        blob: BlobRef {
+            media_type: media_type.to_owned(),
+            digest: Digest::of(&bytes),
+            size: bytes.len() as u64,
+            annotations: Default::default(),
+        },
+        from: BlobFrom::Bytes(bytes.into()),
+    };
+    let (layer, config) = (blob(LAYER, layer), blob(CONFIG, config));
+    let described = |blob: &BlobRef| json!({ "mediaType": blob.media_type, "digest": blob.digest, "size": blob.size });
+    let manifest = canonical(&json!({
+        "schemaVersion": 2, "mediaType": MANIFEST,
+        "config": described(&config.blob), "layers": [described(&layer.blob)],
+    }));
+    PushPlan {
+        manifest: manifest.into(),
+        media_type: MANIFEST.to_owned(),
+        blobs: vec![layer, config],
+        tags: vec![tag(base)],
+    }
+}
+
+/// The tree of a base from an image that was recorded to have it.
+///
+/// # Errors
+/// A warning if it can't be read, or is of another base.
+pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<BaseTree, Finding> {
+    let shown = image.to_string();
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        warning(&shown, "can't be read, so the base is", error)
+    };
+    let read = async {
+        let source = Source::Registry(image.clone().into());
+        let found = client.resolve(&source, None).await?;
+        let layer = match &found.layers[..] {
+            [layer] if layer.size <= LAYER_LIMIT => layer.clone(),
+            _ => return Ok(None),
+        };
+        let bytes = found.store.open(&layer.digest, 0..layer.size).await?;
+        let bytes = collect(&shown, &layer, "its layer", LAYER_LIMIT, bytes).await?;
+        Ok::<_, super::Error>(Some((found.config_bytes, bytes)))
+    };
+    let odd = || {
+        Finding::new(
+            "base-tree-image",
+            format!("the image {shown} holds no tree of this base, so the base is read"),
+        )
+        .on(&shown)
+    };
+    let (config, layer) = read
+        .await
+        .map_err(|error| failed(&error))?
+        .ok_or_else(odd)?;
+    let config: serde_json::Value = serde_json::from_slice(&config).map_err(|_| odd())?;
+    if config["config"]["Labels"][LABEL] != json!(base) {
+        return Err(odd());
+    }
+    let unpacked = spawn_blocking(move || unpack(&layer)).await;
+    let unpacked = unpacked.expect("unpacking does not panic and is not cancelled");
+    let bytes = unpacked.map_err(|error| failed(&error))?.ok_or_else(odd)?;
+    BaseTree::from_bytes(bytes).map_err(|error| failed(&error))
+}
+
+fn unpack(layer: &Bytes) -> std::io::Result<Option<Vec<u8>>> {
+    let mut archive = Archive::new(flate2::read::GzDecoder::new(&layer[..]).take(TREE_LIMIT));
+    let Some(entry) = archive.entries()?.next() else {
+        return Ok(None);
+    };
+    let mut entry = entry?;
+    if entry.path_bytes() != FILE.as_bytes() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+fn warning(image: &str, what: &str, error: &(dyn std::error::Error + 'static)) -> Finding {
+    let message = format!("the image with the base's tree {what}: {}", said(error));
+    Finding::new("base-tree-image", message).on(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tree::OwnedEntry;
+
+    #[test]
+    fn what_is_packed_is_unpacked_and_packed_the_same_again() {
+        let tree = BaseTree::from_entries([(b"etc/a".to_vec(), OwnedEntry::file(b"x"))]);
+        let base = Digest::of(b"base");
+        let plan = image(&base, tree.as_bytes());
+        assert_eq!(plan.tags, [format!("base-tree-{}", &base.hex()[..32])]);
+        assert_eq!(image(&base, tree.as_bytes()).manifest, plan.manifest);
+        let BlobFrom::Bytes(layer) = &plan.blobs[0].from else {
+            panic!("{:?}", plan.blobs[0]);
+        };
+        let bytes = unpack(layer).unwrap().unwrap();
+        assert_eq!(BaseTree::from_bytes(bytes), Ok(tree));
+        assert!(unpack(&Bytes::from_static(b"x")).is_err());
+    }
+}
