@@ -18,9 +18,12 @@ const NO_CODES: [&str; 11] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; states of units.
-const NO_CODES_IN: [&str; 3] = [
+/// Files whose words with a hyphen are no codes: packages; states of units; names of objects, volumes and containers.
+const NO_CODES_IN: [&str; 6] = [
+    "api/cluster_settings.rs",
     "api/extensions.rs",
+    "backend/job/names.rs",
+    "backend/job/registries_conf.rs",
     "plan/packages.rs",
     "plan/systemd/state.rs",
 ];
