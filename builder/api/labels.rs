@@ -97,3 +97,5 @@ pub const BUILD_ON: &str = "mosb.dev/build-on";
 pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 /// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
+/// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
+pub const RESULT: &str = "mosb.dev/result";

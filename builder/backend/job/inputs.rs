@@ -144,5 +144,7 @@ fn result(request: &JobRequest, job_uid: &str) -> Input {
     result.metadata = metadata(request, result_name(&request.build));
     let annotations = result.metadata.annotations.get_or_insert_default();
     annotations.insert(labels::JOB_UID.to_owned(), job_uid.to_owned());
+    let own = result.metadata.labels.get_or_insert_default();
+    own.insert(labels::RESULT.to_owned(), String::new());
     Input::ConfigMap(result)
 }

@@ -154,7 +154,7 @@ fn everything() -> JobRequest {
                 .parse()
                 .unwrap(),
         ),
-        build_args: [("A".to_owned(), "$(JOB_UID) $$x".to_owned())].into(),
+        build_args: [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into(),
         entitlement: Some("etc-pki-entitlement-worker".to_owned()),
         repositories: Some("etc-yum-repos-d".to_owned()),
         package_keys: Some("etc-pki-rpm-gpg".to_owned()),
@@ -277,16 +277,21 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
 
 /// What the controller and an administrator set is not `$(VARIABLE)` for the kubelet.
 #[test]
-fn only_the_uid_is_a_variable() {
+fn no_argument_is_a_variable() {
     let mut request = everything();
-    request.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $(JOB_UID)".to_owned())].into();
+    request.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
     let pod = job(&request).spec.unwrap().template.spec.unwrap();
-    for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
-        for argument in container.args.iter().flatten() {
-            let variable = argument.replace("$$", "").contains('$');
-            let meant = argument == "$(JOB_UID)" && container.name == "wait-for-done";
-            assert_eq!(variable, meant, "{argument}");
-        }
+    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let all: Vec<_> = all
+        .flat_map(|container| container.args.iter().flatten())
+        .collect();
+    assert!(
+        all.iter()
+            .any(|argument| *argument == "A=$$(HTTPS_PROXY) $$x"),
+        "{all:?}"
+    );
+    for argument in all {
+        assert!(!argument.replace("$$", "").contains('$'), "{argument}");
     }
 }
 

@@ -190,12 +190,11 @@ fn no_other_way_in() {
                 .flatten()
                 .map(|env| &*env.name)
                 .collect();
-            let want = if container.name == "wait-for-done" {
-                "JOB_UID"
-            } else {
-                "SSL_CERT_DIR"
+            let want: &[&str] = match &*container.name {
+                "wait-for-done" => &["MOSB_JOB_UID"],
+                _ => &["MOSB_JOB_UID", "SSL_CERT_DIR"],
             };
-            assert_eq!(variables, [want], "{case}");
+            assert_eq!(variables, want, "{case}");
         }
     }
 }
