@@ -160,8 +160,8 @@ fn everything() -> JobRequest {
         package_keys: Some("etc-pki-rpm-gpg".to_owned()),
         registries_conf: Some("[[registry]]\nlocation = \"quay.io\"\n".to_owned()),
         certs: [
-            ("registry.example:5000".to_owned(), PEM.to_owned()),
-            ("[::1]:5000".to_owned(), PEM.to_owned()),
+            ("192.0.2.1:5000".to_owned(), PEM.to_owned()),
+            ("[2001:db8::1]:5000".to_owned(), PEM.to_owned()),
         ]
         .into(),
         registry_trust: Some(PEM.to_owned()),
