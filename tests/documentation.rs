@@ -207,6 +207,8 @@ fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
 fn no_link_is_dead() {
     for document in [
         "README.md",
+        "docs/by-hand-job.md",
+        "docs/cluster-settings.md",
         "docs/commands.md",
         "docs/direct-build.md",
         "docs/rendering.md",
