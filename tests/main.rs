@@ -30,6 +30,7 @@ mod ignition_oracle;
 mod importer;
 mod injection;
 mod interrupted;
+mod job_spec;
 mod merge_oracle;
 mod part_image;
 mod part_layout;

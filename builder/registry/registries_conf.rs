@@ -149,20 +149,9 @@ impl RegistriesConf {
             .max_by_key(|(r, _)| r.prefix.len())
     }
 
-    fn allowed(&self, repo: &RepoRef) -> Result<Option<(&Registry, usize)>, Error> {
-        let entry = self.entry(&repo.to_string());
-        match entry {
-            Some((registry, _)) if registry.blocked => Err(Error::Blocked {
-                image: repo.to_string(),
-                prefix: registry.prefix.clone(),
-            }),
-            _ => Ok(entry),
-        }
-    }
-
-    /// Where to pull from, in order: the mirrors, then the location itself.
+    /// Where to pull from, in order: the mirrors, then the location itself. What is blocked is the location, as for buildah.
     pub fn pull_places(&self, repo: &RepoRef, by: By) -> Result<Vec<PullPlace>, Error> {
-        let Some((registry, covered)) = self.allowed(repo)? else {
+        let Some((registry, covered)) = self.entry(&repo.to_string()) else {
             return Ok(vec![PullPlace {
                 repo: repo.clone(),
                 insecure: false,
@@ -193,15 +182,30 @@ impl RegistriesConf {
                 places.push(at(&mirror.location, mirror.insecure, true)?);
             }
         }
-        places.push(at(&registry.location, registry.insecure, false)?);
-        Ok(places)
+        match registry.blocked {
+            true if places.is_empty() => Err(blocked(repo, registry)),
+            true => Ok(places),
+            false => {
+                places.push(at(&registry.location, registry.insecure, false)?);
+                Ok(places)
+            }
+        }
     }
 
     /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a mirror.
     pub fn push_insecure(&self, repo: &RepoRef) -> Result<bool, Error> {
-        Ok(self
-            .allowed(repo)?
-            .is_some_and(|(registry, _)| registry.insecure))
+        match self.entry(&repo.to_string()) {
+            Some((registry, _)) if registry.blocked => Err(blocked(repo, registry)),
+            Some((registry, _)) => Ok(registry.insecure),
+            None => Ok(false),
+        }
+    }
+}
+
+fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
+    Error::Blocked {
+        image: repo.to_string(),
+        prefix: registry.prefix.clone(),
     }
 }
 

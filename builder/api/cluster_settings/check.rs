@@ -58,10 +58,21 @@ fn certificates(field: &str, text: &str) -> Checked {
     }
 }
 
-/// `host[:port]`, as a path can hold it.
+/// `host[:port]` or `[address]:port`, as a path can hold it.
 pub(super) fn is_host(text: &str) -> bool {
-    let fine = |b: u8| b.is_ascii_alphanumeric() || b".:-[]".contains(&b);
-    text.bytes().all(fine) && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (text, None),
+    };
+    let address = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b".-".contains(&b);
+    let named = match address {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => name.bytes().all(fine) && name.starts_with(|c: char| c.is_ascii_alphanumeric()),
+    };
+    named && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 /// Which field of it is wrong.

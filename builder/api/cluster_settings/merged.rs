@@ -76,20 +76,10 @@ impl ClusterSettings {
         if !theirs.is_empty() {
             self.proxy = Some(theirs);
         }
-        let mut pem = |field: &str, value: &Value| match decoded(value) {
-            Ok(text) => text,
-            Err(problem) => {
-                findings.push(odd(
-                    CONTROLLER_CONFIG,
-                    &format!("spec.{field}: {problem}; it is left out"),
-                ));
-                None
-            }
-        };
-        if let Some(bundle) = pem("additionalTrustBundle", &spec["additionalTrustBundle"]) {
+        if let Some(bundle) = certificates(spec, "additionalTrustBundle", findings) {
             self.additional_trust_bundle = Some(bundle);
         }
-        if let Some(root) = pem("rootCAData", &spec["rootCAData"]) {
+        if let Some(root) = certificates(spec, "rootCAData", findings) {
             self.registry_trust_bundle = Some(root);
         }
         let mut bundles = BTreeMap::new();
@@ -97,9 +87,9 @@ impl ClusterSettings {
             for entry in spec[field].as_array().into_iter().flatten() {
                 // A ConfigMap's key holds no colon.
                 let host = given(&entry["file"]).unwrap_or_default().replace("..", ":");
-                match pem(field, &entry["data"]) {
-                    Some(text) if is_host(&host) => drop(bundles.insert(host, text)),
-                    _ => {}
+                match is_host(&host) {
+                    true => bundles.extend(certificates(entry, "data", findings).map(|pem| (host, pem))),
+                    false => findings.push(odd(CONTROLLER_CONFIG, &format!("spec.{field} has one for {host:?}, which is no registry; it is left out"))),
                 }
             }
         }
@@ -124,6 +114,16 @@ fn take(ours: &mut Option<String>, theirs: &Value) {
     if let Some(theirs) = given(theirs) {
         *ours = Some(theirs);
     }
+}
+
+fn certificates(of: &Value, field: &str, findings: &mut Vec<Finding>) -> Option<String> {
+    decoded(&of[field]).unwrap_or_else(|problem| {
+        findings.push(odd(
+            CONTROLLER_CONFIG,
+            &format!("{field}: {problem}; it is left out"),
+        ));
+        None
+    })
 }
 
 /// Bytes as JSON has them, with a certificate in them; none if there are none.

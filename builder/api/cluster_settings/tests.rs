@@ -1,1 +1,313 @@
+use super::*;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
+const PEM: &str = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
+
+fn pem(text: &str) -> Value {
+    json!(STANDARD.encode(text))
+}
+
+#[test]
+fn nothing_is_required() {
+    for text in ["", "\n", "{}", "job: {}"] {
+        assert_eq!(
+            ClusterSettings::parse(text),
+            Ok(ClusterSettings::default()),
+            "{text:?}"
+        );
+    }
+    assert_eq!(
+        ClusterSettings::default().global_pull_secret,
+        "global-pull-secret-copy"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_path() {
+    for (text, field, problem) in [
+        (
+            "baseOSContainerimage: x",
+            "baseOSContainerimage",
+            "unknown field",
+        ),
+        (
+            "job: {tolerations: [{}, {keys: x}]}",
+            "job.tolerations[1].keys",
+            "unknown field",
+        ),
+        (
+            "job: {tolerations: [{}]}",
+            "job.tolerations[0].key",
+            "want a key",
+        ),
+        (
+            "job: {tolerations: [{key: a, operator: In}]}",
+            "job.tolerations[0].operator",
+            "want Equal",
+        ),
+        (
+            "job: {tolerations: [{key: a, effect: None}]}",
+            "job.tolerations[0].effect",
+            "want NoSchedule",
+        ),
+        (
+            "job: {tolerations: [{operator: Exists, value: a}]}",
+            "job.tolerations[0].value",
+            "no value",
+        ),
+        (
+            "job: {tolerations: [{key: a, tolerationSeconds: 1}]}",
+            "job.tolerations[0].tolerationSeconds",
+            "NoExecute",
+        ),
+        (
+            "job: {resources: {imageBuild: {limits: {memory: 1 GB}}}}",
+            "job.resources.imageBuild.limits.memory",
+            "want a quantity",
+        ),
+        (
+            "job: {activeDeadlineSeconds: {direct: 0}}",
+            "job.activeDeadlineSeconds.direct",
+            "at least 1",
+        ),
+        (
+            "job: {activeDeadlineSeconds: {direct: -1}}",
+            "job.activeDeadlineSeconds.direct",
+            "invalid value",
+        ),
+        (
+            "job: {storageDriver: btrfs}",
+            "job.storageDriver",
+            "unknown variant",
+        ),
+        (
+            "job: {userNamespaces: maybe}",
+            "job.userNamespaces",
+            "unknown variant",
+        ),
+        (
+            "job: {imagePullSecrets: [A]}",
+            "job.imagePullSecrets[0]",
+            "no name",
+        ),
+        (
+            "job: {priorityClassName: ''}",
+            "job.priorityClassName",
+            "no name",
+        ),
+        (
+            "job: {labels: {'a b': c}}",
+            "job.labels.a b",
+            "the API takes",
+        ),
+        (
+            "job: {nodeSelector: {a: 'b c'}}",
+            "job.nodeSelector.a",
+            "the API takes",
+        ),
+        ("globalPullSecret: ''", "globalPullSecret", "no name"),
+        (
+            "additionalTrustBundle: hello",
+            "additionalTrustBundle",
+            "no certificate",
+        ),
+        (
+            "registryTrustBundle: '-----BEGIN PRIVATE KEY-----'",
+            "registryTrustBundle",
+            "private key",
+        ),
+        (
+            "imageRegistryBundles: {../etc: x}",
+            "imageRegistryBundles.../etc",
+            "want host",
+        ),
+        (
+            "imageRegistryBundles: {a.io: x}",
+            "imageRegistryBundles.a.io",
+            "no certificate",
+        ),
+        (
+            "mirrors: [{source: 'a\"b', mirrors: []}]",
+            "mirrors[0].source",
+            "want host",
+        ),
+        (
+            "mirrors: [{source: a.io, mirrors: [b.io, 'https://c.io']}]",
+            "mirrors[0].mirrors[1]",
+            "want host",
+        ),
+        ("mirrors: [{mirrors: []}]", "mirrors[0]", "missing field"),
+        (
+            "proxy: {httpProxy: 'http://u:hunter2@p:1'}",
+            "proxy.httpProxy",
+            "proxy.secret",
+        ),
+        (
+            "proxy: {httpsProxy: 'p:1'}",
+            "proxy.httpsProxy",
+            "want http://",
+        ),
+        ("proxy: {secret: ''}", "proxy.secret", "no name"),
+    ] {
+        let error = ClusterSettings::parse(text).unwrap_err();
+        let told = error.to_string();
+        let ClusterSettingsError::Field {
+            field: got,
+            problem: why,
+        } = error
+        else {
+            panic!("{told}")
+        };
+        assert_eq!(got, field, "{text}");
+        assert!(why.contains(problem), "{text}: {why}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    assert!(matches!(
+        ClusterSettings::parse("a: [1"),
+        Err(ClusterSettingsError::Yaml(_))
+    ));
+}
+
+#[test]
+fn the_clusters_objects_win_field_by_field() {
+    let ours = ClusterSettings::parse(&format!(
+        "baseOSContainerImage: ours\nbaseOSExtensionsContainerImage: ours\nbuilderImage: ours\nadditionalTrustBundle: {PEM:?}\n\
+         imageRegistryBundles: {{ours.io: {PEM:?}}}\nproxy: {{noProxy: ours, httpProxy: 'http://ours:1'}}\nmirrors: [{{source: ours.io}}]"
+    ))
+    .unwrap();
+    let nothing = ours.clone().merged(&ClusterObjects::default());
+    assert_eq!(nothing, (ours.clone(), vec![]));
+
+    let images = json!({ "data": { "images.json": json!({
+        "machineConfigOperator": "theirs", "baseOSContainerImage": "images", "baseOSExtensionsContainerImage": "images",
+    }).to_string() } });
+    let config = json!({ "spec": {
+        "baseOSContainerImage": "config", "additionalTrustBundle": null, "rootCAData": pem(PEM),
+        "proxy": { "httpsProxy": "http://u:hunter2@theirs:1" },
+        "imageRegistryBundleData": [{ "file": "a.io..5000", "data": pem(PEM) }, { "file": "b.io", "data": pem(PEM) }],
+        "imageRegistryBundleUserData": [{ "file": "b.io", "data": pem(&format!("user\n{PEM}")) }],
+    } });
+    let cluster = ClusterObjects {
+        controller_config: Some(&config),
+        operator_images: Some(&images),
+        mirror_sets: &[],
+    };
+    let (merged, findings) = ours.clone().merged(&cluster);
+    assert_eq!(findings, vec![]);
+    assert_eq!(merged.base_os_container_image.as_deref(), Some("config"));
+    assert_eq!(
+        merged.base_os_extensions_container_image.as_deref(),
+        Some("images")
+    );
+    assert_eq!(merged.builder_image.as_deref(), Some("ours"));
+    assert_eq!(merged.additional_trust_bundle, ours.additional_trust_bundle);
+    assert_eq!(merged.registry_trust_bundle.as_deref(), Some(PEM));
+    assert_eq!(merged.mirrors, ours.mirrors);
+    assert!(!format!("{merged:?}").contains("hunter2"));
+    let proxy = merged.proxy.unwrap();
+    assert_eq!(
+        proxy.variables(),
+        [
+            (
+                "HTTPS_PROXY".to_owned(),
+                "http://u:hunter2@theirs:1".to_owned()
+            ),
+            (
+                "https_proxy".to_owned(),
+                "http://u:hunter2@theirs:1".to_owned()
+            )
+        ]
+        .into()
+    );
+    let bundles: Vec<_> = merged
+        .image_registry_bundles
+        .iter()
+        .map(|(host, pem)| (&**host, pem.len()))
+        .collect();
+    assert_eq!(bundles, [("a.io:5000", PEM.len()), ("b.io", PEM.len() + 5)]);
+}
+
+#[test]
+fn mirror_sets_are_read_whatever_their_order() {
+    let digest = json!({ "kind": "ImageDigestMirrorSet", "metadata": { "name": "a" }, "spec": { "imageDigestMirrors": [
+        { "source": "quay.io/x", "mirrors": ["m.io/x"], "mirrorSourcePolicy": "NeverContactSource" }, { "source": "" },
+    ] } });
+    let tag = json!({ "kind": "ImageTagMirrorSet", "metadata": { "name": "a" }, "spec": { "imageTagMirrors": [{ "source": "quay.io/y", "mirrors": ["m.io/y"] }] } });
+    let old = json!({ "kind": "ImageContentSourcePolicy", "metadata": { "name": "a" }, "spec": { "repositoryDigestMirrors": [{ "source": "quay.io/z", "mirrors": ["m.io/z", 1] }] } });
+    let ours = ClusterSettings::parse("mirrors: [{source: ours.io}]").unwrap();
+    let read = |sets: &[Value]| {
+        let cluster = ClusterObjects {
+            mirror_sets: sets,
+            ..ClusterObjects::default()
+        };
+        ours.clone().merged(&cluster)
+    };
+    let (merged, findings) = read(&[tag.clone(), old.clone(), digest.clone()]);
+    let told: Vec<_> = findings
+        .iter()
+        .map(|f| (&*f.code, f.object.as_deref().unwrap()))
+        .collect();
+    assert_eq!(told, [("odd-cluster-object", "ImageDigestMirrorSet/a")]);
+    let got: Vec<_> = merged
+        .mirrors
+        .iter()
+        .map(|m| (&*m.source, m.by, m.mirror_source_policy, m.mirrors.len()))
+        .collect();
+    use MirrorSourcePolicy::{AllowContactingSource, NeverContactSource};
+    assert_eq!(
+        got,
+        [
+            ("quay.io/z", MirrorBy::Digest, AllowContactingSource, 1),
+            ("quay.io/x", MirrorBy::Digest, NeverContactSource, 1),
+            ("quay.io/y", MirrorBy::Tag, AllowContactingSource, 1),
+        ]
+    );
+    assert_eq!(read(&[digest, tag, old]), (merged, findings));
+}
+
+#[test]
+fn odd_objects_stop_nothing() {
+    let ours = ClusterSettings::default();
+    let images = json!({ "data": { "images.json": "{" } });
+    let config = json!({ "spec": { "additionalTrustBundle": "!", "rootCAData": pem("hello"), "proxy": "x", "imageRegistryBundleData": [{ "file": "../a", "data": pem(PEM) }] } });
+    let cluster = ClusterObjects {
+        controller_config: Some(&config),
+        operator_images: Some(&images),
+        mirror_sets: &[],
+    };
+    let (merged, findings) = ours.clone().merged(&cluster);
+    assert_eq!(merged, ours);
+    assert_eq!(findings.len(), 4, "{findings:?}");
+}
+
+#[test]
+fn a_proxys_secret_goes_over_the_fields() {
+    let proxy = Proxy {
+        no_proxy: Some("a".to_owned()),
+        secret: Some("s".to_owned()),
+        ..Proxy::default()
+    };
+    let data = |key: &str, value: &str| [(key.to_owned(), value.as_bytes().to_vec())].into();
+    let with = proxy
+        .clone()
+        .with_secret(&data("httpProxy", "http://u:hunter2@p:1\n"))
+        .unwrap();
+    assert_eq!(
+        with.http_proxy.as_ref().unwrap().expose(),
+        "http://u:hunter2@p:1"
+    );
+    assert_eq!(
+        format!("{:?}", with.http_proxy.unwrap()),
+        "\"http://[secret]@p:1\""
+    );
+    for (key, value) in [("HTTP_PROXY", "http://p:1"), ("httpProxy", "hunter2")] {
+        let error = proxy.clone().with_secret(&data(key, value)).unwrap_err();
+        assert!(
+            matches!(error, ClusterSettingsError::ProxySecret { .. }),
+            "{key}"
+        );
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}

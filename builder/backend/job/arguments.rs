@@ -145,14 +145,12 @@ pub(super) fn wait_for_done(request: &JobRequest) -> Vec<String> {
         JobMethod::Direct => None,
         JobMethod::Containerfile => Some(format!("{RUN}/failure")),
     };
-    let mut words = Words::default()
+    // The Job's UID is in the environment of every container.
+    Words::default()
         .flag("--result", format!("{RUN}/result"))
         .optional("--failure", failure)
         .flag("--config-map", result_name(&request.build))
         .flag("--namespace", &request.namespace)
         .flag("--build-name", request.build.as_str())
-        .word("--job-uid");
-    // The one variable that is meant: no Job knows its UID before it is there.
-    words.0.push("$(JOB_UID)".to_owned());
-    words.0
+        .0
 }

@@ -61,9 +61,9 @@ fn registries(request: &JobRequest) -> Option<Input> {
     Some(config_map(request, REGISTRIES, data))
 }
 
-/// The key of a registry's CAs: a ConfigMap's key holds neither `:` nor brackets.
+/// The key of a registry's CAs: a ConfigMap's key holds neither `:` nor brackets, and doesn't begin with two dots.
 pub(super) fn certs_key(host: &str) -> String {
-    host.replace([':', '[', ']'], "..") + ".crt"
+    host.replace(':', "..").replace(['[', ']'], "_") + ".crt"
 }
 
 fn certificates(request: &JobRequest) -> Option<Input> {

@@ -46,7 +46,11 @@ fn read<T: DeserializeOwned>(text: &str) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::networking::v1::NetworkPolicy;
     use serde::Serialize;
+
+    const BY_HAND: &str = include_str!("../../../job-templates/by-hand.yaml");
+    const NETWORK_POLICY: &str = include_str!("../../../deploy/kubernetes/network-policy.yaml");
 
     /// What the API's types don't know is lost in them.
     #[test]
@@ -56,12 +60,35 @@ mod tests {
             let read: T = serde_json::from_value(want.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), want);
         }
-        for text in [DIRECT, CONTAINERFILE] {
+        for text in [DIRECT, CONTAINERFILE, BY_HAND] {
             same::<Job>(text);
         }
         same::<ServiceAccount>(SERVICE_ACCOUNT);
         same::<Role>(ROLE);
         same::<RoleBinding>(ROLE_BINDING);
         same::<ConfigMap>(RESULT);
+        same::<NetworkPolicy>(NETWORK_POLICY);
+    }
+    /// The policy is for the pods of both templates.
+    #[test]
+    fn build_pods_are_under_the_network_policy() {
+        let policy: NetworkPolicy = read(NETWORK_POLICY);
+        let wanted = policy
+            .spec
+            .unwrap()
+            .pod_selector
+            .unwrap()
+            .match_labels
+            .unwrap();
+        for method in [JobMethod::Direct, JobMethod::Containerfile] {
+            let pod = job(method).spec.unwrap().template.metadata.unwrap();
+            let labels = pod.labels.unwrap();
+            assert!(
+                wanted
+                    .iter()
+                    .all(|(key, value)| labels.get(key) == Some(value)),
+                "{method}"
+            );
+        }
     }
 }

@@ -1,1 +1,345 @@
+//! Whole objects, and who holds what in them.
 
+mod rights;
+mod secrets;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use expect_test::expect_file;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
+use crate::api::yaml;
+use crate::image::Digest;
+use crate::payload::{
+    CONTAINERFILE_KEY, ConfigMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
+};
+
+const HEX: &str = "0123456789abcdef0123456789abcdef";
+const JOB_UID: &str = "11111111-2222-3333-4444-555555555555";
+const PEM: &str = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
+
+fn carried(name: String, data: &[(&str, &str)], binary: &[(&str, &str)]) -> ConfigMap {
+    let map = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    };
+    ConfigMap {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        metadata: ObjectMeta {
+            name,
+            annotations: map(&[("mosb.dev/part", "1/1")]),
+            ..ObjectMeta::default()
+        },
+        data: map(data),
+        binary_data: map(binary),
+    }
+}
+
+fn logins(registry: &str, password: &str) -> DockerConfigJson {
+    let text = json!({ "auths": { registry: { "username": "u", "password": password } } });
+    DockerConfigJson::from_secret(&Secret {
+        type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
+        data: Some(
+            [(
+                ".dockerconfigjson".to_owned(),
+                ByteString(text.to_string().into_bytes()),
+            )]
+            .into(),
+        ),
+        ..Secret::default()
+    })
+    .unwrap()
+}
+
+fn direct_of(pool: &str) -> JobRequest {
+    let digest = |text: &str| Digest::of(text.as_bytes());
+    let pool: crate::api::PoolName = pool.parse().unwrap();
+    let build = crate::api::BuildName::new(&pool, HEX).unwrap();
+    let name = crate::api::object_name("mc", &build);
+    let os: crate::image::RepoRef = "quay.io/acme/coreos".parse().unwrap();
+    let secret = |name: &str, registry, password| NamedSecret {
+        name: name.to_owned(),
+        credentials: logins(registry, password),
+    };
+    JobRequest {
+        build_uid: "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee".to_owned(),
+        config: pool.to_string(),
+        rendered: format!("rendered-worker-{HEX}").parse().unwrap(),
+        attempt: 1,
+        method: JobMethod::Direct,
+        namespace: "mosb-system".to_owned(),
+        base: os.pinned(digest("base")),
+        base_name: os.pinned(digest("base")).to_string(),
+        extensions: None,
+        push: "registry.example:5000/os/images".parse().unwrap(),
+        platform: "linux/amd64".parse().unwrap(),
+        payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
+        build_args: BTreeMap::new(),
+        pull: secret("pull", "quay.io", "pull-canary"),
+        push_secret: secret("push", "registry.example:5000", "push-canary"),
+        entitlement: None,
+        repositories: None,
+        package_keys: None,
+        registries_conf: None,
+        certs: BTreeMap::new(),
+        registry_trust: None,
+        proxy: None,
+        base_tree: None,
+        builder_image: "registry.example:5000/mosb@sha256:1".to_owned(),
+        settings: JobSettings::default(),
+        node_platform: Some("linux/amd64".parse().unwrap()),
+        user_namespaces: true,
+        build,
+        pool,
+    }
+}
+
+fn direct() -> JobRequest {
+    JobRequest {
+        base_tree: Some("registry.example:5000/os/images@sha256:".to_owned() + &"b".repeat(64))
+            .map(|text| text.parse().unwrap()),
+        ..direct_of("worker")
+    }
+}
+
+fn containerfile() -> JobRequest {
+    let mut request = direct_of("worker");
+    request.method = JobMethod::Containerfile;
+    let name = crate::api::object_name("containerfile", &request.build);
+    let text = "FROM configs\nRUN true\n";
+    request
+        .payload
+        .push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
+    request
+}
+
+fn degraded() -> JobRequest {
+    JobRequest {
+        user_namespaces: false,
+        ..containerfile()
+    }
+}
+
+/// Every input there is, of a config in two parts.
+fn everything() -> JobRequest {
+    let mut request = containerfile();
+    let trust = crate::api::object_name("additionaltrustbundle", &request.build);
+    let second = crate::api::object_name("mc", &request.build) + "-2";
+    request.payload[0].metadata.name += "-1";
+    request
+        .payload
+        .insert(1, carried(second, &[(MACHINE_CONFIG_KEY, "more")], &[]));
+    request
+        .payload
+        .push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));
+    let data = [(
+        "httpsProxy".to_owned(),
+        b"http://u:proxy-canary@proxy:3128".to_vec(),
+    )];
+    let proxy = Proxy {
+        no_proxy: Some(".svc".to_owned()),
+        ..Proxy::default()
+    };
+    JobRequest {
+        extensions: Some(
+            ("quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64))
+                .parse()
+                .unwrap(),
+        ),
+        build_args: [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into(),
+        entitlement: Some("etc-pki-entitlement-worker".to_owned()),
+        repositories: Some("etc-yum-repos-d".to_owned()),
+        package_keys: Some("etc-pki-rpm-gpg".to_owned()),
+        registries_conf: Some("[[registry]]\nlocation = \"quay.io\"\n".to_owned()),
+        certs: [
+            ("192.0.2.1:5000".to_owned(), PEM.to_owned()),
+            ("[2001:db8::1]:5000".to_owned(), PEM.to_owned()),
+        ]
+        .into(),
+        registry_trust: Some(PEM.to_owned()),
+        proxy: Some(proxy.with_secret(&data.into()).unwrap()),
+        attempt: 3,
+        ..request
+    }
+}
+
+fn long_names() -> JobRequest {
+    let mut request = direct_of(&"p".repeat(250));
+    request.rendered = format!("rendered-{}-{HEX}", "p".repeat(200))
+        .parse()
+        .unwrap();
+    request
+}
+
+fn overrides() -> JobRequest {
+    let text = r"
+job:
+  resources:
+    imageBuild:
+      requests: {cpu: '2', ephemeral-storage: null}
+      limits: {ephemeral-storage: 200Gi, memory: 8Gi}
+    waitForDone: {limits: {memory: null, ephemeral-storage: null}}
+  activeDeadlineSeconds: {containerfile: 600}
+  tolerations:
+    - {key: build, operator: Exists, effect: NoSchedule}
+    - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 60}
+  nodeSelector: {disk: fast, kubernetes.io/arch: arm64}
+  priorityClassName: system-cluster-critical
+  imagePullPolicy: Always
+  imagePullSecrets: [puller]
+  storageDriver: vfs
+  labels: {team: os, machineconfiguration.openshift.io/machine-os-build: mine}
+  annotations: {example.com/why: we want it}
+";
+    JobRequest {
+        settings: ClusterSettings::parse(text).unwrap().job,
+        ..containerfile()
+    }
+}
+
+fn cases() -> [(&'static str, JobRequest); 6] {
+    [
+        ("direct", direct()),
+        ("containerfile", containerfile()),
+        ("degraded", degraded()),
+        ("everything", everything()),
+        ("long-names", long_names()),
+        ("overrides", overrides()),
+    ]
+}
+
+/// As `kubectl` would take them. `make golden` writes them anew.
+#[test]
+fn whole_objects() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/job");
+    for (case, request) in cases() {
+        let text = yaml::to_text(&serde_json::to_value(job(&request)).unwrap());
+        expect_file![folder.join(case).join("job.yaml")].assert_eq(&text);
+        let inputs: Vec<String> = inputs(&request, JOB_UID)
+            .iter()
+            .map(|input| yaml::to_text(&value(input)))
+            .collect();
+        expect_file![folder.join(case).join("inputs.yaml")].assert_eq(&inputs.join("---\n"));
+    }
+}
+
+fn value(input: &Input) -> Value {
+    let value = match input {
+        Input::ConfigMap(object) => serde_json::to_value(object),
+        Input::Secret(object) => serde_json::to_value(object),
+        Input::ServiceAccount(object) => serde_json::to_value(object),
+        Input::Role(object) => serde_json::to_value(object),
+        Input::RoleBinding(object) => serde_json::to_value(object),
+    };
+    value.unwrap()
+}
+
+/// What the Job waits for is what is created, no more and no less.
+#[test]
+fn the_job_needs_its_inputs() {
+    for (case, request) in cases() {
+        let job = job(&request);
+        let created: std::collections::BTreeSet<_> = inputs(&request, JOB_UID)
+            .iter()
+            .map(|input| (input.kind(), input.name().to_owned()))
+            .collect();
+        assert_eq!(input_names(&job, &request.build), created, "{case}");
+        let needs = &job.metadata.annotations.as_ref().unwrap()["mosb.dev/needs"];
+        assert_eq!(needs.split(' ').count(), created.len(), "{case}");
+    }
+}
+
+#[test]
+fn names_and_labels_fit_whatever_the_pool_is_called() {
+    let request = long_names();
+    let job = job(&request);
+    assert!(job.metadata.name.as_ref().unwrap().len() <= 63);
+    let inputs = inputs(&request, JOB_UID);
+    let all = inputs.iter().map(Input::metadata).chain([&job.metadata]);
+    for metadata in all {
+        let name = metadata.name.as_ref().unwrap();
+        assert!(crate::api::is_object_name(name), "{name}");
+        for (key, value) in metadata.labels.iter().flatten() {
+            assert!(value.len() <= 63, "{key} of {name}");
+        }
+        let whole = &metadata.annotations.as_ref().unwrap()["machineconfiguration.openshift.io/machine-os-build"];
+        assert_eq!(whole, request.build.as_str());
+    }
+}
+
+/// What the controller and an administrator set is not `$(VARIABLE)` for the kubelet.
+#[test]
+fn no_argument_is_a_variable() {
+    let mut request = everything();
+    request.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
+    let pod = job(&request).spec.unwrap().template.spec.unwrap();
+    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let all: Vec<_> = all
+        .flat_map(|container| container.args.iter().flatten())
+        .collect();
+    assert!(
+        all.iter()
+            .any(|argument| *argument == "A=$$(HTTPS_PROXY) $$x"),
+        "{all:?}"
+    );
+    for argument in all {
+        assert!(!argument.replace("$$", "").contains('$'), "{argument}");
+    }
+}
+
+#[test]
+fn mirrors_are_read_back_by_our_own_client() {
+    use crate::registry::registries_conf::{By, RegistriesConf};
+    let text = r"
+mirrors:
+  - {source: quay.io/acme, mirrors: [mirror.example/acme, second.example:5000/a]}
+  - {source: quay.io/acme, mirrors: [tags.example/acme], by: tag}
+  - {source: '*.internal.example', mirrors: [mirror.example/internal]}
+  - {source: only.example/os, mirrors: [mirror.example/os], mirrorSourcePolicy: NeverContactSource}
+";
+    let settings = ClusterSettings::parse(text).unwrap();
+    let text = registries_conf(&settings.mirrors).unwrap();
+    let mut conf = RegistriesConf::default();
+    conf.add(&text, Path::new("registries.conf")).unwrap();
+    for (image, by, want) in [
+        (
+            "quay.io/acme/os",
+            By::Digest,
+            vec![
+                "mirror.example/acme/os",
+                "second.example:5000/a/os",
+                "quay.io/acme/os",
+            ],
+        ),
+        (
+            "quay.io/acme/os",
+            By::Tag,
+            vec!["tags.example/acme/os", "quay.io/acme/os"],
+        ),
+        ("quay.io/other/os", By::Digest, vec!["quay.io/other/os"]),
+        (
+            "a.internal.example/x",
+            By::Digest,
+            vec!["mirror.example/internal/x", "a.internal.example/x"],
+        ),
+        ("only.example/os", By::Digest, vec!["mirror.example/os"]),
+    ] {
+        let places = conf.pull_places(&image.parse().unwrap(), by).unwrap();
+        let places: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
+        assert_eq!(places, want, "{image}");
+    }
+    let error = conf.pull_places(&"only.example/os".parse().unwrap(), By::Tag);
+    assert!(
+        error.is_err(),
+        "a source that is never asked, and no mirror for tags"
+    );
+    assert_eq!(registries_conf(&[]), None);
+}

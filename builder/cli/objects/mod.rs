@@ -18,6 +18,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::api::ClusterSettings;
+
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
 pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 pub use diff::{Diff, Side};
@@ -75,12 +77,19 @@ fn schema<T: Object>() -> (&'static str, Value) {
     (T::KIND, schema)
 }
 
+/// The JSON Schema of what a cluster's administrator writes; no object of its own, but the text in a ConfigMap.
+fn settings() -> (&'static str, Value) {
+    let schema = schemars::schema_for!(ClusterSettings).to_value();
+    ("ClusterSettings", schema)
+}
+
 /// The JSON Schemas of all objects, by kind.
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     [
         schema::<BuildResult>(),
         schema::<CacheList>(),
         schema::<CachePrune>(),
+        settings(),
         schema::<Diff>(),
         schema::<Error>(),
         schema::<FileList>(),

@@ -1,0 +1,355 @@
+//! One right for each container.
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
+
+use super::*;
+
+fn pod(request: &JobRequest) -> PodSpec {
+    job(request).spec.unwrap().template.spec.unwrap()
+}
+
+fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    pod.init_containers.iter().flatten().chain(&pod.containers)
+}
+
+/// The names of the containers that mount a volume which is like this.
+fn who_mounts(pod: &PodSpec, like: impl Fn(&Volume) -> bool) -> Vec<&str> {
+    let volumes: Vec<_> = pod
+        .volumes
+        .iter()
+        .flatten()
+        .filter(|v| like(v))
+        .map(|v| &v.name)
+        .collect();
+    let mounts = |container: &&Container| {
+        let mut mounts = container.volume_mounts.iter().flatten();
+        mounts.any(|mount| volumes.contains(&&mount.name))
+    };
+    containers(pod)
+        .filter(mounts)
+        .map(|container| &*container.name)
+        .collect()
+}
+
+fn secret_of(volume: &Volume) -> &str {
+    let secret = volume.secret.as_ref();
+    secret
+        .and_then(|secret| secret.secret_name.as_deref())
+        .unwrap_or_default()
+}
+
+fn map_of(volume: &Volume) -> &str {
+    volume.config_map.as_ref().map_or("", |map| &map.name)
+}
+
+fn has_token(volume: &Volume) -> bool {
+    let parts = volume
+        .projected
+        .iter()
+        .flat_map(|all| all.sources.iter().flatten());
+    parts
+        .clone()
+        .any(|part| part.service_account_token.is_some())
+}
+
+#[test]
+fn who_holds_what() {
+    for (case, request) in cases() {
+        let pod = pod(&request);
+        let containerfile = request.method == JobMethod::Containerfile;
+        let pushes = if containerfile {
+            "image-push"
+        } else {
+            "image-build"
+        };
+        assert_eq!(
+            who_mounts(&pod, |v| secret_of(v).starts_with("final-")),
+            [pushes],
+            "{case}: push credentials"
+        );
+        assert_eq!(
+            who_mounts(&pod, has_token),
+            ["wait-for-done"],
+            "{case}: token"
+        );
+        assert_eq!(
+            who_mounts(&pod, |v| v.name == "result"),
+            ["wait-for-done", pushes],
+            "{case}: result"
+        );
+        let failure: &[&str] = if containerfile {
+            &["wait-for-done", "image-build"]
+        } else {
+            &[]
+        };
+        assert_eq!(
+            who_mounts(&pod, |v| v.name == "failure"),
+            failure,
+            "{case}: failure"
+        );
+        let optional: &[&str] = if case == "everything" {
+            &["image-build"]
+        } else {
+            &[]
+        };
+        for (what, name) in [
+            ("entitlement", "etc-pki-entitlement-worker"),
+            ("keys", "etc-pki-rpm-gpg"),
+        ] {
+            assert_eq!(
+                who_mounts(&pod, |v| secret_of(v) == name),
+                optional,
+                "{case}: {what}"
+            );
+        }
+        assert_eq!(
+            who_mounts(&pod, |v| map_of(v) == "etc-yum-repos-d"),
+            optional,
+            "{case}: repositories"
+        );
+        assert_eq!(
+            who_mounts(&pod, |v| v.name == "buildah").len(),
+            usize::from(containerfile),
+            "{case}: storage"
+        );
+    }
+}
+
+/// Nothing comes in by another way: no volume of another kind, no mount of what is not there, no variable with a value.
+#[test]
+fn no_other_way_in() {
+    for (case, request) in cases() {
+        let pod = pod(&request);
+        assert_eq!(pod.automount_service_account_token, Some(false), "{case}");
+        assert_eq!(pod.enable_service_links, Some(false), "{case}");
+        assert_eq!(
+            (
+                pod.host_network,
+                pod.host_pid,
+                pod.host_ipc,
+                pod.share_process_namespace
+            ),
+            (None, None, None, None),
+            "{case}"
+        );
+        let volumes = pod.volumes.as_ref().unwrap();
+        for volume in volumes {
+            let known = [
+                volume.config_map.is_some(),
+                volume.secret.is_some(),
+                volume.projected.is_some(),
+                volume.empty_dir.is_some(),
+            ];
+            assert_eq!(
+                known.iter().filter(|known| **known).count(),
+                1,
+                "{case}: {}",
+                volume.name
+            );
+            assert_ne!(
+                who_mounts(&pod, |other| other.name == volume.name),
+                [""; 0],
+                "{case}: {}",
+                volume.name
+            );
+        }
+        for container in containers(&pod) {
+            for mount in container.volume_mounts.iter().flatten() {
+                assert!(
+                    volumes.iter().any(|volume| volume.name == mount.name),
+                    "{case}: {}",
+                    mount.name
+                );
+                let disk = volumes
+                    .iter()
+                    .any(|v| v.name == mount.name && v.empty_dir.is_some());
+                assert!(
+                    disk || mount.read_only == Some(true),
+                    "{case}: {} is not read-only",
+                    mount.name
+                );
+            }
+            for source in container.env_from.iter().flatten() {
+                assert_ne!(
+                    container.name, "wait-for-done",
+                    "{case}: a proxy between sidecar and API"
+                );
+                assert!(
+                    source
+                        .secret_ref
+                        .as_ref()
+                        .unwrap()
+                        .name
+                        .starts_with("proxy-"),
+                    "{case}"
+                );
+            }
+            let variables: Vec<_> = container
+                .env
+                .iter()
+                .flatten()
+                .map(|env| &*env.name)
+                .collect();
+            let want: &[&str] = match &*container.name {
+                "wait-for-done" => &["MOSB_JOB_UID"],
+                _ => &["MOSB_JOB_UID", "SSL_CERT_DIR"],
+            };
+            assert_eq!(variables, want, "{case}");
+        }
+    }
+}
+
+/// What the hostile half writes, nobody trusts: the sidecar and the push read it.
+#[test]
+fn what_run_lines_can_write() {
+    let pod = pod(&everything());
+    let writable = |container: &Container| {
+        let mounts = container.volume_mounts.iter().flatten();
+        mounts
+            .filter(|m| m.read_only != Some(true))
+            .map(|m| m.name.clone())
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<_> = containers(&pod).map(|c| (&*c.name, writable(c))).collect();
+    let want = [
+        ("wait-for-done", vec!["result"]),
+        ("image-build", vec!["image", "failure", "buildah"]),
+        ("image-push", vec!["result", "tmp"]),
+    ];
+    let want = want.map(|(name, volumes)| (name, volumes.into_iter().map(str::to_owned).collect()));
+    assert_eq!(all, want);
+}
+
+/// Pod Security `restricted`, as far as a pod of ours could break it; the test on a real API server asks that too.
+#[test]
+fn all_but_buildah_is_restricted() {
+    for (case, request) in cases() {
+        let pod = pod(&request);
+        let whole = pod.security_context.as_ref().unwrap();
+        assert_eq!(whole.run_as_non_root, Some(true), "{case}");
+        assert_eq!(
+            whole.seccomp_profile.as_ref().unwrap().type_,
+            "RuntimeDefault",
+            "{case}"
+        );
+        for container in containers(&pod) {
+            let context = container.security_context.as_ref().unwrap();
+            assert_ne!(context.privileged, Some(true), "{case}");
+            if request.method == JobMethod::Containerfile && container.name == "image-build" {
+                continue;
+            }
+            assert_eq!(
+                context.allow_privilege_escalation,
+                Some(false),
+                "{case}: {}",
+                container.name
+            );
+            assert_eq!(
+                context.read_only_root_filesystem,
+                Some(true),
+                "{case}: {}",
+                container.name
+            );
+            let capabilities = context.capabilities.as_ref().unwrap();
+            assert_eq!(
+                (capabilities.add.as_ref(), capabilities.drop.as_deref()),
+                (None, Some(&["ALL".to_owned()][..])),
+                "{case}"
+            );
+            assert!(
+                context.seccomp_profile.is_none()
+                    && context.app_armor_profile.is_none()
+                    && context.run_as_user.is_none(),
+                "{case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn buildah_gets_a_namespace_or_no_capability() {
+    for (what, request, host_users, added, seccomp) in [
+        (
+            "namespace",
+            containerfile(),
+            Some(false),
+            vec!["SYS_ADMIN"],
+            None,
+        ),
+        ("none", degraded(), None, vec![], Some("Unconfined")),
+    ] {
+        let pod = pod(&request);
+        assert_eq!(pod.host_users, host_users, "{what}");
+        let container = containers(&pod).find(|c| c.name == "image-build").unwrap();
+        let context = container.security_context.as_ref().unwrap();
+        let capabilities = context.capabilities.clone().unwrap_or_default();
+        assert_eq!(capabilities.add.unwrap_or_default(), added, "{what}");
+        assert_eq!(
+            context.seccomp_profile.as_ref().map(|p| &*p.type_),
+            seccomp,
+            "{what}"
+        );
+        assert_eq!(
+            context.app_armor_profile.as_ref().unwrap().type_,
+            "Unconfined",
+            "{what}"
+        );
+        let arguments = container.args.as_ref().unwrap();
+        assert_eq!(
+            arguments.iter().any(|a| a == "--require-user-namespace"),
+            host_users.is_some(),
+            "{what}"
+        );
+    }
+}
+
+/// Passwords stand in Secrets alone.
+#[test]
+fn credentials_are_in_secrets_only() {
+    let request = everything();
+    let canaries = ["pull-canary", "push-canary", "proxy-canary"];
+    let mut texts = vec![
+        serde_json::to_string(&job(&request)).unwrap(),
+        format!("{request:?}"),
+    ];
+    let mut hidden = String::new();
+    for input in inputs(&request, JOB_UID) {
+        texts.push(format!("{input:?}"));
+        match &input {
+            Input::Secret(secret) => {
+                for bytes in secret.data.iter().flatten().map(|(_, bytes)| &bytes.0) {
+                    hidden += std::str::from_utf8(bytes).unwrap();
+                }
+            }
+            other => texts.push(value(other).to_string()),
+        }
+    }
+    for canary in canaries {
+        assert!(hidden.contains(canary), "{canary} is nowhere");
+        for text in &texts {
+            assert!(!text.contains(canary), "{canary} in {text}");
+        }
+    }
+}
+
+#[test]
+fn the_sidecar_may_write_one_config_map() {
+    let request = direct();
+    let role = inputs(&request, JOB_UID)
+        .into_iter()
+        .find_map(|input| match input {
+            Input::Role(role) => role.rules,
+            _ => None,
+        });
+    let [rule] = &role.unwrap()[..] else {
+        panic!("one rule")
+    };
+    assert_eq!(rule.resource_names, Some(vec![result_name(&request.build)]));
+    assert_eq!(
+        (rule.verbs.clone(), rule.resources.clone()),
+        (
+            vec!["get".to_owned(), "patch".to_owned()],
+            Some(vec!["configmaps".to_owned()])
+        )
+    );
+}

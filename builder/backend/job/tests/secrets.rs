@@ -1,0 +1,208 @@
+//! Which registry Secrets are taken, and what pods get (reference, acceptance 44 and 48).
+
+use super::*;
+
+fn secret(kind: Option<&str>, data: &[(&str, &str)]) -> Secret {
+    let bytes =
+        |(key, text): &(&str, &str)| ((*key).to_owned(), ByteString(text.as_bytes().to_vec()));
+    Secret {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            name: Some("s".to_owned()),
+            ..Default::default()
+        },
+        type_: kind.map(str::to_owned),
+        data: Some(data.iter().map(bytes).collect()),
+        ..Secret::default()
+    }
+}
+
+const NEW: (Option<&str>, &str) = (Some("kubernetes.io/dockerconfigjson"), ".dockerconfigjson");
+const OLD: (Option<&str>, &str) = (Some("kubernetes.io/dockercfg"), ".dockercfg");
+
+fn text(config: &DockerConfigJson) -> String {
+    String::from_utf8(config.to_bytes().expose().clone()).unwrap()
+}
+
+#[test]
+fn both_forms_become_one() {
+    for (what, (kind, key), given, want) in [
+        (
+            "new",
+            NEW,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+        ),
+        (
+            "old",
+            OLD,
+            r#"{"q":{"username":"u","email":"e"}}"#,
+            r#"{"auths":{"q":{"email":"e","username":"u"}}}"#,
+        ),
+        (
+            "new in the old key",
+            OLD,
+            r#"{"auths":{"q":{}}}"#,
+            r#"{"auths":{"q":{}}}"#,
+        ),
+        (
+            "old in the new key",
+            NEW,
+            r#"{"q":{"auth":"YTpi"}}"#,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+        ),
+        (
+            "programs",
+            NEW,
+            r#"{"auths":{"q":{}},"credHelpers":{"g":"x"},"credsStore":"y"}"#,
+            r#"{"auths":{"q":{}}}"#,
+        ),
+        (
+            "programs only",
+            NEW,
+            r#"{"credsStore":"y"}"#,
+            r#"{"auths":{}}"#,
+        ),
+        ("nothing", NEW, "{}", r#"{"auths":{}}"#),
+        ("null logins", NEW, r#"{"auths":null}"#, r#"{"auths":{}}"#),
+        (
+            "null in a login",
+            NEW,
+            r#"{"auths":{"q":{"auth":"YTpi","email":null}}}"#,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+        ),
+    ] {
+        let config = DockerConfigJson::from_secret(&secret(kind, &[(key, given)]));
+        assert_eq!(
+            config.map(|config| text(&config)),
+            Ok(want.to_owned()),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn what_is_refused_says_why_and_quotes_nothing() {
+    use SecretProblem as P;
+    let (new, new_key) = NEW;
+    let (old, old_key) = OLD;
+    let fine = r#"{"auths":{"q":{"auth":"YTpi"}}}"#;
+    let key = new_key;
+    let shape = |place: &str, want| P::Shape {
+        key,
+        place: place.to_owned(),
+        want,
+    };
+    let unknown = |place: &str| P::UnknownField {
+        key,
+        place: place.to_owned(),
+    };
+    for (what, secret, want) in [
+        ("no type", secret(None, &[(new_key, fine)]), P::NoType),
+        (
+            "empty type",
+            secret(Some(""), &[(new_key, fine)]),
+            P::NoType,
+        ),
+        (
+            "other type",
+            secret(Some("Opaque"), &[(new_key, fine)]),
+            P::Type("Opaque".to_owned()),
+        ),
+        ("no data", secret(new, &[]), P::NoData(".dockerconfigjson")),
+        (
+            "type and key differ",
+            secret(new, &[("x", fine)]),
+            P::NoKey(".dockerconfigjson"),
+        ),
+        (
+            "the other's key",
+            secret(new, &[(old_key, fine)]),
+            P::OtherKey(".dockercfg"),
+        ),
+        (
+            "both keys",
+            secret(old, &[(new_key, fine), (old_key, fine)]),
+            P::OtherKey(".dockerconfigjson"),
+        ),
+        (
+            "empty",
+            secret(new, &[(new_key, "")]),
+            P::EmptyKey(".dockerconfigjson"),
+        ),
+        (
+            "no JSON",
+            secret(new, &[(new_key, "hunter2")]),
+            P::Json {
+                key,
+                line: 1,
+                column: 1,
+            },
+        ),
+        (
+            "null",
+            secret(new, &[(new_key, "null")]),
+            P::Json {
+                key,
+                line: 1,
+                column: 4,
+            },
+        ),
+        (
+            "a list",
+            secret(new, &[(new_key, "[\"hunter2\"]")]),
+            P::Json {
+                key,
+                line: 1,
+                column: 0,
+            },
+        ),
+        (
+            "more",
+            secret(
+                new,
+                &[(new_key, r#"{"auths":{},"HttpHeaders":{"a":"hunter2"}}"#)],
+            ),
+            unknown("HttpHeaders"),
+        ),
+        (
+            "more in a login",
+            secret(new, &[(new_key, r#"{"auths":{"q":{"token":"hunter2"}}}"#)]),
+            unknown("\"q\".token"),
+        ),
+        (
+            "malformed new, no way back",
+            secret(new, &[(new_key, r#"{"auths":["hunter2"]}"#)]),
+            shape("auths", "an object"),
+        ),
+        (
+            "a login that is none",
+            secret(new, &[(new_key, r#"{"auths":{"q":"hunter2"}}"#)]),
+            shape("\"q\"", "an object with username and password, or auth"),
+        ),
+        (
+            "a number",
+            secret(new, &[(new_key, r#"{"auths":{"q":{"auth":1}}}"#)]),
+            shape("\"q\".auth", "a text"),
+        ),
+    ] {
+        let error = DockerConfigJson::from_secret(&secret).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{what}: {error}");
+        assert!(
+            error.to_string().starts_with("secret s: "),
+            "{what}: {error}"
+        );
+        assert_eq!(error.problem, want, "{what}");
+    }
+}
+
+#[test]
+fn the_base_secret_goes_over_the_global_one_registry_by_registry() {
+    let read =
+        |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
+    let global = read(r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"1","email":"e"}}}"#);
+    let base = read(r#"{"auths":{"b":{"auth":"2"},"c":{"auth":"2"}}}"#);
+    let want = r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"2"},"c":{"auth":"2"}}}"#;
+    assert_eq!(text(&base.over(&global)), want);
+    assert_eq!(text(&base.over(&DockerConfigJson::empty())), text(&base));
+    assert!(!format!("{global:?}").contains("auth"));
+}
