@@ -1,13 +1,16 @@
 //! The Kubernetes node does what the tests rely on, and nothing of it stays.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{BUSYBOX_IMAGE, Namespace, Node, node, programs, run, wait};
+use crate::harness::{
+    BUSYBOX_IMAGE, Finished, Namespace, Node, condition, node, programs, run, wait,
+};
 
 /// A pod on a busy machine.
 const POD: Duration = Duration::from_secs(120);
@@ -53,6 +56,15 @@ fn the_node_is_ready_and_has_user_namespaces() {
     }
     let found = node.get(&["node", "node"]);
     assert_eq!(found["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
+    assert_eq!(
+        node.wait("node/node", POD, |node| condition(node, "Ready"))["kind"],
+        "Node"
+    );
+    assert_eq!(node.ended(), "");
+    assert!(
+        node.logs("kubelet")
+            .contains("Successfully registered node")
+    );
     let handlers = found["status"]["runtimeHandlers"].as_array().unwrap();
     let able = |handler: &Value| handler["features"]["userNamespaces"] == true;
     assert!(handlers.iter().any(able), "{handlers:#?}");
@@ -102,14 +114,53 @@ fn a_pod_may_have_a_user_namespace_and_is_confined_by_default() {
 }
 
 #[test]
+fn a_pod_that_uses_too_much_disk_is_evicted() {
+    let namespace = Namespace::new(node(), "evicted");
+    let mut greedy = container("dd if=/dev/zero of=/big bs=1M count=20; sleep 600");
+    greedy["resources"] = json!({"limits": {"ephemeral-storage": "5Mi"}});
+    namespace.apply(&pod("greedy", "", json!({"containers": [greedy]})));
+    namespace.wait("pod/greedy", POD, |pod| {
+        pod["status"]["reason"] == "Evicted"
+    });
+    namespace.kubectl(&["delete", "pod", "greedy"]).ok();
+    assert_eq!(namespace.find("pod/greedy"), None);
+}
+
+#[test]
+fn an_imported_image_is_there_without_a_registry() {
+    let node = node();
+    let name = "mosb.test/imported:1";
+    node.import(&node.busybox(), name);
+    let listed = node
+        .inside(&["ctr", "--namespace=k8s.io", "images", "list"])
+        .ok();
+    let line = listed
+        .text()
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap()
+        .to_owned();
+    assert!(line.contains("io.cri-containerd.pinned=pinned"), "{line}");
+    let namespace = Namespace::new(node, "imported");
+    let mut imported = container("echo imported");
+    imported["image"] = json!(name);
+    let more = json!({"containers": [imported]});
+    assert_eq!(said(&namespace, "imported", "", more), "imported\n");
+}
+
+#[test]
 fn pods_reach_the_api_and_the_registry_and_are_reached() {
     let node = node();
     let namespace = Namespace::new(node, "network");
     let registry = node.registry().host_port.replace(':', " ");
+    let listener = TcpListener::bind((node.outside(), 0)).unwrap();
     let script = format!(
         "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT < /dev/null; nc -w 5 {} 443 < /dev/null
-         nc -w 5 {registry} < /dev/null; echo reached; ls /var/run/secrets/kubernetes.io/serviceaccount; sleep 600",
-        node.address()
+         nc -w 5 {registry} < /dev/null; nc -w 5 {} {} < /dev/null
+         echo reached; ls /var/run/secrets/kubernetes.io/serviceaccount; sleep 600",
+        node.address(),
+        node.outside(),
+        listener.local_addr().unwrap().port(),
     );
     let token = json!({"automountServiceAccountToken": true});
     namespace.apply(&pod("client", &script, token));
@@ -128,7 +179,20 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
 fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     let node = node();
     let registry = node.registry();
+    assert!(registry.ca_pem.starts_with("-----BEGIN CERTIFICATE-----"));
     registry.push(&node.busybox(), "part-node/busybox:1");
+    assert!(
+        registry
+            .storage()
+            .join("docker/registry/v2/repositories/part-node/busybox")
+            .is_dir()
+    );
+    let copy = tempfile::TempDir::new().unwrap();
+    registry.pull(
+        "part-node/busybox:1",
+        &format!("dir:{}", copy.path().display()),
+    );
+    assert!(copy.path().join("manifest.json").is_file());
     let namespace = Namespace::new(node, "pull");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
@@ -156,7 +220,7 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
     let node = node();
     let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = Namespace::labelled(node, "admission", restricted);
-    let refused = |finished: crate::harness::Finished, why: &str| {
+    let refused = |finished: Finished, why: &str| {
         assert_ne!(finished.code(), Some(0), "{finished:?}");
         assert!(finished.stderr.contains(why), "{finished:?}");
     };
@@ -217,6 +281,23 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
         verbs,
         [(json!("create"), json!(403)), (json!("create"), json!(201))]
     );
+}
+
+#[test]
+fn a_start_that_fails_says_what_failed_and_its_last_words() {
+    let broken = tempfile::TempDir::new().unwrap();
+    for name in ["containerd", "ctr"] {
+        let path = broken.path().join(name);
+        std::fs::write(&path, "#!/bin/sh\necho what is wrong\nexit 7\n").unwrap();
+        run("chmod", ["755".as_ref(), path.as_os_str()]);
+    }
+    let mut programs = programs();
+    programs.containerd = broken.path().to_owned();
+    let why = Node::start(&programs).unwrap_err();
+    assert_eq!(why, "containerd ended: exit status: 7\nwhat is wrong");
+    programs.containerd = "/nowhere".into();
+    let why = Node::start(&programs).unwrap_err();
+    assert_eq!(why, "/nowhere/ctr is missing; run `make parts`");
 }
 
 /// Set in the process that is killed.

@@ -105,6 +105,9 @@ impl Settings {
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": place.cgroup,
+            // Nobody answers there, and is said to at once; without it each pod has a warning among its events.
+            "clusterDNS": [place.subnet.node()],
+            "clusterDomain": "cluster.local",
             "resolvConf": place.path("config/resolv.conf"),
             "volumePluginDir": "/var/lib/kubelet/volume-plugins",
             "seccompDefault": true,
