@@ -162,6 +162,7 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
         node.outside(),
         listener.local_addr().unwrap().port(),
     );
+    let peer = std::thread::spawn(move || listener.accept().unwrap().1);
     let token = json!({"automountServiceAccountToken": true});
     namespace.apply(&pod("client", &script, token));
     wait("the pod's word", POD, || {
