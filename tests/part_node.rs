@@ -170,6 +170,9 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
         log.starts_with("reached\nca.crt\nnamespace\ntoken")
             .then_some(())
     });
+    let pod = namespace.get("pod/client");
+    let address = peer.join().unwrap().ip().to_string();
+    assert_eq!(pod["status"]["podIP"], address, "no address is translated");
     let inside = namespace
         .kubectl(&["exec", "client", "--", "hostname"])
         .ok();
@@ -198,7 +201,7 @@ fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
         "type": "kubernetes.io/dockerconfigjson",
-        "stringData": {".dockerconfigjson": registry.docker_config().to_string()},
+        "stringData": {".dockerconfigjson": registry.pull_config().to_string()},
     });
     namespace.apply(&secret.to_string());
     let mut puller = container("echo pulled");

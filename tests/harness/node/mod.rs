@@ -2,8 +2,8 @@
 //! registry, in namespaces of the kernel. Needs root.
 //!
 //! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and containerd reach under
-//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service,
-//! and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
+//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service, no
+//! way beyond this machine, and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
 //!
 //! Invariant: nothing here touches what is outside, but for one interface and one route on this side and one control group,
 //! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes

@@ -113,7 +113,7 @@ impl Settings {
             "seccompDefault": true,
             "serializeImagePulls": false,
             "nodeStatusUpdateFrequency": "1s",
-            "syncFrequency": "2s",
+            "syncFrequency": "1s",
             "registryPullQPS": 0,
             "eventRecordQPS": 0,
             "kubeAPIQPS": 200,
