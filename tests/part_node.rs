@@ -113,6 +113,30 @@ fn a_pod_may_have_a_user_namespace_and_is_confined_by_default() {
     assert_eq!(words, ["0", "0", "4294967295", "Seccomp:", "2"], "{plain}");
 }
 
+/// What buildah does in a build pod, without buildah.
+#[test]
+fn an_overlay_can_be_mounted_in_a_user_namespace() {
+    let namespace = Namespace::new(node(), "overlay");
+    let mut builder = container(
+        "cd /work; mkdir lower upper work merged; echo low > lower/file
+         mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
+         echo high > merged/file; rm merged/file; ls -l upper; chown 1000 upper; umount merged
+         ls /var/run/secrets/kubernetes.io/serviceaccount",
+    );
+    builder["securityContext"] = json!({"capabilities": {"add": ["SYS_ADMIN"]}});
+    builder["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
+    let more = json!({
+        "hostUsers": false,
+        "automountServiceAccountToken": true,
+        "containers": [builder],
+        "volumes": [{"name": "work", "emptyDir": {}}],
+    });
+    let said = said(&namespace, "builder", "", more);
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[1].starts_with("c---------"), "a whiteout: {said}");
+    assert_eq!(lines[2..], ["ca.crt", "namespace", "token"], "{said}");
+}
+
 #[test]
 fn a_pod_that_uses_too_much_disk_is_evicted() {
     let namespace = Namespace::new(node(), "evicted");
