@@ -67,7 +67,7 @@ packages: ## installs the Debian packages that the tests use and the machine lac
 	test -z "$$missing" || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends $$missing; }
 
 .PHONY: parts
-parts: ## builds the Go and Rust programs that the tests use, outside the checkout
+parts: ## builds the Go and Rust programs that the tests use, outside the checkout (half an hour, once)
 	cargo test --quiet --test real -- --exact --nocapture harness::parts::every_part_is_made
 
 .PHONY: clean

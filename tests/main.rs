@@ -35,6 +35,7 @@ mod merge_oracle;
 mod part_image;
 mod part_layout;
 mod part_node;
+mod part_node_end;
 mod part_ostree;
 mod part_program;
 mod part_proxy;

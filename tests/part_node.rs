@@ -1,18 +1,17 @@
-//! The Kubernetes node does what the tests rely on, and nothing of it stays.
+//! The Kubernetes node does what the tests rely on.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{BUSYBOX_IMAGE, Namespace, Node, node, programs, run, wait};
+use crate::harness::{BUSYBOX_IMAGE, Finished, Namespace, condition, node, wait};
 
 /// A pod on a busy machine.
-const POD: Duration = Duration::from_secs(120);
+pub const POD: Duration = Duration::from_secs(120);
 
-fn pod(name: &str, script: &str, more: Value) -> String {
+/// A pod that runs a script in busybox, with more in its spec.
+pub fn pod(name: &str, script: &str, more: Value) -> String {
     let mut spec = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
@@ -53,6 +52,15 @@ fn the_node_is_ready_and_has_user_namespaces() {
     }
     let found = node.get(&["node", "node"]);
     assert_eq!(found["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
+    assert_eq!(
+        node.wait("node/node", POD, |node| condition(node, "Ready"))["kind"],
+        "Node"
+    );
+    assert_eq!(node.ended(), "");
+    assert!(
+        node.logs("kubelet")
+            .contains("Successfully registered node")
+    );
     let handlers = found["status"]["runtimeHandlers"].as_array().unwrap();
     let able = |handler: &Value| handler["features"]["userNamespaces"] == true;
     assert!(handlers.iter().any(able), "{handlers:#?}");
@@ -101,16 +109,80 @@ fn a_pod_may_have_a_user_namespace_and_is_confined_by_default() {
     assert_eq!(words, ["0", "0", "4294967295", "Seccomp:", "2"], "{plain}");
 }
 
+/// What buildah does in a build pod, without buildah.
+#[test]
+fn an_overlay_can_be_mounted_in_a_user_namespace() {
+    let namespace = Namespace::new(node(), "overlay");
+    let mut builder = container(
+        "cd /work; mkdir lower upper work merged; echo low > lower/file
+         mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
+         echo high > merged/file; rm merged/file; ls -l upper; chown 1000 upper; umount merged
+         ls /var/run/secrets/kubernetes.io/serviceaccount",
+    );
+    builder["securityContext"] = json!({"capabilities": {"add": ["SYS_ADMIN"]}});
+    builder["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
+    let more = json!({
+        "hostUsers": false,
+        "automountServiceAccountToken": true,
+        "containers": [builder],
+        "volumes": [{"name": "work", "emptyDir": {}}],
+    });
+    let said = said(&namespace, "builder", "", more);
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines[1].starts_with("c---------"), "a whiteout: {said}");
+    assert_eq!(lines[2..], ["ca.crt", "namespace", "token"], "{said}");
+}
+
+#[test]
+fn a_pod_that_uses_too_much_disk_is_evicted() {
+    let namespace = Namespace::new(node(), "evicted");
+    let mut greedy = container("dd if=/dev/zero of=/big bs=1M count=20; sleep 600");
+    greedy["resources"] = json!({"limits": {"ephemeral-storage": "5Mi"}});
+    namespace.apply(&pod("greedy", "", json!({"containers": [greedy]})));
+    namespace.wait("pod/greedy", POD, |pod| {
+        pod["status"]["reason"] == "Evicted"
+    });
+    namespace.kubectl(&["delete", "pod", "greedy"]).ok();
+    assert_eq!(namespace.find("pod/greedy"), None);
+}
+
+#[test]
+fn an_imported_image_is_there_without_a_registry() {
+    let node = node();
+    let name = "mosb.test/imported:1";
+    node.import(&node.busybox(), name);
+    let listed = node
+        .inside(&["ctr", "--namespace=k8s.io", "images", "list"])
+        .ok();
+    let line = listed
+        .text()
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap()
+        .to_owned();
+    assert!(line.contains("io.cri-containerd.pinned=pinned"), "{line}");
+    let namespace = Namespace::new(node, "imported");
+    let mut imported = container("echo imported");
+    imported["image"] = json!(name);
+    let more = json!({"containers": [imported]});
+    assert_eq!(said(&namespace, "imported", "", more), "imported\n");
+}
+
 #[test]
 fn pods_reach_the_api_and_the_registry_and_are_reached() {
     let node = node();
     let namespace = Namespace::new(node, "network");
     let registry = node.registry().host_port.replace(':', " ");
+    let listener = TcpListener::bind((node.outside(), 0)).unwrap();
     let script = format!(
         "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT < /dev/null; nc -w 5 {} 443 < /dev/null
-         nc -w 5 {registry} < /dev/null; echo reached; ls /var/run/secrets/kubernetes.io/serviceaccount; sleep 600",
-        node.address()
+         nc -w 5 {registry} < /dev/null; nc -w 5 {} {} < /dev/null
+         echo reached; ls /var/run/secrets/kubernetes.io/serviceaccount; sleep 600",
+        node.address(),
+        node.outside(),
+        listener.local_addr().unwrap().port(),
     );
+    let peer = std::thread::spawn(move || listener.accept().unwrap().1);
     let token = json!({"automountServiceAccountToken": true});
     namespace.apply(&pod("client", &script, token));
     wait("the pod's word", POD, || {
@@ -118,6 +190,9 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
         log.starts_with("reached\nca.crt\nnamespace\ntoken")
             .then_some(())
     });
+    let pod = namespace.get("pod/client");
+    let address = peer.join().unwrap().ip().to_string();
+    assert_eq!(pod["status"]["podIP"], address, "no address is translated");
     let inside = namespace
         .kubectl(&["exec", "client", "--", "hostname"])
         .ok();
@@ -128,12 +203,25 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
 fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     let node = node();
     let registry = node.registry();
+    assert!(registry.ca_pem.starts_with("-----BEGIN CERTIFICATE-----"));
     registry.push(&node.busybox(), "part-node/busybox:1");
+    assert!(
+        registry
+            .storage()
+            .join("docker/registry/v2/repositories/part-node/busybox")
+            .is_dir()
+    );
+    let copy = tempfile::TempDir::new().unwrap();
+    registry.pull(
+        "part-node/busybox:1",
+        &format!("dir:{}", copy.path().display()),
+    );
+    assert!(copy.path().join("manifest.json").is_file());
     let namespace = Namespace::new(node, "pull");
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
         "type": "kubernetes.io/dockerconfigjson",
-        "stringData": {".dockerconfigjson": registry.docker_config().to_string()},
+        "stringData": {".dockerconfigjson": registry.pull_config().to_string()},
     });
     namespace.apply(&secret.to_string());
     let mut puller = container("echo pulled");
@@ -156,7 +244,7 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
     let node = node();
     let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = Namespace::labelled(node, "admission", restricted);
-    let refused = |finished: crate::harness::Finished, why: &str| {
+    let refused = |finished: Finished, why: &str| {
         assert_ne!(finished.code(), Some(0), "{finished:?}");
         assert!(finished.stderr.contains(why), "{finished:?}");
     };
@@ -217,88 +305,4 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
         verbs,
         [(json!("create"), json!(403)), (json!("create"), json!(201))]
     );
-}
-
-/// Set in the process that is killed.
-const KILLED: &str = "MOSB_TEST_OF_A_KILLED_NODE";
-
-#[test]
-fn nothing_is_left_of_a_node_whose_process_is_killed() {
-    if std::env::var_os(KILLED).is_some() {
-        return wait_to_be_killed();
-    }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "--nocapture",
-            "part_node::nothing_is_left_of_a_node_whose_process_is_killed",
-        ])
-        .env(KILLED, "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let said = lines
-        .find(|line| line.starts_with('['))
-        .expect("a second node that starts");
-    let [directory, group, interface]: [String; 3] = serde_json::from_str(&said).unwrap();
-    assert!(Path::new(&directory).is_dir());
-    let left = || {
-        let mut left = vec![];
-        left.extend(Path::new(&directory).exists().then(|| directory.clone()));
-        left.extend(
-            Path::new("/sys/class/net")
-                .join(&interface)
-                .exists()
-                .then(|| interface.clone()),
-        );
-        left.extend(
-            run("find", ["/sys/fs/cgroup", "-name", &group])
-                .text()
-                .lines()
-                .map(str::to_owned),
-        );
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        left.extend(
-            mounts
-                .lines()
-                .filter(|line| line.contains(&group))
-                .map(str::to_owned),
-        );
-        left.extend(processes_that_mention(&directory));
-        left
-    };
-    assert!(left().len() > 3, "{:?}", left());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let begun = Instant::now();
-    wait("nothing left", Duration::from_secs(60), || {
-        left().is_empty().then_some(())
-    });
-    println!("gone after {:.1} s", begun.elapsed().as_secs_f64());
-}
-
-fn wait_to_be_killed() {
-    let node = Node::start(&programs()).unwrap();
-    let namespace = Namespace::new(&node, "killed");
-    namespace.apply(&pod("lasting", "sleep 600", json!({"hostUsers": false})));
-    namespace.wait_for_condition("pod/lasting", "Ready", POD);
-    println!("\n{}", json!(node.traces()));
-    std::io::stdout().flush().unwrap();
-    loop {
-        std::thread::park();
-    }
-}
-
-/// Command lines of the whole machine.
-fn processes_that_mention(what: &str) -> Vec<String> {
-    let lines = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        // A process may end between the two calls.
-        std::fs::read(entry.unwrap().path().join("cmdline")).ok()
-    });
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    lines.filter(|line| line.contains(what)).collect()
 }

@@ -29,7 +29,7 @@ mod web;
 
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
-pub use node::{BUSYBOX_IMAGE, Namespace, Node, NodeRegistry, condition, wait};
+pub use node::{BUSYBOX_IMAGE, Namespace, Node, condition, wait};
 pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};

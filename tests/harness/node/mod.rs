@@ -2,8 +2,8 @@
 //! registry, in namespaces of the kernel. Needs root.
 //!
 //! In: the programs ([`Programs`]). Out: a [`Node`] that is ready, which this process, the pods and containerd reach under
-//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service,
-//! and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
+//! one address. Pods reach the API server by the service `kubernetes`, without a proxy; there is no DNS, no other service, no
+//! way beyond this machine, and no network policy is enforced. It is refused with a text that says what failed and what the parts said last.
 //!
 //! Invariant: nothing here touches what is outside, but for one interface and one route on this side and one control group,
 //! and nothing stays when the value is dropped or this process ends, however it ends; see [`place`]. Any number of nodes
@@ -11,6 +11,7 @@
 
 mod components;
 mod images;
+mod kubectl;
 mod namespace;
 mod place;
 mod programs;
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::child::{Finished, finish, limited};
+use super::child::{Finished, finish};
 use components::Component;
 use place::Place;
 
@@ -164,53 +165,6 @@ impl Node {
         self.place.subnet.outside()
     }
 
-    /// A kubeconfig of a cluster administrator.
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.place.path("config/admin")
-    }
-
-    /// `kubectl` as that administrator.
-    #[track_caller]
-    pub fn kubectl(&self, arguments: &[&str]) -> Finished {
-        self.kubectl_with(arguments, &[])
-    }
-
-    /// The same, with something on stdin (`--filename=-`).
-    #[track_caller]
-    pub fn kubectl_with(&self, arguments: &[&str], stdin: &[u8]) -> Finished {
-        let mut command = limited(self.programs.kubectl());
-        command
-            .arg(format!("--kubeconfig={}", self.kubeconfig().display()))
-            .arg(format!(
-                "--cache-dir={}",
-                self.place.path("kubectl").display()
-            ))
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        finish(&mut command, stdin)
-    }
-
-    /// Creates or changes what a YAML or JSON text says.
-    #[track_caller]
-    pub fn apply(&self, text: &str) {
-        let arguments = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--filename=-",
-        ];
-        self.kubectl_with(&arguments, text.as_bytes()).ok();
-    }
-
-    /// An object or a list, by kubectl's words (`["pods", "--all-namespaces"]`).
-    #[track_caller]
-    pub fn get(&self, what: &[&str]) -> Value {
-        let mut arguments = vec!["get", "--output=json"];
-        arguments.extend(what);
-        self.kubectl(&arguments).ok().json()
-    }
-
     /// The registry, empty at the start.
     pub fn registry(&self) -> &NodeRegistry {
         &self.registry
@@ -249,6 +203,13 @@ impl Node {
         text.lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
+    }
+
+    /// What has ended of the node that should run, with its last words; nothing as long as all is well.
+    pub fn ended(&self) -> String {
+        let mut components = self.components();
+        let ended = components.iter_mut().filter_map(|it| it.check().err());
+        ended.collect::<Vec<_>>().join("\n")
     }
 
     /// What a component said: `etcd`, `api-server`, `controller-manager`, `scheduler`, `kubelet`, `containerd`, `registry`.

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Node;
-use super::wait::wait;
 
 /// A fresh namespace, deleted with what is in it when this value is dropped.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ impl<'n> Namespace<'n> {
 
     /// With labels, such as those of Pod Security.
     #[track_caller]
-    pub fn labelled(node: &'n Node, name: &str, labels: serde_json::Value) -> Self {
+    pub fn labelled(node: &'n Node, name: &str, labels: Value) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let namespace = Self {
@@ -38,9 +37,7 @@ impl<'n> Namespace<'n> {
         node.apply(&object.to_string());
         // What other components put into each new namespace, and what pods are refused without.
         for object in ["serviceaccount/default", "configmap/kube-root-ca.crt"] {
-            wait(object, Duration::from_secs(60), || {
-                namespace.find(object).map(drop)
-            });
+            namespace.wait(object, Duration::from_secs(60), |_| true);
         }
         namespace
     }
@@ -53,64 +50,47 @@ impl<'n> Namespace<'n> {
         self.node.kubectl(&all)
     }
 
-    /// Creates or changes what a YAML or JSON text says, in this namespace unless it says another.
+    /// Creates or changes what a YAML or JSON text says, in this namespace.
     #[track_caller]
     pub fn apply(&self, text: &str) {
-        let place = format!("--namespace={}", self.name);
-        let arguments = [
-            &place,
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--filename=-",
-        ];
-        self.node.kubectl_with(&arguments, text.as_bytes()).ok();
+        self.node.apply_in(Some(&self.name), text);
     }
 
     /// An object, such as `pod/x`, or a list, such as `pods`.
     #[track_caller]
-    pub fn get(&self, what: &str) -> serde_json::Value {
+    pub fn get(&self, what: &str) -> Value {
         self.kubectl(&["get", what, "--output=json"]).ok().json()
     }
 
     /// The same, if it is there.
     #[track_caller]
-    pub fn find(&self, what: &str) -> Option<serde_json::Value> {
+    pub fn find(&self, what: &str) -> Option<Value> {
         let found = self
             .kubectl(&["get", what, "--output=json", "--ignore-not-found"])
             .ok();
         (!found.stdout.is_empty()).then(|| found.json())
     }
 
-    /// Waits until an object fits. Past the limit the test ends, with the object as it is, its events, and the pods.
+    /// Waits until an object (`pod/x`) is there and fits, by a watch. Past the limit the test ends, with the object as it
+    /// is, and what there is and happened in the namespace.
     #[track_caller]
-    pub fn wait(
-        &self,
-        what: &str,
-        limit: Duration,
-        fits: impl Fn(&serde_json::Value) -> bool,
-    ) -> serde_json::Value {
-        let end = std::time::Instant::now() + limit;
-        wait(what, limit + Duration::from_secs(60), || {
-            let found = self.find(what);
-            if found.as_ref().is_some_and(&fits) {
-                return found;
-            }
-            assert!(
-                std::time::Instant::now() < end,
-                "waited {} s in vain for {what} in {}: {found:#?}\n{}\n{}",
+    pub fn wait(&self, what: &str, limit: Duration, fits: impl Fn(&Value) -> bool) -> Value {
+        match self.node.watch(Some(&self.name), what, limit, fits) {
+            Ok(found) => found,
+            Err(last) => panic!(
+                "waited {} s in vain for {what} in {}: {last:#?}\n{}\n{}\n{}",
                 limit.as_secs(),
                 self.name,
                 self.kubectl(&["get", "pods,jobs", "--output=wide"]).text(),
                 self.kubectl(&["get", "events"]).text(),
-            );
-            None
-        })
+                self.node.ended(),
+            ),
+        }
     }
 
     /// Waits until an object has a condition that is `True`.
     #[track_caller]
-    pub fn wait_for_condition(&self, what: &str, kind: &str, limit: Duration) -> serde_json::Value {
+    pub fn wait_for_condition(&self, what: &str, kind: &str, limit: Duration) -> Value {
         self.wait(what, limit, |object| condition(object, kind))
     }
 }
@@ -124,7 +104,7 @@ impl Drop for Namespace<'_> {
 }
 
 /// Whether an object's status has a condition of this type that is `True`.
-pub fn condition(object: &serde_json::Value, kind: &str) -> bool {
+pub fn condition(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     conditions.is_some_and(|conditions| {
         conditions

@@ -1,4 +1,4 @@
-//! The node's registry: reached by this process, by pods and by containerd under one name, with TLS and one user.
+//! The node's registry: reached by this process, by pods and by containerd under one name, with TLS and two users.
 
 use std::fs;
 use std::net::TcpStream;
@@ -15,8 +15,10 @@ use super::settings::random;
 use super::{Problem, problem};
 
 const PORT: u16 = 5000;
-/// The user who may pull and push.
+/// The user who pushes.
 const USER: &str = "builder";
+/// The user who only pulls; the registry itself can't forbid more.
+const PULLER: &str = "puller";
 
 /// A running registry; see [`super::Node::registry`].
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct NodeRegistry {
     pub user: &'static str,
     /// Made for this run alone, 32 hex digits: where else it turns up, a secret has got out.
     pub password: String,
+    /// The same of another user, `puller`: for secrets that a build may see.
+    pub pull_password: String,
     directory: PathBuf,
 }
 
@@ -47,9 +51,10 @@ impl NodeRegistry {
             .map_err(|why| problem(authority.certificate.display(), &why))?;
         write(&certificates.join("ca.crt"), &ca_pem)?;
 
-        let password = random()?;
+        let (password, pull_password) = (random()?, random()?);
         let htpasswd = directory.join("htpasswd");
-        write(&htpasswd, hashed(&password)?)?;
+        let users = hashed(USER, &password)? + &hashed(PULLER, &pull_password)?;
+        write(&htpasswd, users)?;
         // JSON is YAML.
         let settings = json!({
             "version": 0.1,
@@ -79,6 +84,7 @@ impl NodeRegistry {
             ca_pem,
             user: USER,
             password,
+            pull_password,
             directory,
         };
         write(&registry.authfile(), registry.docker_config().to_string())?;
@@ -92,11 +98,20 @@ impl NodeRegistry {
 
     /// The user's credentials, as a secret of type `kubernetes.io/dockerconfigjson` holds them.
     pub fn docker_config(&self) -> Value {
-        let auth = STANDARD.encode(format!("{}:{}", self.user, self.password));
+        self.config_of(self.user, &self.password)
+    }
+
+    /// The same of the user who only pulls.
+    pub fn pull_config(&self) -> Value {
+        self.config_of(PULLER, &self.pull_password)
+    }
+
+    fn config_of(&self, user: &str, password: &str) -> Value {
+        let auth = STANDARD.encode(format!("{user}:{password}"));
         json!({"auths": {&self.host_port: {"auth": auth}}})
     }
 
-    /// The same in a file.
+    /// [`Self::docker_config`] in a file.
     pub fn authfile(&self) -> PathBuf {
         self.directory.join("authfile.json")
     }
@@ -151,13 +166,13 @@ impl NodeRegistry {
     }
 }
 
-/// The line for the user. Perl is a part of every Debian, and its `crypt` knows bcrypt.
-fn hashed(password: &str) -> Result<String, Problem> {
+/// The line for a user. Perl is a part of every Debian, and its `crypt` knows bcrypt.
+fn hashed(user: &str, password: &str) -> Result<String, Problem> {
     const SCRIPT: &str = r#"print crypt(<STDIN>, '$2y$04$mosbmosbmosbmosbmosbmO')"#;
     let finished = finish(limited("perl").args(["-e", SCRIPT]), password.as_bytes());
     let hash = finished.text();
     if hash.starts_with("$2y$04$") {
-        Ok(format!("{USER}:{hash}\n"))
+        Ok(format!("{user}:{hash}\n"))
     } else {
         Err(format!(
             "perl's crypt makes no bcrypt: {hash:?} {}",
