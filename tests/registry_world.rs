@@ -19,6 +19,7 @@ pub fn options() -> Options {
         certs: CertDirs {
             cert_dir: None,
             per_host: Vec::new(),
+            everywhere: None,
         },
         retry: RetryPolicy {
             tries: 4,
@@ -46,6 +47,7 @@ pub fn options_for(registry: &Registry, authfile: &Path) -> Options {
         certs: CertDirs {
             cert_dir: has_any.then_some(certificates),
             per_host: Vec::new(),
+            everywhere: None,
         },
         ..options()
     }

@@ -22,6 +22,10 @@ pub struct Environment {
     pub docker_config: Option<PathBuf>,
     /// `CONTAINERS_REGISTRIES_CONF`.
     pub registries_conf: Option<PathBuf>,
+    /// `MOSB_BUILDER_IMAGE`: what build pods run.
+    pub builder_image: Option<String>,
+    /// `POD_NAME`: the pod that this process runs in.
+    pub pod_name: Option<String>,
     /// `http_proxy`, else `HTTP_PROXY`. It may hold a password.
     pub http_proxy: Option<Secret<String>>,
     /// `https_proxy`, else `HTTPS_PROXY`. It may hold a password.
@@ -52,6 +56,8 @@ impl Environment {
             registry_auth_file: path("REGISTRY_AUTH_FILE"),
             docker_config: path("DOCKER_CONFIG"),
             registries_conf: path("CONTAINERS_REGISTRIES_CONF"),
+            builder_image: set("MOSB_BUILDER_IMAGE").and_then(|value| value.into_string().ok()),
+            pod_name: set("POD_NAME").and_then(|value| value.into_string().ok()),
             http_proxy: either("http_proxy", "HTTP_PROXY").map(Secret::new),
             https_proxy: either("https_proxy", "HTTPS_PROXY").map(Secret::new),
             no_proxy: either("no_proxy", "NO_PROXY"),

@@ -132,6 +132,44 @@ pub enum Error {
         "root here is root on the node: the pod has no user namespace though one was planned; let the node's container runtime support them (hostUsers: false), or let the cluster settings say userNamespaces: never"
     )]
     NoUserNamespace,
+    /// A pool that the cluster does not have.
+    #[error(
+        "{pool}: there is no such MachineConfigPool; kubectl get machineconfigpools lists them"
+    )]
+    NoPool {
+        /// The pool.
+        pool: String,
+    },
+    /// A pool that nobody asks images for.
+    #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
+    NotOptedIn {
+        /// The pool.
+        pool: String,
+    },
+    /// A pool without a build.
+    #[error("{of}: there is no build yet; mosb status {of} says why")]
+    NoBuild {
+        /// The pool.
+        of: String,
+    },
+    /// A build without a pod.
+    #[error(
+        "{build}: it has no pod; one that succeeded is deleted, and of one that did not begin mosb status says why"
+    )]
+    NoPod {
+        /// The build.
+        build: String,
+    },
+    /// It took too long.
+    #[error("{pool}: not done after {seconds} s{}; mosb status {pool} says what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
+    TimedOut {
+        /// The pool.
+        pool: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What could not be seen.
+        missing: Vec<String>,
+    },
     /// A signal ended it.
     #[error("interrupted by {0}; nothing half-done was left, run it again")]
     Interrupted(&'static str),
@@ -149,7 +187,7 @@ impl Error {
                 | io::ErrorKind::ReadOnlyFilesystem => Class::UserInput,
                 _ => Class::Refused,
             },
-            Self::Interrupted(_) => Class::Retry,
+            Self::Interrupted(_) | Self::TimedOut { .. } => Class::Retry,
             Self::OtherBuild { .. } => Class::Bug,
             Self::Usage(_)
             | Self::Read { .. }
@@ -163,6 +201,10 @@ impl Error {
             | Self::NotBuilt { .. }
             | Self::ImageJson { .. }
             | Self::NoConfigLayer { .. }
+            | Self::NoPool { .. }
+            | Self::NotOptedIn { .. }
+            | Self::NoBuild { .. }
+            | Self::NoPod { .. }
             | Self::Cache(_)
             | Self::NoUserNamespace
             | Self::NoCache => Class::UserInput,
@@ -187,6 +229,11 @@ impl Error {
             Self::Write { .. } => "unwritable-file",
             Self::OtherBuild { .. } => "other-build",
             Self::NoUserNamespace => "no-user-namespace",
+            Self::NoPool { .. } => "no-pool",
+            Self::NotOptedIn { .. } => "not-opted-in",
+            Self::NoBuild { .. } => "no-build",
+            Self::NoPod { .. } => "no-pod",
+            Self::TimedOut { .. } => "not-done",
             Self::Interrupted(_) => "interrupted",
         }
     }

@@ -5,7 +5,9 @@ use anyhow::Error;
 use super::error;
 use super::objects;
 use crate::report::{Class, Finding, said};
-use crate::{backend, containerfile, fetch, ignition, image, payload, plan, registry, render};
+use crate::{
+    backend, containerfile, controller, fetch, ignition, image, payload, plan, registry, render,
+};
 
 /// A failure as it is told.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl Failure {
             backend::prepare::Error => |_: &backend::prepare::Error| Vec::new(),
             backend::sidecar::Error => |_: &backend::sidecar::Error| Vec::new(),
             backend::job::handover::Error => |_: &backend::job::handover::Error| Vec::new(),
+            controller::Error => |_: &controller::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
             backend::buildah::Error => |_: &backend::buildah::Error| Vec::new(),

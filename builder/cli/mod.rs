@@ -32,7 +32,7 @@ pub use failure::Failure;
 use interrupt::until_signal;
 use objects::{Object, Version};
 use progress::Progress;
-use resolve::{InPod, Invocation, Job, Settings};
+use resolve::{ClusterJob, InPod, Invocation, Job, Settings};
 use world::World;
 
 /// How a run ended: the exit code of the program.
@@ -125,6 +125,15 @@ pub async fn run(ready: Ready) -> ExitCode {
             Err(error) => failed(error, settings.format, of_diff),
         };
     }
+    if let Job::InCluster(job) = &job
+        && let ClusterJob::Controller(wanted) = &job.what
+    {
+        // It ends what is under way, and gives its Lease back.
+        return match commands::control(job, wanted).await {
+            Ok(code) => code,
+            Err(error) => failed(error, settings.format, of_diff),
+        };
+    }
     let ended = until_signal(carry_out(&job, &settings, &progress)).await;
     progress.end();
     match ended {
@@ -182,6 +191,7 @@ async fn carry_out(
             report(settings, progress, &pruned)
         }
         Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
+        Job::InCluster(job) => commands::in_cluster(job, settings).await,
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();

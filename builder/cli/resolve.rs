@@ -1,5 +1,6 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
+mod cluster;
 mod in_pod;
 mod job;
 mod render;
@@ -14,6 +15,7 @@ use super::input::Input;
 use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::registry::{Source, Target};
+pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
 pub use render::Render;
@@ -115,6 +117,13 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Cache {
             command: Cache::Prune,
         } => Job::CachePrune,
+        Command::Controller(typed) => {
+            Job::InCluster(Box::new(cluster::controller(typed, &environment)))
+        }
+        Command::Status(typed) => Job::InCluster(Box::new(cluster::status(typed))),
+        Command::Rebuild(typed) => Job::InCluster(Box::new(cluster::rebuild(typed))),
+        Command::Logs(typed) => Job::InCluster(Box::new(cluster::logs(typed))),
+        Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),

@@ -8,12 +8,14 @@
 pub mod act;
 pub mod answer;
 mod because;
+mod connect;
 mod decide;
 pub mod engine;
 mod error;
 pub mod events;
 pub mod kinds;
 pub mod lease;
+mod logs;
 pub mod metrics;
 mod observe;
 mod probe;
@@ -25,16 +27,21 @@ pub mod shelf;
 mod snapshot;
 mod step;
 pub mod stores;
+mod view;
 pub mod watch;
 
 pub use because::Because;
+pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
+pub use logs::{Line as LogLine, logs};
 pub use observe::{Facts, observe};
 pub use question::{Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Question};
 pub use run::{Options, run};
 pub use snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 pub use step::{Annotate, Decision, Step};
+pub use stores::Stores;
+pub use view::{Stand, View, request_rebuild, views};
 
 /// The name under which mosb writes fields.
 pub const FIELD_MANAGER: &str = "mosb-controller";

@@ -41,6 +41,8 @@ pub struct Options {
     pub identity: String,
     /// The image that build pods run where the settings name none.
     pub builder_image: Option<String>,
+    /// Whether pools are rendered too.
+    pub render: bool,
     /// Of the Lease.
     pub times: Times,
 }

@@ -4,6 +4,7 @@
     reason = "the comments of arguments are help texts, where brackets mean what may be left out"
 )]
 
+mod cluster;
 mod common;
 mod image;
 mod inputs;
@@ -13,6 +14,7 @@ mod render;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
@@ -113,6 +115,50 @@ pub enum Command {
     ///   mosb files registry.example.com/os/worker@sha256:…
     #[command(verbatim_doc_comment)]
     Files(Files),
+    /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
+    ///
+    /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several
+    /// controllers in a namespace one acts, by Lease.
+    ///
+    /// Example:
+    ///
+    ///   mosb controller --namespace mosb-system --kubeconfig ~/.kube/config
+    #[command(verbatim_doc_comment)]
+    Controller(Controller),
+    /// Tells of each pool of a cluster why it is or isn't building
+    ///
+    /// Examples:
+    ///
+    ///   mosb status
+    ///   mosb status worker -o json
+    #[command(verbatim_doc_comment)]
+    Status(Status),
+    /// Asks for the image of a pool to be built again
+    ///
+    /// Example:
+    ///
+    ///   mosb rebuild worker && mosb wait worker
+    #[command(verbatim_doc_comment)]
+    Rebuild(Rebuild),
+    /// Shows what a build's pod says, container after container
+    ///
+    /// A build that succeeded has no pod any more.
+    ///
+    /// Examples:
+    ///
+    ///   mosb logs -f worker
+    ///   mosb logs worker-0123456789abcdef0123456789abcdef
+    #[command(verbatim_doc_comment)]
+    Logs(Logs),
+    /// Waits until the image of a pool is what is wanted
+    ///
+    /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 the time is over.
+    ///
+    /// Example:
+    ///
+    ///   mosb wait worker --timeout 30m
+    #[command(verbatim_doc_comment)]
+    Wait(Wait),
     /// Shows or empties the cache: base trees, buildah's storage
     ///
     /// Example:

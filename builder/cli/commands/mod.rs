@@ -2,6 +2,7 @@
 
 mod build;
 mod cache;
+mod cluster;
 mod containerfile;
 mod diff;
 mod image;
@@ -12,6 +13,7 @@ mod render;
 
 pub use build::build;
 pub use cache::{list, prune};
+pub use cluster::{control, in_cluster};
 pub use diff::diff;
 pub use image::{files, inspect};
 pub use job::{in_pod, wait_for_done};

@@ -9,6 +9,7 @@ mod file_list;
 mod image_info;
 mod path_entry;
 mod plan;
+mod pool_status;
 mod render_explanation;
 mod version;
 
@@ -28,6 +29,7 @@ pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
+pub use pool_status::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
 pub use render_explanation::RenderExplanation;
 pub use version::Version;
 
@@ -90,11 +92,14 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<CacheList>(),
         schema::<CachePrune>(),
         settings(),
+        schema::<ClusterStatus>(),
         schema::<Diff>(),
         schema::<Error>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
         schema::<Plan>(),
+        schema::<PoolStatus>(),
+        schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
         schema::<Version>(),
     ]

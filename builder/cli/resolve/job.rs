@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::cluster::InCluster;
 use super::in_pod::InPod;
 use super::render::Render;
 use crate::backend::buildah::Volume;
@@ -35,6 +36,8 @@ pub enum Job {
     CachePrune,
     /// `job`.
     InPod(Box<InPod>),
+    /// `controller`, `status`, `rebuild`, `logs`, `wait`.
+    InCluster(Box<InCluster>),
     /// `version`.
     Version,
     /// `completion`.

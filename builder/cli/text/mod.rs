@@ -8,6 +8,7 @@ mod files;
 mod inspect;
 mod page;
 mod plan;
+mod pool_status;
 mod render;
 
 #[cfg(test)]

@@ -1,0 +1,60 @@
+//! `mosb controller`.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use anyhow::Result;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::found;
+use crate::cli::ExitCode;
+use crate::cli::error::Error;
+use crate::cli::resolve::{Controller, InCluster};
+use crate::controller::{self, Options};
+
+/// Runs until a signal; a second one ends it at once.
+///
+/// # Errors
+/// No cluster, no Lease, no address to listen on.
+pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
+    let (client, own) = found(job).await?;
+    let namespace = job.namespace.clone().unwrap_or(own);
+    let builder_image = match &wanted.builder_image {
+        Some(image) => Some(image.clone()),
+        None => controller::own_image(&client, &namespace, wanted.pod.as_deref()).await,
+    };
+    let options = Options {
+        namespace,
+        listen: wanted.listen.clone(),
+        identity: identity(wanted.pod.as_deref()),
+        builder_image,
+        render: wanted.render,
+        times: controller::lease::Times::default(),
+    };
+    let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    let stop = async {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+        tracing::info!("ending what is under way");
+    };
+    controller::run(client, options, stop).await?;
+    Ok(0)
+}
+
+fn no_signals(error: std::io::Error) -> Error {
+    Error::Usage(format!("signals: {error}"))
+}
+
+/// A pod's name is one process's at a time, so that a container that is started again goes on; elsewhere, never the same twice.
+fn identity(pod: Option<&str>) -> String {
+    match pod {
+        Some(pod) => pod.to_owned(),
+        None => {
+            // The standard library's own seed.
+            let random = std::hash::RandomState::new().build_hasher().finish();
+            format!("mosb-{}-{random:016x}", std::process::id())
+        }
+    }
+}

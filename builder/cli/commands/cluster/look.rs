@@ -1,0 +1,146 @@
+//! `mosb status`, `rebuild`, `logs`, `wait`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::print_line;
+use crate::api::BuildName;
+use crate::cli::ExitCode;
+use crate::cli::error::Error;
+use crate::cli::objects::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
+use crate::controller::{self, LogLine, Stand, Stores, View};
+
+pub async fn status(client: &Client, namespace: &str, pool: Option<&str>) -> Result<ClusterStatus> {
+    let stores = Stores::read(client, namespace).await?;
+    let views = controller::views(&stores, pool);
+    if let (Some(pool), true) = (pool, views.is_empty()) {
+        return Err(no_pool(pool).into());
+    }
+    Ok(ClusterStatus {
+        namespace: namespace.to_owned(),
+        pools: views.iter().map(told).collect(),
+    })
+}
+
+fn no_pool(pool: &str) -> Error {
+    Error::NoPool {
+        pool: pool.to_owned(),
+    }
+}
+
+fn told(view: &View) -> PoolStatus {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    PoolStatus {
+        pool: view.pool.clone(),
+        rendered_config: given(&view.rendered),
+        machine_os_config: view.config.clone(),
+        image: given(&view.image),
+        because: BecauseInfo {
+            code: view.because.code().to_owned(),
+            message: view.because.to_string(),
+        },
+        build: view.build.as_ref().map(|build| BuildInfo {
+            name: build.metadata.name.clone(),
+            state: build.status.state().map(|state| state.as_str().to_owned()),
+            start: build.status.build_start.as_ref().map(|at| at.0.to_string()),
+            end: build.status.build_end.as_ref().map(|at| at.0.to_string()),
+        }),
+    }
+}
+
+/// The one pool that is meant, and that has a MachineOSConfig.
+fn opted_in(stores: &Stores, pool: &str) -> Result<(View, String), Error> {
+    let mut views = controller::views(stores, Some(pool));
+    let view = views.pop().ok_or_else(|| no_pool(pool))?;
+    let config = view.config.clone().ok_or_else(|| Error::NotOptedIn {
+        pool: pool.to_owned(),
+    })?;
+    Ok((view, config))
+}
+
+pub async fn rebuild(client: &Client, namespace: &str, pool: &str) -> Result<RebuildRequest> {
+    let stores = Stores::read(client, namespace).await?;
+    let (_, config) = opted_in(&stores, pool)?;
+    controller::request_rebuild(client, &config).await?;
+    Ok(RebuildRequest {
+        pool: pool.to_owned(),
+        machine_os_config: config,
+    })
+}
+
+pub async fn logs(client: &Client, namespace: &str, of: &str, follow: bool) -> Result<()> {
+    let stores = Stores::read(client, namespace).await?;
+    let build = match stores.builds.get(of) {
+        Some(build) => build.metadata.name.clone(),
+        None => {
+            let (view, _) = opted_in(&stores, of)?;
+            let build = view
+                .build
+                .ok_or_else(|| Error::NoBuild { of: of.to_owned() })?;
+            build.metadata.name
+        }
+    };
+    let name: BuildName = build
+        .parse()
+        .map_err(|error| Error::Usage(format!("{error}")))?;
+    let there = controller::logs(client, namespace, &name, follow, |line| match line {
+        LogLine::Container(container) => tracing::info!("{container}:"),
+        LogLine::Text(text) => {
+            if !print_line(&text) {
+                tracing::debug!("nobody reads");
+            }
+        }
+    })
+    .await?;
+    match there {
+        true => Ok(()),
+        false => Err(Error::NoPod { build }.into()),
+    }
+}
+
+/// Until the pool is done, stuck, or the time is over.
+pub async fn wait(
+    client: &Client,
+    namespace: &str,
+    pool: &str,
+    limit: Duration,
+) -> Result<(PoolStatus, ExitCode)> {
+    let end = Instant::now() + limit;
+    let (changes, mut changed) = mpsc::unbounded_channel();
+    let wake = move |_| {
+        // Nobody hears it only when we are through.
+        let _ = changes.send(());
+    };
+    let (stores, _watches) = Stores::watch(client, namespace, Arc::new(wake));
+    let over = || Error::TimedOut {
+        pool: pool.to_owned(),
+        seconds: limit.as_secs(),
+        missing: stores.board.missing(),
+    };
+    timeout_at(end, stores.board.complete())
+        .await
+        .map_err(|_| over())?;
+    let mut before = String::new();
+    loop {
+        let mut views = controller::views(&stores, Some(pool));
+        let view = views.pop().ok_or_else(|| no_pool(pool))?;
+        let status = told(&view);
+        match view.stand() {
+            Stand::Done => return Ok((status, 0)),
+            Stand::Failed => return Ok((status, 1)),
+            Stand::Stuck => return Ok((status, 2)),
+            Stand::UnderWay => {}
+        }
+        if status.because.message != before {
+            before.clone_from(&status.because.message);
+            tracing::info!("{pool}: {before}");
+        }
+        timeout_at(end, changed.recv()).await.map_err(|_| over())?;
+        while changed.try_recv().is_ok() {}
+    }
+}

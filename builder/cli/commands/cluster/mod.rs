@@ -1,0 +1,67 @@
+//! The commands that speak to a cluster.
+
+mod control;
+mod look;
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use kube::Client;
+
+use crate::cli::ExitCode;
+use crate::cli::objects::Object;
+use crate::cli::output;
+use crate::cli::resolve::{ClusterJob, InCluster, Settings};
+use crate::controller;
+
+pub use control::control;
+
+/// Does it.
+///
+/// # Errors
+/// No cluster, or what it refuses.
+pub async fn in_cluster(job: &InCluster, settings: &Settings) -> Result<ExitCode> {
+    let (client, namespace) = found(job).await?;
+    let namespace = match &job.namespace {
+        Some(namespace) => namespace.clone(),
+        None => controller::installed_in(&client, namespace).await,
+    };
+    match &job.what {
+        ClusterJob::Controller(_) => {
+            unreachable!("it handles signals itself, so it is called otherwise")
+        }
+        ClusterJob::Status(pool) => {
+            let status = look::status(&client, &namespace, pool.as_deref()).await?;
+            print(settings, &status)
+        }
+        ClusterJob::Rebuild(pool) => {
+            let request = look::rebuild(&client, &namespace, pool).await?;
+            print(settings, &request)
+        }
+        ClusterJob::Logs { of, follow } => {
+            look::logs(&client, &namespace, of, *follow).await?;
+            Ok(0)
+        }
+        ClusterJob::Wait { pool, timeout } => {
+            let (status, code) = look::wait(&client, &namespace, pool, *timeout).await?;
+            print(settings, &status)?;
+            Ok(code)
+        }
+    }
+}
+
+async fn found(job: &InCluster) -> Result<(Client, String)> {
+    let kubeconfig = job.kubeconfig.clone();
+    Ok(controller::connect(kubeconfig, job.context.clone()).await?)
+}
+
+fn print<T: Object>(settings: &Settings, object: &T) -> Result<ExitCode> {
+    output::print(settings.format, object)?;
+    Ok(0)
+}
+
+/// A line of a log, as it comes; whether somebody still reads.
+fn print_line(line: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}

@@ -1,0 +1,73 @@
+//! What is going on in a cluster.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The pools of a cluster, and why each is or isn't building.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// Where mosb's own objects are.
+    pub namespace: String,
+    /// Each pool, by name.
+    pub pools: Vec<PoolStatus>,
+}
+
+/// A pool, and why it is or isn't building.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStatus {
+    /// The pool.
+    pub pool: String,
+    /// The rendered config that its machines should have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered_config: Option<String>,
+    /// The MachineOSConfig that asks for its images.
+    #[serde(rename = "machineOSConfig", skip_serializing_if = "Option::is_none")]
+    pub machine_os_config: Option<String>,
+    /// The image in service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Why it is or isn't building.
+    pub because: BecauseInfo,
+    /// The build in use or on its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildInfo>,
+}
+
+/// Why a pool is or isn't building.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BecauseInfo {
+    /// One of a fixed, documented set of words.
+    pub code: String,
+    /// One sentence.
+    pub message: String,
+}
+
+/// A build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildInfo {
+    /// Its name.
+    pub name: String,
+    /// `Prepared`, `Building`, `Failed`, `Interrupted` or `Succeeded`; none before anything was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
+}
+
+/// A rebuild that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RebuildRequest {
+    /// The pool.
+    pub pool: String,
+    /// The MachineOSConfig that was annotated.
+    #[serde(rename = "machineOSConfig")]
+    pub machine_os_config: String,
+}

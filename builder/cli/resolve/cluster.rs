@@ -1,0 +1,150 @@
+//! What is meant by the commands that speak to a cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::args;
+use crate::cli::environment::Environment;
+use crate::cli::error::Error;
+
+/// A command that speaks to a cluster.
+#[derive(Debug)]
+pub struct InCluster {
+    /// What is to be done there.
+    pub what: ClusterJob,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`.
+    pub context: Option<String>,
+    /// `--namespace`.
+    pub namespace: Option<String>,
+}
+
+/// What is to be done in a cluster.
+#[derive(Debug)]
+pub enum ClusterJob {
+    /// `controller`.
+    Controller(Controller),
+    /// `status`, of a pool or of all.
+    Status(Option<String>),
+    /// `rebuild`, of a pool.
+    Rebuild(String),
+    /// `logs`, of a pool or a build.
+    Logs {
+        /// Which.
+        of: String,
+        /// `--follow`.
+        follow: bool,
+    },
+    /// `wait`, for a pool.
+    Wait {
+        /// Which.
+        pool: String,
+        /// `--timeout`.
+        timeout: Duration,
+    },
+}
+
+/// `controller`.
+#[derive(Debug)]
+pub struct Controller {
+    /// `--render`.
+    pub render: bool,
+    /// `--listen`.
+    pub listen: Vec<SocketAddr>,
+    /// `--builder-image`, else the variable.
+    pub builder_image: Option<String>,
+    /// The pod that it runs in, if it does.
+    pub pod: Option<String>,
+}
+
+fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
+    InCluster {
+        what,
+        kubeconfig: cluster.kubeconfig,
+        context: cluster.context,
+        namespace: cluster.namespace,
+    }
+}
+
+pub fn controller(typed: args::Controller, environment: &Environment) -> InCluster {
+    let what = Controller {
+        render: typed.render,
+        listen: typed.listen,
+        builder_image: typed
+            .builder_image
+            .or_else(|| environment.builder_image.clone()),
+        pod: environment.pod_name.clone(),
+    };
+    of(ClusterJob::Controller(what), typed.cluster)
+}
+
+pub fn status(typed: args::Status) -> InCluster {
+    of(ClusterJob::Status(typed.pool), typed.cluster)
+}
+
+pub fn rebuild(typed: args::Rebuild) -> InCluster {
+    of(ClusterJob::Rebuild(typed.pool), typed.cluster)
+}
+
+pub fn logs(typed: args::Logs) -> InCluster {
+    let what = ClusterJob::Logs {
+        of: typed.of,
+        follow: typed.follow,
+    };
+    of(what, typed.cluster)
+}
+
+pub fn wait(typed: args::Wait) -> anyhow::Result<InCluster> {
+    let what = ClusterJob::Wait {
+        pool: typed.pool,
+        timeout: duration(&typed.timeout)?,
+    };
+    Ok(of(what, typed.cluster))
+}
+
+/// `90`, `90s`, `5m`, `1h`.
+fn duration(text: &str) -> Result<Duration, Error> {
+    let (digits, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(digits) => (digits, &text[digits.len()..]),
+        None => (text, "s"),
+    };
+    let seconds = match unit {
+        "m" => 60,
+        "h" => 3600,
+        _ => 1,
+    };
+    let given = digits.parse::<u64>().ok();
+    given
+        .and_then(|given| given.checked_mul(seconds))
+        .map(Duration::from_secs)
+        .ok_or_else(|| {
+            Error::Usage(format!(
+                "--timeout {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_unless_they_say_otherwise() {
+        for (text, want) in [
+            ("90", Some(90)),
+            ("90s", Some(90)),
+            ("5m", Some(300)),
+            ("1h", Some(3600)),
+            ("", None),
+            ("m", None),
+            ("1d", None),
+            ("-1", None),
+            ("99999999999999999999h", None),
+        ] {
+            let found = duration(text).ok().map(|time| time.as_secs());
+            assert_eq!(found, want, "{text:?}");
+        }
+    }
+}

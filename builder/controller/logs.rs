@@ -1,0 +1,205 @@
+//! The logs of a build's pod, container after container.
+
+use std::pin::pin;
+
+use futures_util::io::AsyncBufReadExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Container, ContainerState, Pod};
+use kube::api::{ListParams, LogParams};
+use kube::runtime::watcher::{Config, Event, watch_object, watcher};
+use kube::{Api, Client, ResourceExt as _};
+
+use super::Error;
+use super::error::is_not_found;
+use crate::api::{BuildName, job_name};
+
+/// The one label of Job pods that this library of types has no constant for.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// The sidecar: it ends last, so it is told last.
+const SIDECAR: &str = "wait-for-done";
+
+/// What is told, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Line {
+    /// A container's log begins.
+    Container(String),
+    /// A line of it.
+    Text(String),
+}
+
+/// Tells the log of a build's newest pod; if it is to be followed, until the pod ends. Whether there was a pod.
+///
+/// # Errors
+/// The API server does not give it.
+pub async fn logs(
+    client: &Client,
+    namespace: &str,
+    build: &BuildName,
+    follow: bool,
+    mut tell: impl FnMut(Line),
+) -> Result<bool, Error> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let Some(pod) = newest(client, &pods, namespace, build, follow).await? else {
+        return Ok(false);
+    };
+    let name = pod.name_any();
+    for container in containers(&pod) {
+        if !begun(&pods, &name, &container, follow).await? {
+            continue;
+        }
+        tell(Line::Container(container.clone()));
+        let params = LogParams {
+            container: Some(container.clone()),
+            follow,
+            ..LogParams::default()
+        };
+        let object = || format!("pod {namespace}/{name}");
+        let log = pods.log_stream(&name, &params).await;
+        let log = log.map_err(Error::api(object(), "get log"))?;
+        let mut lines = log.lines();
+        loop {
+            match lines.try_next().await {
+                Ok(Some(line)) => tell(Line::Text(line)),
+                Ok(None) => break,
+                Err(source) => {
+                    return Err(Error::api(object(), "get log")(kube::Error::ReadEvents(
+                        source,
+                    )));
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The newest pod of the build's Job; if it is to be followed, it is waited for as long as there is a Job.
+async fn newest(
+    client: &Client,
+    pods: &Api<Pod>,
+    namespace: &str,
+    build: &BuildName,
+    follow: bool,
+) -> Result<Option<Pod>, Error> {
+    let job = job_name(build);
+    let labels = format!("{JOB_NAME}={job}");
+    let list = pods.list(&ListParams::default().labels(&labels)).await;
+    let list = list.map_err(Error::api("pods", "list"))?;
+    let newest = list
+        .items
+        .into_iter()
+        .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0));
+    if newest.is_some() || !follow {
+        return Ok(newest);
+    }
+    let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
+    let there = jobs.get_opt(&job).await;
+    let there = there.map_err(Error::api(format!("job {namespace}/{job}"), "get"))?;
+    if there.is_none() {
+        return Ok(None);
+    }
+    let mut events = pin!(watcher(pods.clone(), Config::default().labels(&labels)));
+    while let Some(event) = events.next().await {
+        if let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event {
+            return Ok(Some(pod));
+        }
+    }
+    Ok(None)
+}
+
+/// The containers in the order in which they run; the sidecar, which runs beside them, at the end.
+fn containers(pod: &Pod) -> Vec<String> {
+    let spec = pod.spec.as_ref();
+    let init = spec.and_then(|spec| spec.init_containers.as_ref());
+    let main = spec.map(|spec| &spec.containers);
+    let all = init.into_iter().chain(main).flatten();
+    let mut names: Vec<String> = all
+        .map(|container: &Container| container.name.clone())
+        .collect();
+    names.sort_by_key(|name| name == SIDECAR);
+    names
+}
+
+/// Waits until a container has begun, if that is wanted; none begins in a pod that has ended.
+async fn begun(pods: &Api<Pod>, pod: &str, container: &str, follow: bool) -> Result<bool, Error> {
+    if !follow {
+        let there = pods.get_opt(pod).await;
+        let there = there.map_err(Error::api(format!("pod {pod}"), "get"))?;
+        return Ok(there.is_some_and(|there| state(&there, container) == Some(true)));
+    }
+    let mut events = pin!(watch_object(pods.clone(), pod));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Some(there)) => match state(&there, container) {
+                Some(true) => return Ok(true),
+                _ if ended(&there) => return Ok(false),
+                _ => {}
+            },
+            Ok(None) => return Ok(false),
+            Err(kube::runtime::watcher::Error::InitialListFailed(error))
+                if !is_not_found(&error) =>
+            {
+                return Err(Error::api(format!("pod {pod}"), "watch")(error));
+            }
+            // It is begun anew.
+            Err(_) => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a container has begun; none if the pod does not know it yet.
+fn state(pod: &Pod, container: &str) -> Option<bool> {
+    let status = pod.status.as_ref()?;
+    let init = status.init_container_statuses.iter().flatten();
+    let mut all = init.chain(status.container_statuses.iter().flatten());
+    let found = all.find(|status| status.name == container)?;
+    let ContainerState {
+        running,
+        terminated,
+        ..
+    } = found.state.as_ref()?;
+    Some(running.is_some() || terminated.is_some())
+}
+
+fn ended(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn containers_are_told_in_the_order_in_which_they_run() {
+        let pod: Pod = serde_json::from_value(json!({ "spec": {
+            "initContainers": [{ "name": SIDECAR }, { "name": "image-build" }],
+            "containers": [{ "name": "image-push" }] } }))
+        .unwrap();
+        assert_eq!(containers(&pod), ["image-build", "image-push", SIDECAR]);
+    }
+
+    #[test]
+    fn a_container_has_begun_when_it_runs_or_has_ended() {
+        for (what, state_of, want) in [
+            ("waiting", json!({ "waiting": {} }), Some(false)),
+            ("running", json!({ "running": {} }), Some(true)),
+            (
+                "ended",
+                json!({ "terminated": { "exitCode": 0 } }),
+                Some(true),
+            ),
+            ("not told", json!(null), None),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({ "status": { "containerStatuses": [
+                { "name": "image-push", "state": state_of, "image": "", "imageID": "", "ready": false, "restartCount": 0 }] } }))
+            .unwrap();
+            assert_eq!(state(&pod, "image-push"), want, "{what}");
+        }
+    }
+}

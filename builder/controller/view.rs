@@ -1,0 +1,167 @@
+//! What a person asks about pools: the decision of now, without acting on it.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use serde_json::json;
+
+use super::Error;
+use super::because::Because;
+use super::decide::decide;
+use super::kinds::Kind;
+use super::observe::{Facts, observe};
+use super::question::Problem;
+use super::stores::Stores;
+use crate::api::{MachineOsBuild, condition, labels};
+use crate::report::Class;
+
+/// A pool, and why it is or isn't building.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The pool.
+    pub pool: String,
+    /// The rendered config that its machines should have; empty before the first.
+    pub rendered: String,
+    /// The MachineOSConfig that asks for its images.
+    pub config: Option<String>,
+    /// Why it is or isn't building.
+    pub because: Because,
+    /// The image in service; empty before the first.
+    pub image: String,
+    /// The build in use or on its way.
+    pub build: Option<MachineOsBuild>,
+}
+
+/// How far a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stand {
+    /// The image in service is what is wanted.
+    Done,
+    /// Something is going on.
+    UnderWay,
+    /// The build failed.
+    Failed,
+    /// Somebody must change something first.
+    Stuck,
+}
+
+impl View {
+    /// How far it is.
+    pub fn stand(&self) -> Stand {
+        match &self.because {
+            Because::UpToDate(_) | Because::Adopting(_) => Stand::Done,
+            Because::Failed { .. } => Stand::Failed,
+            Because::NotOptedIn
+            | Because::LabelIncomplete(_)
+            | Because::OtherBuilder(_)
+            | Because::Rivals(_)
+            | Because::BadConfig(_)
+            | Because::NoPool(_)
+            | Because::NestedRepository(_)
+            | Because::MixedPlatforms(_) => Stand::Stuck,
+            Because::Problem(problem) => match problem.class {
+                Class::Retry => Stand::UnderWay,
+                Class::UserInput | Class::Refused | Class::Bug => Stand::Stuck,
+            },
+            Because::OptingIn
+            | Because::OptingOut
+            | Because::NotRendered
+            | Because::NoNode
+            | Because::PoolDegraded(_)
+            | Because::Planning
+            | Because::Reusing(_)
+            | Because::Creating(_)
+            | Because::Replacing(_)
+            | Because::Preparing(_)
+            | Because::Pending { .. }
+            | Because::Building { .. }
+            | Because::Confirming(_)
+            | Because::Waiting { .. } => Stand::UnderWay,
+        }
+    }
+}
+
+/// All pools, and MachineOSConfigs without one, by name; or the one that is meant.
+pub fn views(stores: &Stores, only: Option<&str>) -> Vec<View> {
+    let meant = |pool: &str| only.is_none_or(|only| only == pool);
+    let mut keys = Vec::new();
+    for pool in stores.pools.all() {
+        let name = &pool.metadata.name;
+        if !meant(name) {
+            continue;
+        }
+        let configs = stores
+            .configs
+            .only(|config| config.spec.machine_config_pool.name == *name);
+        // The one with the pool's name goes first, as in the API's own rule.
+        let own = configs.iter().find(|config| config.metadata.name == *name);
+        match own.or(configs.first()) {
+            Some(config) => keys.push(config.metadata.name.clone()),
+            None => keys.push(name.clone()),
+        }
+    }
+    let lost = stores.configs.only(|config| {
+        let pool = &config.spec.machine_config_pool.name;
+        meant(pool) && stores.pools.get(pool).is_none()
+    });
+    keys.extend(lost.iter().map(|config| config.metadata.name.clone()));
+    keys.iter().map(|key| view(stores, key)).collect()
+}
+
+fn view(stores: &Stores, key: &str) -> View {
+    let world = observe(stores, key, Facts::default());
+    let decision = decide(&world, Timestamp::now());
+    let config = world.config.as_ref();
+    let degraded = world
+        .pool
+        .as_ref()
+        .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
+        .filter(|condition| condition.is_true());
+    // What must be asked first was asked by the controller, and is told in the pool's condition if it led to nothing.
+    let because = match (decision.ask.is_empty(), degraded) {
+        (false, Some(condition)) => Because::Problem(Problem {
+            class: Class::UserInput,
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        }),
+        _ => decision.because,
+    };
+    let current =
+        config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
+    let build = world
+        .builds
+        .iter()
+        .find(|build| Some(build.metadata.name.as_str()) == current);
+    let pool = world.pool.as_ref();
+    View {
+        pool: match (pool, config) {
+            (Some(pool), _) => pool.metadata.name.clone(),
+            (None, Some(config)) => config.spec.machine_config_pool.name.clone(),
+            (None, None) => key.to_owned(),
+        },
+        rendered: pool
+            .map(|pool| pool.spec.configuration.name.clone())
+            .unwrap_or_default(),
+        config: config.map(|config| config.metadata.name.clone()),
+        because,
+        image: config
+            .map(|config| config.status.current_image_pull_spec.clone())
+            .unwrap_or_default(),
+        build: build.cloned(),
+    }
+}
+
+/// Asks for the current image of a MachineOSConfig to be built again.
+///
+/// # Errors
+/// The API server refuses it.
+pub async fn request_rebuild(client: &Client, config: &str) -> Result<(), Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
+    let change = json!({ "metadata": { "annotations": { labels::REBUILD: "" } } });
+    let patched = api
+        .patch(config, &PatchParams::default(), &Patch::Merge(&change))
+        .await;
+    let object = format!("machineosconfig {config}");
+    patched.map(drop).map_err(Error::api(object, "patch"))
+}
