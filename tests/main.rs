@@ -21,6 +21,7 @@ mod buildah_build;
 mod buildah_world;
 mod cli_commands;
 mod consumers;
+mod crds;
 mod dependencies;
 mod documentation;
 mod fetch_world;
