@@ -23,6 +23,7 @@ mod cli_commands;
 mod consumers;
 mod crds;
 mod dependencies;
+mod deploy;
 mod documentation;
 mod fetch_world;
 mod fidelity;
