@@ -1,0 +1,244 @@
+//! `make demo-cluster`: a whole Kubernetes node of its own, mosb on it, a pool, a change, an image. Nothing of it stays.
+//!
+//! Arguments: the list of parts that `make parts` prints, the image's archive, the program.
+#![expect(
+    clippy::unwrap_used,
+    reason = "the node is the tests' own, and a demo that cannot go on stops where it stands"
+)]
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use serde_json::{Value, json};
+
+#[path = "../base.rs"]
+mod base;
+#[expect(dead_code, reason = "tests use more of it")]
+#[path = "../../harness/child.rs"]
+mod child;
+#[expect(dead_code, unused_imports, reason = "tests use more of it")]
+#[path = "../../harness/node/mod.rs"]
+mod node;
+mod story;
+#[expect(dead_code, reason = "tests use more of it")]
+#[path = "../../harness/tls.rs"]
+mod tls;
+
+use node::{Node, Programs};
+use story::{Story, say};
+
+/// A worker's configuration: one MachineConfig here, rendered by mosb.
+const WORKER: &str = include_str!("../../../testdata/demo/worker.yaml");
+/// What `deploy/kubernetes` calls the image, and `make image` too.
+const IMAGE: &str = "mosb.local/mosb:dev";
+const NAMESPACE: &str = "mosb-system";
+
+fn main() -> ExitCode {
+    let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
+    let [parts, image, mosb] = arguments.as_slice() else {
+        eprintln!("usage: demo-cluster PARTS IMAGE MOSB; run `make demo-cluster`");
+        return ExitCode::from(2);
+    };
+    match demo(parts, image, mosb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("demo-cluster: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
+    let programs = programs(parts)?;
+    say(
+        "A Kubernetes node in namespaces of its own: etcd, API server, scheduler, kubelet, containerd, a registry",
+    );
+    let node = Node::start(&programs)?;
+    for (what, after) in &node.times {
+        println!("{:6.1} s  {what}", after.as_secs_f64());
+    }
+    let traces = node.traces();
+
+    say(
+        "A small base image shaped like an OS goes to the registry, the image of `make image` to the node",
+    );
+    let directory = tempfile::tempdir()?;
+    let layout = directory.path().join("base");
+    base::make(&layout)?;
+    node.registry()
+        .push(&format!("oci:{}", layout.display()), "acme/base:v1");
+    node.import(&format!("oci-archive:{}", image.display()), IMAGE);
+
+    say("The API, then mosb");
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let story = Story::new(&node);
+    for folder in ["crds", "kubernetes"] {
+        let path = deploy.join(folder);
+        println!("$ kubectl apply -k deploy/{folder}");
+        print!(
+            "{}",
+            node.kubectl(&["apply", "-k", path.to_str().unwrap()])
+                .ok()
+                .text()
+        );
+    }
+    story.until("the controller is ready", || {
+        let found = node.get(&["deployment", "mosb-controller", "--namespace", NAMESPACE]);
+        found["status"]["readyReplicas"] == 1
+    })?;
+
+    say("A pool of workers, its MachineConfig, the registry's credentials and CA");
+    for object in world(&node) {
+        node.apply(&object.to_string());
+    }
+    story.until("mosb rendered the pool", || {
+        story.pool()["spec"]["configuration"]["name"].is_string()
+    })?;
+    story.show(&["machineconfig,machineconfigpool"]);
+
+    say("The pool opts in: a MachineOSConfig says where its images go");
+    let begun = story.clock();
+    node.apply(&os_config(&node).to_string());
+    let first = story.image(begun, None)?;
+    story.everything();
+    story.events();
+
+    say("One more MachineConfig: a sysctl");
+    let begun = story.clock();
+    node.apply(&change().to_string());
+    let second = story.image(begun, Some(&first))?;
+    story.everything();
+
+    say("What is in the image that the status names?");
+    files(mosb, &node, &second)?;
+
+    say("The pool opts out");
+    println!("$ kubectl delete machineosconfig worker");
+    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"])
+        .ok();
+    story.until("everything of it is gone", || story.nothing_left())?;
+    story.everything();
+
+    drop(node);
+    let left: Vec<_> = traces.iter().filter(|trace| is_there(trace)).collect();
+    if !left.is_empty() {
+        return Err(format!("left behind: {left:?}").into());
+    }
+    println!("\nThe node is gone, and nothing of it is left.");
+    Ok(())
+}
+
+/// Whether a directory, a network interface or a control group is there.
+fn is_there(trace: &str) -> bool {
+    let groups = fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
+    let mut places = vec![
+        PathBuf::from("/"),
+        "/sys/class/net".into(),
+        "/sys/fs/cgroup".into(),
+    ];
+    places.extend(groups.flatten().map(|group| group.path()));
+    places.iter().any(|place| place.join(trace).exists())
+}
+
+/// Where the built parts are, as `make parts` prints them: `name: /directory`.
+fn programs(parts: &Path) -> Result<Programs, Box<dyn Error>> {
+    let text = fs::read_to_string(parts)?;
+    let part = |name: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.map(PathBuf::from).ok_or_else(|| {
+            format!(
+                "{}: no part {name}; run `make demo-cluster`",
+                parts.display()
+            )
+        })
+    };
+    Ok(Programs {
+        kubernetes: part("kubernetes")?,
+        containerd: part("containerd")?,
+        runc: part("runc")?,
+        registry: part("registry")?,
+    })
+}
+
+/// What an administrator has to say before he opts in.
+fn world(node: &Node) -> Vec<Value> {
+    let registry = node.registry();
+    let secret = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "stringData": {".dockerconfigjson": registry.docker_config().to_string()},
+        })
+    };
+    let settings = json!({"imageRegistryBundles": {&registry.host_port: registry.ca_pem}});
+    let mut worker: Value = serde_saphyr::from_str(WORKER).unwrap();
+    worker["metadata"] = json!({"name": "00-worker", "labels": role()});
+    worker["spec"]["osImageURL"] = registry.repository("acme/base:v1").into();
+    vec![
+        secret("push"),
+        secret("global-pull-secret-copy"),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "mosb-config", "namespace": NAMESPACE},
+            "data": {"config.yaml": settings.to_string()},
+        }),
+        worker,
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "metadata": {"name": "worker"},
+            "spec": {
+                "machineConfigSelector": {"matchLabels": role()},
+                "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}},
+            },
+        }),
+    ]
+}
+
+fn role() -> Value {
+    json!({"machineconfiguration.openshift.io/role": "worker"})
+}
+
+fn os_config(node: &Node) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig",
+        "metadata": {"name": "worker"},
+        "spec": {
+            "machineConfigPool": {"name": "worker"},
+            "imageBuilder": {"imageBuilderType": "Job"},
+            "renderedImagePushSecret": {"name": "push"},
+            "renderedImagePushSpec": node.registry().repository("acme/worker-os:latest"),
+        },
+    })
+}
+
+fn change() -> Value {
+    let file = json!({
+        "path": "/etc/sysctl.d/50-forward.conf", "mode": 420, "overwrite": true,
+        "contents": {"source": "data:,net.ipv6.conf.all.forwarding%20%3D%201%0A"},
+    });
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": "50-forward", "labels": role()},
+        "spec": {"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}},
+    })
+}
+
+fn files(mosb: &Path, node: &Node, image: &str) -> Result<(), Box<dyn Error>> {
+    println!("$ mosb files {image}");
+    let status = Command::new(mosb)
+        .args(["files", image])
+        .arg("--authfile")
+        .arg(node.registry().authfile())
+        .arg("--cert-dir")
+        .arg(node.registry().certificates())
+        .status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("mosb files: {status}").into()),
+    }
+}

@@ -1,0 +1,152 @@
+//! What is seen of the cluster while things happen, with times.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::NAMESPACE;
+use super::node::Node;
+
+/// How long anything may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+const KINDS: &str = "machineconfigpools,machineosconfigs,machineosbuilds,jobs,pods";
+
+/// The node, and what was told already.
+pub struct Story<'n> {
+    node: &'n Node,
+    told: RefCell<BTreeSet<String>>,
+}
+
+impl<'n> Story<'n> {
+    pub fn new(node: &'n Node) -> Self {
+        Self {
+            node,
+            told: RefCell::default(),
+        }
+    }
+
+    /// The moment from which times count.
+    pub fn clock(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Waits for a condition, and says how long it took.
+    pub fn until(&self, what: &str, condition: impl Fn() -> bool) -> Result<(), Box<dyn Error>> {
+        let begun = Instant::now();
+        while !condition() {
+            if begun.elapsed() > LIMIT {
+                self.everything();
+                self.events();
+                let logs = [
+                    "logs",
+                    "deployment/mosb-controller",
+                    "--namespace",
+                    NAMESPACE,
+                ];
+                println!("{}", self.node.kubectl(&logs).text());
+                return Err(format!("waited {} s in vain: {what}", LIMIT.as_secs()).into());
+            }
+            sleep(Duration::from_millis(50));
+        }
+        println!("{:6.1} s  {what}", begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    pub fn pool(&self) -> Value {
+        self.node.get(&["machineconfigpool", "worker"])
+    }
+
+    /// Waits for an image in the status that is another than the one before; tells what appears meanwhile.
+    pub fn image(&self, begun: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
+        let image = RefCell::new(None);
+        let tell = |what: String| {
+            if self.told.borrow_mut().insert(what.clone()) {
+                println!("{:6.1} s  {what}", begun.elapsed().as_secs_f64());
+            }
+        };
+        self.until("from there to the image in the status", || {
+            let seen = self.node.get(&[KINDS, "--namespace", NAMESPACE]);
+            for object in seen["items"].as_array().into_iter().flatten() {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let status = &object["status"];
+                match object["kind"].as_str() {
+                    Some("MachineConfigPool") => {
+                        if let Some(config) = object["spec"]["configuration"]["name"].as_str() {
+                            tell(format!("pool {name} wants {config}"));
+                        }
+                    }
+                    Some("MachineOSConfig") => {
+                        let found = status["currentImagePullSpec"].as_str();
+                        if let Some(found) = found.filter(|found| Some(*found) != before) {
+                            tell(format!("machineosconfig {name} has {found}"));
+                            *image.borrow_mut() = Some(found.to_owned());
+                        }
+                    }
+                    Some("MachineOSBuild") => {
+                        tell(format!("machineosbuild {name}"));
+                        for condition in status["conditions"].as_array().into_iter().flatten() {
+                            if condition["status"] == "True" {
+                                let kind = condition["type"].as_str().unwrap_or_default();
+                                tell(format!("machineosbuild {name} is {kind}"));
+                            }
+                        }
+                    }
+                    Some("Job") => tell(format!("job {name}")),
+                    Some("Pod") if name.starts_with("build-") => {
+                        let phase = status["phase"].as_str().unwrap_or_default();
+                        tell(format!("pod {name} is {phase}"));
+                    }
+                    _ => {}
+                }
+            }
+            image.borrow().is_some()
+        })?;
+        Ok(image.into_inner().expect("that is what was waited for"))
+    }
+
+    /// The story as kubectl tells it.
+    pub fn everything(&self) {
+        self.show(&["mc,mcp,machineosconfig,machineosbuild"]);
+        self.show(&["job,pod", "--namespace", NAMESPACE]);
+    }
+
+    pub fn show(&self, what: &[&str]) {
+        println!("$ kubectl get {}", what.join(" "));
+        let mut arguments = vec!["get"];
+        arguments.extend(what);
+        let said = self.node.kubectl(&arguments);
+        print!("{}{}", said.text(), said.stderr);
+    }
+
+    pub fn events(&self) {
+        println!("$ kubectl get events");
+        let columns =
+            "--output=custom-columns=ON:.involvedObject.kind,REASON:.reason,MESSAGE:.message";
+        let said = self.node.kubectl(&[
+            "get",
+            "events",
+            columns,
+            "--sort-by=.metadata.creationTimestamp",
+        ]);
+        print!("{}", said.text());
+    }
+
+    /// No build, no Job, and nothing of one.
+    pub fn nothing_left(&self) -> bool {
+        let kinds = "machineosconfigs,machineosbuilds,jobs";
+        let all = self.node.get(&[kinds, "--namespace", NAMESPACE]);
+        let label = "--selector=machineconfiguration.openshift.io/ephemeral-build-object";
+        let inputs = self
+            .node
+            .get(&["configmaps,secrets,roles", "--namespace", NAMESPACE, label]);
+        all["items"] == serde_json::json!([]) && inputs["items"] == serde_json::json!([])
+    }
+}
+
+pub fn say(what: &str) {
+    println!("\n# {what}\n");
+}
