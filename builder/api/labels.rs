@@ -71,6 +71,13 @@ pub const JOB_UID: &str = "machineconfiguration.openshift.io/job-uid";
 pub const NEWEST_IMAGE_EQUIVALENT_CONFIG: &str =
     "machineconfiguration.openshift.io/newestImageEquivalentConfig";
 
+/// Annotation of a node: the rendered MachineConfig that it has.
+pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
+/// Annotation of a node: the rendered MachineConfig that it shall have.
+pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
+
+/// Annotation of a pool that mosb renders: the fingerprint of what its `spec.configuration` was rendered from; 64 hex digits.
+pub const RENDERED_FROM: &str = "mosb.dev/rendered-from";
 /// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who has it was made by mosb.
 pub const INPUTS: &str = IMAGE_INPUTS;
 /// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking anybody; 64 hex digits.

@@ -19,6 +19,8 @@ use super::step::Step;
 use super::stores::Stores;
 use crate::report::Class;
 
+pub(in crate::controller) use write::{delete_params, deleted, patch, post};
+
 /// With what steps are carried out.
 #[derive(Clone)]
 pub struct Acting {
@@ -117,7 +119,10 @@ impl Stopped {
 }
 
 /// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
-fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
+pub(in crate::controller) fn stopped(
+    object: String,
+    verb: &'static str,
+) -> impl FnOnce(kube::Error) -> Stopped {
     move |error| match super::error::code(&error) {
         Some(404 | 409) => {
             tracing::debug!("{object}: {verb}: {}", super::error::told(&error));

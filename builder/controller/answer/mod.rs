@@ -20,6 +20,7 @@ use crate::image::PinnedRef;
 use crate::registry;
 use crate::report::Class;
 use door::Door;
+pub(in crate::controller) use door::variables;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -155,4 +156,5 @@ problem_of!(
     crate::backend::job::SecretError,
     crate::containerfile::Error,
     crate::payload::Error,
+    crate::fetch::Error,
 );
