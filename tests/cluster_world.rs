@@ -187,6 +187,158 @@ impl Cluster {
         found["items"].as_array().unwrap().clone()
     }
 
+    /// The build that the MachineOSConfig names.
+    #[track_caller]
+    pub fn current(&self) -> Value {
+        let config = self.config();
+        let annotations = &config["metadata"]["annotations"];
+        let name =
+            annotations["machineconfiguration.openshift.io/current-machine-os-build"].as_str();
+        self.node.get(&[
+            "machineosbuild",
+            name.unwrap_or_else(|| panic!("{config:#}")),
+        ])
+    }
+
+    /// Waits until a container of the pool's build runs; the build's name.
+    #[track_caller]
+    pub fn building(&self) -> String {
+        let pool = format!(
+            "machineconfiguration.openshift.io/target-machine-config-pool={}",
+            self.pool
+        );
+        let running = || {
+            let pods = self
+                .namespace
+                .kubectl(&["get", "pods", "--selector", &pool, "--output=json"])
+                .ok()
+                .json();
+            let pods = pods["items"].as_array().unwrap().clone();
+            let pod = pods.into_iter().find(|pod| {
+                pod["metadata"]["deletionTimestamp"].is_null()
+                    && pod["status"]["initContainerStatuses"][1]["state"]
+                        .get("running")
+                        .is_some()
+            })?;
+            let label =
+                &pod["metadata"]["labels"]["machineconfiguration.openshift.io/machine-os-build"];
+            let build = label.as_str().unwrap().to_owned();
+            // The status follows.
+            let found = self.node.find(&format!("machineosbuild/{build}"))?;
+            (state(&found) == "Building").then_some(build)
+        };
+        wait("a build that runs", BUILD, running)
+    }
+
+    /// Evicts the pod of a build.
+    pub fn evict(&self, build: &str) {
+        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
+        let pods = self
+            .namespace
+            .kubectl(&["get", "pods", "--selector", &selector, "--output=json"])
+            .ok()
+            .json();
+        let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
+        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": self.namespace.name } });
+        let path = format!(
+            "--raw=/api/v1/namespaces/{}/pods/{pod}/eviction",
+            self.namespace.name
+        );
+        self.node
+            .kubectl_with(
+                &["create", &path, "--filename=-"],
+                eviction.to_string().as_bytes(),
+            )
+            .ok();
+    }
+
+    /// Waits until something has another UID.
+    #[track_caller]
+    pub fn another(&self, uid: impl Fn() -> Option<String>, before: &str) {
+        wait("another one", BUILD, || uid().filter(|uid| uid != before));
+    }
+
+    /// Waits until an object is gone.
+    #[track_caller]
+    pub fn is_gone(&self, kind: &str, name: &str) {
+        let mut words: Vec<&str> = vec!["get"];
+        words.extend(kind.split(' '));
+        words.extend([name, "--ignore-not-found", "--output=name"]);
+        let gone = || {
+            self.node
+                .kubectl(&words)
+                .ok()
+                .stdout
+                .is_empty()
+                .then_some(())
+        };
+        wait(&format!("the end of {kind} {name}"), BUILD, gone);
+    }
+
+    /// Waits until `mosb status` says this of the pool.
+    #[track_caller]
+    pub fn says(&self, code: &str) {
+        let says = || {
+            let status = self.mosb(&["status", &self.pool, "-o", "json"]).ok().json();
+            (status["pools"][0]["because"]["code"] == code).then_some(())
+        };
+        wait(&format!("mosb status to say {code}"), SOON, says);
+    }
+
+    /// The message of a condition.
+    pub fn message(&self, object: &Value, kind: &str) -> String {
+        let conditions = object["status"]["conditions"].as_array().unwrap();
+        let found = conditions.iter().find(|one| one["type"] == kind);
+        found.unwrap()["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until events of these kinds and reasons were told of objects of the pool.
+    #[track_caller]
+    pub fn told(&self, wanted: &[(&str, &str)]) {
+        for (kind, reason) in wanted {
+            let told = || {
+                let selector = format!("involvedObject.kind={kind},reason={reason}");
+                let events = self
+                    .node
+                    .kubectl(&[
+                        "get",
+                        "events",
+                        "--namespace=default",
+                        "--field-selector",
+                        &selector,
+                        "--output=json",
+                    ])
+                    .ok()
+                    .json();
+                let events = events["items"].as_array().unwrap().clone();
+                let ours = |event: &&Value| {
+                    event["involvedObject"]["name"]
+                        .as_str()
+                        .unwrap()
+                        .starts_with(&self.pool)
+                };
+                let count = events.iter().filter(ours).count();
+                (count == 1).then_some(())
+            };
+            wait(&format!("one event {reason} on a {kind}"), SOON, told);
+        }
+    }
+
+    /// Waits until nothing that served a build is there.
+    #[track_caller]
+    pub fn nothing_is_left_of(&self, build: &str) {
+        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
+        let kinds = "jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings";
+        let nothing = || {
+            let found = self
+                .namespace
+                .kubectl(&["get", kinds, "--selector", &selector, "--output=name"])
+                .ok();
+            found.stdout.is_empty().then_some(())
+        };
+        wait(&format!("everything of {build} to be gone"), SOON, nothing);
+    }
+
     /// Waits until the image in service is another than before; the image.
     #[track_caller]
     pub fn image_after(&self, before: &str) -> String {
@@ -349,4 +501,16 @@ fn base(node: &Node) {
             ],
         );
     });
+}
+
+/// The condition of a build that is true.
+pub fn state(build: &Value) -> String {
+    let conditions = build["status"]["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|one| one["status"] == "True");
+    found
+        .map(|one| one["type"].as_str().unwrap().to_owned())
+        .unwrap_or_default()
 }
