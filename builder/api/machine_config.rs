@@ -12,6 +12,8 @@ use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
 use crate::canonical;
 
+/// The group of all kinds.
+pub const GROUP: &str = "machineconfiguration.openshift.io";
 /// The API version of all kinds of the group.
 pub const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// The largest rendered config that the renderer makes: bytes of its JSON.

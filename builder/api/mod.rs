@@ -23,7 +23,7 @@ pub use condition::{Condition, condition};
 pub use extensions::EXTENSIONS;
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
-    API_VERSION, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
+    API_VERSION, GROUP, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,
 };
 pub use machine_os_build::{
     BuildCondition, Builder, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus,

@@ -1,8 +1,45 @@
 //! What was observed becomes what is reported: conditions, statuses, the pool's condition, events.
 //!
-//! In come an [`Observation`](crate::backend::job::Observation) or a confirmed image, the old status and the time; out goes the new status. The
-//! invariant: a digest is only reported once a registry answered for it, and a transition time moves only when a status flips.
+//! In come what a build has come to, the old status and the time; out goes the new status. The invariant: a digest is only reported
+//! once a registry answered for it, and a transition time moves only when a status flips.
 
+mod build;
+mod config;
 mod event;
+mod message;
+mod pool;
 
+use jiff::Timestamp;
+
+use crate::api::Condition;
+
+pub use build::{BuildJob, Progress, build_status};
+pub use config::{BLOCKED, Said, Service, USER_NAMESPACES, config_status};
 pub use event::{Event, EventKind, EventReason, Regarding};
+pub use message::failed_message;
+pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions};
+
+/// Cut to whole seconds, as the API's other clients do.
+fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).expect("earlier than a good time")
+}
+
+/// A condition that says this, with the time of the old one unless its status flips.
+fn condition_of(
+    old: Option<&Condition>,
+    kind: &str,
+    (status, reason, message): (&str, &str, &str),
+    now: Timestamp,
+) -> Condition {
+    let since = old
+        .filter(|old| old.status == status)
+        .and_then(|old| old.last_transition_time.clone());
+    Condition {
+        kind: kind.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: Some(since.unwrap_or_else(|| whole(now).into())),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: None,
+    }
+}

@@ -1,10 +1,11 @@
 //! What a Job has come to: from the Job, its pods and the result that its pod told.
 
-use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
 use super::JobResult;
+use super::result::Outcome;
 
 /// What a Job has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +47,208 @@ pub enum Lost {
     Failed(String),
 }
 
+/// How long after its end a Job's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for itself.
+const GRACE: SignedDuration = SignedDuration::from_secs(5);
+
 /// What a Job has come to. A result of another Job is ignored, and the Job's counters always are.
+///
+/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the Job's conditions
+/// say whether it has ended, and its pods why.
 pub fn observe(job: &Job, pods: &[Pod], result: Option<&JobResult>, now: Timestamp) -> Observation {
-    let _ = (job, pods, result, now);
-    Observation::Waiting
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
+    let told = result
+        .filter(|result| !uid.is_empty() && result.job_uid == uid)
+        .cloned()
+        .or_else(|| pods.iter().find_map(|pod| last_words(pod, uid)));
+    let failed = ended(job, "Failed");
+    let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some("DeadlineExceeded"));
+    match told {
+        Some(told) if matches!(told.outcome, Outcome::Succeeded { .. }) => {
+            return Observation::Finished(told);
+        }
+        _ if too_long => return Observation::Lost(Lost::DeadlineExceeded),
+        Some(told) => return Observation::Finished(told),
+        None => {}
+    }
+    if job.metadata.deletion_timestamp.is_some() {
+        return Observation::Lost(Lost::Deleted);
+    }
+    if let Some(end) = failed {
+        return match pods.iter().find_map(|pod| taken(pod)) {
+            Some(lost) => Observation::Lost(lost),
+            None => without_result(end, now, || died(&pods, end)),
+        };
+    }
+    if let Some(end) = ended(job, "Complete") {
+        let silent = "it ended well, and its result can't be found; was its ConfigMap deleted?";
+        return without_result(end, now, || Lost::Failed(silent.to_owned()));
+    }
+    if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
+        return Observation::Waiting;
+    }
+    let newest = pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    match newest {
+        None => Observation::Pending { why: None },
+        Some(pod) => match hindered(pod) {
+            Some(why) => Observation::Pending { why: Some(why) },
+            None if containers(pod).any(has_begun) => Observation::Running,
+            None => Observation::Pending { why: None },
+        },
+    }
 }
+
+fn without_result(end: &JobCondition, now: Timestamp, lost: impl FnOnce() -> Lost) -> Observation {
+    let until = end
+        .last_transition_time
+        .as_ref()
+        .and_then(|time| time.0.checked_add(GRACE).ok());
+    match until {
+        Some(until) if now < until => Observation::Ending { until },
+        _ => Observation::Lost(lost()),
+    }
+}
+
+fn ended<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+fn is_owned_by(pod: &Pod, job_uid: &str) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.uid == job_uid)
+}
+
+/// The containers that come after the init containers: the only ones that hold the push credentials and run nothing of the administrator's.
+fn main_containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.iter();
+    status.flat_map(|status| status.container_statuses.iter().flatten())
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.iter();
+    let first = status.flat_map(|status| status.init_container_statuses.iter().flatten());
+    first.chain(main_containers(pod))
+}
+
+fn state(container: &ContainerStatus) -> ContainerState {
+    container.state.clone().unwrap_or_default()
+}
+
+fn has_begun(container: &ContainerStatus) -> bool {
+    let state = state(container);
+    state.running.is_some() || state.terminated.is_some()
+}
+
+/// The result in a main container's termination message.
+fn last_words(pod: &Pod, job_uid: &str) -> Option<JobResult> {
+    let messages = main_containers(pod).filter_map(|one| state(one).terminated?.message);
+    let mut results = messages.filter_map(|text| JobResult::from_termination_message(&text));
+    results.find(|result| result.job_uid == job_uid)
+}
+
+/// Whether somebody took the pod away, which says nothing about the build.
+fn taken(pod: &Pod) -> Option<Lost> {
+    let status = pod.status.as_ref()?;
+    let message = status.message.clone().unwrap_or_default();
+    let disruption = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let text = |more: &str| match message.is_empty() {
+        true => more.to_owned(),
+        false => message.clone(),
+    };
+    // A pod that used more than its own limit will do so again.
+    if reason == "Evicted" && message.contains("exceeds") {
+        return Some(Lost::Failed(message));
+    }
+    if let Some(disruption) = disruption {
+        let told = disruption.message.clone().unwrap_or_default();
+        let told = if told.is_empty() { text(reason) } else { told };
+        return Some(match disruption.reason.as_deref() {
+            Some("DeletionByTaintManager" | "DeletionByPodGC") => Lost::NodeLost(told),
+            _ => Lost::Evicted(told),
+        });
+    }
+    match reason {
+        "NodeLost" => Some(Lost::NodeLost(text("its node does not answer"))),
+        "Evicted"
+        | "Terminated"
+        | "NodeShutdown"
+        | "Shutdown"
+        | "Preempting"
+        | "NodeAffinity"
+        | "UnexpectedAdmissionError" => Some(Lost::Evicted(text(reason))),
+        reason if reason.starts_with("OutOf") => Some(Lost::Evicted(text(reason))),
+        _ => None,
+    }
+}
+
+/// Why a Job without a result failed, as far as its pods tell.
+fn died(pods: &[&Pod], end: &JobCondition) -> Lost {
+    if pods
+        .iter()
+        .all(|pod| pod.metadata.deletion_timestamp.is_some())
+    {
+        return Lost::Deleted;
+    }
+    let ends = pods
+        .iter()
+        .flat_map(|pod| containers(pod))
+        .filter_map(|one| Some((&one.name, state(one).terminated?)));
+    let bad: Vec<_> = ends.filter(|(_, end)| end.exit_code != 0).collect();
+    if let Some((name, _)) = bad
+        .iter()
+        .find(|(_, end)| end.reason.as_deref() == Some("OOMKilled"))
+    {
+        return Lost::OutOfMemory((*name).clone());
+    }
+    match bad.first() {
+        Some((name, end)) => Lost::Failed(format!(
+            "container {name} ended with code {} and told nothing{}",
+            end.exit_code,
+            match end.reason.as_deref() {
+                None | Some("" | "Error") => String::new(),
+                Some(reason) => format!(" ({reason})"),
+            }
+        )),
+        None => Lost::Failed(
+            end.message
+                .clone()
+                .filter(|message| !message.is_empty())
+                .unwrap_or_else(|| "the Job failed without saying why".to_owned()),
+        ),
+    }
+}
+
+/// Why a pod can't start.
+fn hindered(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let scheduled = status.conditions.iter().flatten();
+    let unscheduled = scheduled
+        .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+        .find_map(|condition| condition.message.clone());
+    let waiting = || {
+        containers(pod).find_map(|one| {
+            let waiting = state(one).waiting?;
+            let reason = waiting.reason.filter(|reason| {
+                !matches!(&**reason, "" | "PodInitializing" | "ContainerCreating")
+            })?;
+            let message = waiting.message.unwrap_or_default();
+            let colon = if message.is_empty() { "" } else { ": " };
+            Some(format!("{}: {reason}{colon}{message}", one.name))
+        })
+    };
+    unscheduled.or_else(waiting)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The status of a MachineOSBuild.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{condition_of, whole};
+use crate::api::{
+    BuildCondition, Builder, Condition, MachineOsBuildStatus, ObjectReference, condition,
+};
+use crate::image::PinnedRef;
+use crate::registry::Confirmed;
+
+/// The Job of a build, as its status names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuildJob {
+    /// Where it is.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// When it was created: the build's start, if it is the first one.
+    pub created: Timestamp,
+}
+
+/// What a build has come to.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress<'a> {
+    /// The Job is there.
+    Prepared(&'a BuildJob),
+    /// Its pod runs.
+    Building(&'a BuildJob),
+    /// A registry answered for the image; without a Job it was adopted.
+    Succeeded {
+        /// What built it.
+        job: Option<&'a BuildJob>,
+        /// The image.
+        image: &'a Confirmed<PinnedRef>,
+    },
+    /// There will be no image.
+    Failed {
+        /// What tried.
+        job: Option<&'a BuildJob>,
+        /// What failed.
+        message: &'a str,
+    },
+    /// Nobody wants it any more.
+    Interrupted,
+}
+
+impl Progress<'_> {
+    fn state(&self) -> BuildCondition {
+        match self {
+            Self::Prepared(_) => BuildCondition::Prepared,
+            Self::Building(_) => BuildCondition::Building,
+            Self::Succeeded { .. } => BuildCondition::Succeeded,
+            Self::Failed { .. } => BuildCondition::Failed,
+            Self::Interrupted => BuildCondition::Interrupted,
+        }
+    }
+
+    fn job(&self) -> Option<&BuildJob> {
+        match self {
+            Self::Prepared(job) | Self::Building(job) => Some(job),
+            Self::Succeeded { job, .. } | Self::Failed { job, .. } => *job,
+            Self::Interrupted => None,
+        }
+    }
+}
+
+/// The status after some progress: the old one where that is no progress, as a terminal one never changes and a build that runs was
+/// prepared before.
+pub fn build_status(
+    old: &MachineOsBuildStatus,
+    progress: Progress<'_>,
+    now: Timestamp,
+) -> MachineOsBuildStatus {
+    let state = progress.state();
+    let backwards =
+        old.state() == Some(BuildCondition::Building) && state == BuildCondition::Prepared;
+    if old.is_terminal() || backwards {
+        return old.clone();
+    }
+    let mut status = old.clone();
+    let message = match progress {
+        Progress::Failed { message, .. } => message,
+        _ => state.message(),
+    };
+    status.conditions = conditions(&old.conditions, state, message, now);
+    if let Some(job) = progress.job() {
+        status.builder = Some(Builder {
+            image_builder_type: "Job".to_owned(),
+            job: Some(ObjectReference {
+                group: "batch".to_owned(),
+                resource: "jobs".to_owned(),
+                namespace: Some(job.namespace.clone()),
+                name: job.name.clone(),
+            }),
+        });
+        let start = || Time(whole(job.created));
+        status.build_start.get_or_insert_with(start);
+    }
+    if let (true, Some(start)) = (state.is_terminal(), &status.build_start) {
+        // The API compares strictly, and a direct build is faster than a second.
+        let earliest = start.0 + SignedDuration::from_secs(1);
+        let end = || Time(whole(now).max(earliest));
+        status.build_end.get_or_insert_with(end);
+    }
+    if let Progress::Succeeded { image, .. } = progress {
+        status.digested_image_push_spec = image.value().to_string();
+    }
+    status
+}
+
+/// All five, with one of them true.
+fn conditions(
+    old: &[Condition],
+    state: BuildCondition,
+    message: &str,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let one = |kind: BuildCondition| {
+        let (status, message) = match kind == state {
+            true => ("True", message),
+            false => ("False", kind.message()),
+        };
+        let before = condition(old, kind.as_str());
+        condition_of(before, kind.as_str(), (status, kind.reason(), message), now)
+    };
+    BuildCondition::ALL.map(one).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Digest;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn job(created: i64) -> BuildJob {
+        BuildJob {
+            namespace: "ns".to_owned(),
+            name: "build-x".to_owned(),
+            created: at(created),
+        }
+    }
+
+    fn image() -> Confirmed<PinnedRef> {
+        let repo: crate::image::RepoRef = "quay.io/acme/os".parse().unwrap();
+        Confirmed::in_a_test(repo.pinned(Digest::of(b"image")))
+    }
+
+    fn is_true(status: &MachineOsBuildStatus) -> Vec<&str> {
+        let all = status.conditions.iter().filter(|one| one.is_true());
+        all.map(|one| &*one.kind).collect()
+    }
+
+    #[test]
+    fn a_build_goes_through_its_life() {
+        let none = MachineOsBuildStatus::default();
+        assert_eq!(none.state(), None);
+        let prepared = build_status(&none, Progress::Prepared(&job(10)), at(12));
+        assert_eq!(is_true(&prepared), ["Prepared"]);
+        assert_eq!(prepared.build_start, Some(Time(at(10))));
+        assert_eq!(prepared.build_end, None);
+        let reference = prepared.builder.as_ref().unwrap().job.as_ref().unwrap();
+        assert_eq!(
+            (&*reference.group, &*reference.resource, &*reference.name),
+            ("batch", "jobs", "build-x")
+        );
+
+        // A later Job is another's creation, and the start stays; §8.3 row 28: not back to Prepared.
+        let building = build_status(&prepared, Progress::Building(&job(20)), at(21));
+        assert_eq!(is_true(&building), ["Building"]);
+        assert_eq!(building.build_start, Some(Time(at(10))));
+        assert_eq!(
+            build_status(&building, Progress::Prepared(&job(30)), at(31)),
+            building
+        );
+
+        let image = image();
+        let end = Progress::Succeeded {
+            job: Some(&job(20)),
+            image: &image,
+        };
+        let done = build_status(&building, end, at(40));
+        assert_eq!(is_true(&done), ["Succeeded"]);
+        assert_eq!(done.build_end, Some(Time(at(40))));
+        assert_eq!(done.image(), Some(&*image.value().to_string()));
+        let time = |status: &MachineOsBuildStatus, kind: &str| {
+            let found = condition(&status.conditions, kind).unwrap();
+            found.last_transition_time.as_ref().unwrap().0
+        };
+        // Only what flipped has a new time.
+        for (kind, want) in [
+            ("Prepared", 21),
+            ("Building", 40),
+            ("Succeeded", 40),
+            ("Failed", 12),
+            ("Interrupted", 12),
+        ] {
+            assert_eq!(time(&done, kind), at(want), "{kind}");
+        }
+        // §8.3 row 28: terminal is terminal.
+        for progress in [
+            Progress::Interrupted,
+            Progress::Building(&job(1)),
+            Progress::Failed {
+                job: None,
+                message: "x",
+            },
+        ] {
+            assert_eq!(build_status(&done, progress, at(50)), done);
+        }
+    }
+
+    #[test]
+    fn the_end_is_later_than_the_start_in_whole_seconds() {
+        let half = at(10) + SignedDuration::from_millis(700);
+        let job = BuildJob {
+            created: half,
+            ..job(0)
+        };
+        let image = image();
+        let end = Progress::Succeeded {
+            job: Some(&job),
+            image: &image,
+        };
+        let status = build_status(&MachineOsBuildStatus::default(), end, half);
+        assert_eq!(status.build_start, Some(Time(at(10))));
+        assert_eq!(status.build_end, Some(Time(at(11))));
+        for condition in &status.conditions {
+            assert_eq!(condition.last_transition_time, Some(Time(at(10))));
+        }
+        let adopted = build_status(
+            &MachineOsBuildStatus::default(),
+            Progress::Succeeded {
+                job: None,
+                image: &image,
+            },
+            half,
+        );
+        assert_eq!(adopted.builder, None);
+        assert_eq!((&adopted.build_start, &adopted.build_end), (&None, &None));
+        assert_eq!(is_true(&adopted), ["Succeeded"]);
+    }
+}

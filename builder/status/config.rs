@@ -1,0 +1,115 @@
+//! The status of a MachineOSConfig.
+
+use jiff::Timestamp;
+
+use super::condition_of;
+use crate::api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
+
+/// The type of the condition that says why nothing can be built.
+pub const BLOCKED: &str = "Blocked";
+/// The type of the condition that says how a Containerfile's instructions are kept apart from the node.
+pub const USER_NAMESPACES: &str = "UserNamespaces";
+
+/// What a condition of ours should say: type, status, reason, message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Said<'a> {
+    /// Its type.
+    pub kind: &'a str,
+    /// `True` or `False`.
+    pub status: &'a str,
+    /// One word.
+    pub reason: &'a str,
+    /// A sentence.
+    pub message: &'a str,
+}
+
+/// The image in service and the build that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service<'a> {
+    /// `host/repository@sha256:…`, as the build's status has it.
+    pub image: &'a str,
+    /// Name of the MachineOSBuild.
+    pub build: &'a str,
+}
+
+/// The status that a MachineOSConfig should have; none if it has it. The image of an earlier build stays until there is another.
+pub fn config_status(
+    config: &MachineOsConfig,
+    service: Option<Service<'_>>,
+    said: &[Said<'_>],
+    now: Timestamp,
+) -> Option<MachineOsConfigStatus> {
+    let old = &config.status;
+    let mut status = old.clone();
+    if let Some(Service { image, build }) = service {
+        status.current_image_pull_spec = image.to_owned();
+        status.machine_os_build = Some(ObjectReference {
+            group: crate::api::GROUP.to_owned(),
+            resource: "machineosbuilds".to_owned(),
+            namespace: None,
+            name: build.to_owned(),
+        });
+        status.observed_generation = old.observed_generation.max(config.metadata.generation);
+    }
+    for Said {
+        kind,
+        status: is,
+        reason,
+        message,
+    } in said
+    {
+        let before = condition(&old.conditions, kind);
+        if before.is_some_and(|before| before.says(is, reason, message)) {
+            continue;
+        }
+        let mut new = condition_of(before, kind, (is, reason, message), now);
+        new.observed_generation = config.metadata.generation;
+        match status.conditions.iter_mut().find(|one| one.kind == *kind) {
+            Some(place) => *place = new,
+            None => status.conditions.push(new),
+        }
+    }
+    (status != *old).then_some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_only_if_it_says_something_new() {
+        let now = Timestamp::from_second(100).unwrap();
+        let mut config = MachineOsConfig::default();
+        config.metadata.generation = Some(3);
+        assert_eq!(config_status(&config, None, &[], now), None);
+        let blocked = |status| Said {
+            kind: BLOCKED,
+            status,
+            reason: "NoPool",
+            message: "m",
+        };
+        let service = Some(Service {
+            image: "quay.io/os@sha256:00",
+            build: "worker-0",
+        });
+        config.status = config_status(&config, service, &[blocked("True")], now).unwrap();
+        assert_eq!(config.status.observed_generation, Some(3));
+        assert_eq!(
+            config_status(&config, service, &[blocked("True")], now),
+            None
+        );
+        // What is in service stays when something else is told, and the generation never goes back.
+        config.metadata.generation = Some(2);
+        let later = Timestamp::from_second(200).unwrap();
+        let next = config_status(&config, None, &[blocked("False")], later).unwrap();
+        assert_eq!(next.current_image_pull_spec, "quay.io/os@sha256:00");
+        assert_eq!(next.observed_generation, Some(3));
+        assert_eq!(next.conditions.len(), 1);
+        assert_eq!(
+            next.conditions[0].last_transition_time,
+            Some(later.into()),
+            "it flipped"
+        );
+        assert!(config_status(&config, service, &[], later).is_none());
+    }
+}

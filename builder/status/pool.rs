@@ -1,0 +1,172 @@
+//! The pool's condition `ImageBuildDegraded`: one entry in an atomic list with other writers.
+
+use jiff::Timestamp;
+
+use super::condition_of;
+use crate::api::{Condition, condition};
+
+/// The type of the pool's condition.
+pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
+/// The conditions that forbid a new build.
+pub const OTHER_DEGRADED: [&str; 4] = [
+    "NodeDegraded",
+    "RenderDegraded",
+    "PinnedImageSetsDegraded",
+    "PoolSynchronizerDegraded",
+];
+/// The characters that a build's message may take in a pool's condition.
+const MESSAGE: usize = 4096;
+
+/// What a pool's build has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolBuild<'a> {
+    /// Nobody asks for images any more.
+    OptedOut,
+    /// There is no build, or one that says nothing.
+    None,
+    /// It is prepared, or runs.
+    Building,
+    /// Its image is there.
+    Succeeded,
+    /// It failed.
+    Failed {
+        /// Its name.
+        build: &'a str,
+        /// Why.
+        message: &'a str,
+    },
+}
+
+/// The pool's conditions as they should be; none if they are.
+///
+/// Other components tell the same of the same build in other words: as long as status and reason are right, their words stay, or we
+/// would write against each other for ever.
+pub fn pool_conditions(
+    pool: &str,
+    old: &[Condition],
+    build: PoolBuild<'_>,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let before = condition(old, IMAGE_BUILD_DEGRADED);
+    let is_degraded = before.is_some_and(Condition::is_true);
+    let (status, reason, message) = match build {
+        PoolBuild::OptedOut if is_degraded => (
+            "False",
+            "NoLayeredObjects",
+            format!("Pool {pool} has no MachineOSConfig"),
+        ),
+        PoolBuild::None if is_degraded => (
+            "False",
+            "BuildPending",
+            format!("OS image build for pool {pool} is about to begin"),
+        ),
+        PoolBuild::OptedOut | PoolBuild::None => return None,
+        PoolBuild::Building => (
+            "False",
+            "Building",
+            format!("OS image build in progress for pool {pool}"),
+        ),
+        PoolBuild::Succeeded => (
+            "False",
+            "BuildSuccess",
+            format!("OS image build for pool {pool} succeeded"),
+        ),
+        PoolBuild::Failed { build, message } => {
+            let short: String = message.chars().take(MESSAGE).collect();
+            (
+                "True",
+                "BuildFailed",
+                format!(
+                    "OS image build for pool {pool} failed (MachineOSBuild: {build}): Failed: {short}"
+                ),
+            )
+        }
+    };
+    let is_said = before.is_some_and(|before| {
+        let named = match build {
+            PoolBuild::Failed { build, .. } => before.message.contains(build),
+            _ => true,
+        };
+        before.status == status && before.reason == reason && named
+    });
+    if is_said {
+        return None;
+    }
+    let mut list: Vec<Condition> = old.to_vec();
+    list.retain(|one| one.kind != IMAGE_BUILD_DEGRADED);
+    list.push(condition_of(
+        before,
+        IMAGE_BUILD_DEGRADED,
+        (status, reason, &message),
+        now,
+    ));
+    Some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_entry_changes_and_it_moves_to_the_end() {
+        let now = |s| Timestamp::from_second(s).unwrap();
+        let other = |kind: &str| Condition {
+            kind: kind.to_owned(),
+            status: "True".to_owned(),
+            message: "theirs".to_owned(),
+            ..Condition::default()
+        };
+        let failed = PoolBuild::Failed {
+            build: "worker-0",
+            message: "no such package",
+        };
+        assert_eq!(
+            pool_conditions("worker", &[other("Updated")], PoolBuild::None, now(1)),
+            None
+        );
+        let old = pool_conditions("worker", &[other("Updated")], PoolBuild::Building, now(1));
+        let mut old = old.unwrap();
+        old.push(other("Updating"));
+        let list = pool_conditions("worker", &old, failed, now(5)).unwrap();
+        let kinds: Vec<_> = list.iter().map(|one| &*one.kind).collect();
+        assert_eq!(kinds, ["Updated", "Updating", IMAGE_BUILD_DEGRADED]);
+        assert_eq!(list[0], other("Updated"));
+        let ours = &list[2];
+        assert_eq!((&*ours.status, &*ours.reason), ("True", "BuildFailed"));
+        assert_eq!(ours.last_transition_time, Some(now(5).into()));
+        for part in ["pool worker", "MachineOSBuild: worker-0", "no such package"] {
+            assert!(ours.message.contains(part), "{}", ours.message);
+        }
+        assert_eq!(
+            pool_conditions("worker", &list, failed, now(6)),
+            None,
+            "said already"
+        );
+        // §8.3 row 34.
+        let building = pool_conditions("worker", &list, PoolBuild::Building, now(7)).unwrap();
+        assert!(building[2].says(
+            "False",
+            "Building",
+            "OS image build in progress for pool worker"
+        ));
+        let done = pool_conditions("worker", &building, PoolBuild::Succeeded, now(9)).unwrap();
+        assert_eq!(
+            (&*done[2].reason, done[2].last_transition_time.clone()),
+            ("BuildSuccess", Some(now(7).into())),
+            "the status did not flip"
+        );
+        // Another component's words for the same thing stay.
+        let mut theirs = done.clone();
+        theirs[2].message = "in their words".to_owned();
+        assert_eq!(
+            pool_conditions("worker", &theirs, PoolBuild::Succeeded, now(10)),
+            None
+        );
+        let cleared = pool_conditions("worker", &list, PoolBuild::OptedOut, now(11)).unwrap();
+        assert_eq!(cleared[2].reason, "NoLayeredObjects");
+        assert_eq!(
+            pool_conditions("worker", &done, PoolBuild::OptedOut, now(11)),
+            None
+        );
+    }
+}
