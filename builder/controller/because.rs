@@ -119,6 +119,40 @@ impl Because {
     }
 }
 
+impl Because {
+    /// The reason of the condition `Blocked`: the code as the API spells words.
+    pub(super) fn condition_reason(&self) -> &'static str {
+        match self {
+            Self::Rivals(_) => "Rivals",
+            Self::BadConfig(_) => "BadMachineOSConfig",
+            Self::NoPool(_) => "NoPool",
+            Self::NestedRepository(_) => "NestedRepository",
+            Self::MixedPlatforms(_) => "MixedPlatforms",
+            Self::NoNode => "NoNode",
+            Self::PoolDegraded(_) => "PoolDegraded",
+            Self::NotOptedIn
+            | Self::LabelIncomplete(_)
+            | Self::OptingIn
+            | Self::OptingOut
+            | Self::OtherBuilder(_)
+            | Self::NotRendered
+            | Self::Planning
+            | Self::Problem(_)
+            | Self::UpToDate(_)
+            | Self::Adopting(_)
+            | Self::Reusing(_)
+            | Self::Creating(_)
+            | Self::Replacing(_)
+            | Self::Preparing(_)
+            | Self::Pending { .. }
+            | Self::Building { .. }
+            | Self::Confirming(_)
+            | Self::Waiting { .. }
+            | Self::Failed { .. } => "Problem",
+        }
+    }
+}
+
 impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

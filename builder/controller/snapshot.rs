@@ -83,6 +83,18 @@ pub enum InputKind {
 }
 
 impl InputKind {
+    /// The kind of this name; none for others.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            Self::ConfigMap,
+            Self::Secret,
+            Self::ServiceAccount,
+            Self::Role,
+            Self::RoleBinding,
+        ];
+        all.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// The kind as the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -32,7 +32,7 @@ pub struct Decision {
 /// returned takes its place.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Create a MachineOSConfig for a pool that opted in by its label, owned by the pool.
+    /// Create a MachineOSConfig for a pool that opted in by its label, owned by the pool, with the annotation `mosb.dev/made-for-label`.
     CreateConfig {
         /// Name, which is the pool's.
         name: String,

@@ -2,7 +2,7 @@
 
 use sha2::Digest as _;
 
-use crate::api::shortened;
+use crate::api::{Metadata, shortened};
 
 /// An event to tell. Its name follows from what it tells, so that it is told once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,17 @@ pub struct Regarding {
     pub name: String,
     /// This very one.
     pub uid: String,
+}
+
+impl Regarding {
+    /// This object.
+    pub fn new(kind: &'static str, metadata: &Metadata) -> Self {
+        Self {
+            kind,
+            name: metadata.name.clone(),
+            uid: metadata.uid().to_owned(),
+        }
+    }
 }
 
 /// Whether somebody should look.

@@ -22,9 +22,7 @@ const MESSAGE: usize = 4096;
 pub enum PoolBuild<'a> {
     /// Nobody asks for images any more.
     OptedOut,
-    /// There is no build, or one that says nothing.
-    None,
-    /// It is prepared, or runs.
+    /// It is wanted, prepared, or runs.
     Building,
     /// Its image is there.
     Succeeded,
@@ -55,12 +53,7 @@ pub fn pool_conditions(
             "NoLayeredObjects",
             format!("Pool {pool} has no MachineOSConfig"),
         ),
-        PoolBuild::None if is_degraded => (
-            "False",
-            "BuildPending",
-            format!("OS image build for pool {pool} is about to begin"),
-        ),
-        PoolBuild::OptedOut | PoolBuild::None => return None,
+        PoolBuild::OptedOut => return None,
         PoolBuild::Building => (
             "False",
             "Building",
@@ -121,7 +114,7 @@ mod tests {
             message: "no such package",
         };
         assert_eq!(
-            pool_conditions("worker", &[other("Updated")], PoolBuild::None, now(1)),
+            pool_conditions("worker", &[other("Updated")], PoolBuild::OptedOut, now(1)),
             None
         );
         let old = pool_conditions("worker", &[other("Updated")], PoolBuild::Building, now(1));

@@ -1,0 +1,172 @@
+//! A Job that ended without an image: is there another one, and when?
+
+use std::time::Duration;
+
+use crate::backend::job::Lost;
+use crate::backend::job::result::Step as Container;
+use crate::report::Class;
+use crate::status::failed_message;
+
+/// How a Job ended without an image.
+#[derive(Debug, Clone)]
+pub(super) enum Setback {
+    /// Its pod did not tell.
+    Lost(Lost),
+    /// Its pod told.
+    Told {
+        step: Container,
+        class: Class,
+        reason: String,
+        message: String,
+        last_lines: Vec<String>,
+    },
+    /// Its pod told a digest that the registry has not.
+    NotThere(String),
+}
+
+/// How often, and how soon: the Jobs that may end like this, without a number as many as it takes; the first pause and the longest, in seconds.
+struct Patience {
+    tries: Option<u32>,
+    first: u64,
+    longest: u64,
+}
+
+impl Setback {
+    fn patience(&self) -> Patience {
+        let of = |tries, first, longest| Patience {
+            tries,
+            first,
+            longest,
+        };
+        match self {
+            // What happened to the pod says nothing about the build.
+            Self::Lost(Lost::Evicted(_) | Lost::NodeLost(_)) => of(None, 5, 300),
+            Self::Lost(Lost::Deleted) => of(None, 1, 60),
+            Self::Lost(Lost::OutOfMemory(_)) => of(Some(2), 10, 300),
+            Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
+            Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
+            Self::Told { class, .. } => match class {
+                Class::Retry => of(None, 10, 600),
+                Class::UserInput | Class::Refused => of(Some(1), 0, 0),
+                Class::Bug => of(Some(2), 30, 300),
+            },
+        }
+    }
+
+    /// Whether it counts against a build that it happened.
+    pub fn counts(&self) -> bool {
+        self.patience().tries.is_some()
+    }
+
+    /// Whether there is no other Job after so many that count, this one among them.
+    pub fn is_the_last(&self, failures: u32) -> bool {
+        self.patience().tries.is_some_and(|tries| failures >= tries)
+    }
+
+    /// How long the next Job waits after this attempt, the first being 1.
+    pub fn pause(&self, attempt: u32) -> Duration {
+        let Patience { first, longest, .. } = self.patience();
+        let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        Duration::from_secs(doubled.min(longest))
+    }
+
+    /// One line of what happened.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Lost(Lost::Evicted(why)) => format!("its pod was evicted: {why}"),
+            Self::Lost(Lost::NodeLost(why)) => format!("its node was lost: {why}"),
+            Self::Lost(Lost::Deleted) => "its Job or pod was deleted".to_owned(),
+            Self::Lost(Lost::DeadlineExceeded) => {
+                "it took longer than activeDeadlineSeconds allows; raise that in ConfigMap mosb-config, or see what hangs".to_owned()
+            }
+            Self::Lost(Lost::OutOfMemory(container)) => format!(
+                "container {container} needed more memory than it may have; raise its limit in ConfigMap mosb-config"
+            ),
+            Self::Lost(Lost::Failed(why)) => why.clone(),
+            Self::Told { step, message, .. } => format!("{}: {message}", step.as_str()),
+            Self::NotThere(image) => format!(
+                "{image} was pushed, but the registry has no such image; does it delete untagged images?"
+            ),
+        }
+    }
+
+    /// All of it, for the condition `Failed`.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Told {
+                step,
+                reason,
+                message,
+                last_lines,
+                ..
+            } => failed_message(step.as_str(), message, Some(reason), last_lines),
+            Self::Lost(_) | Self::NotThere(_) => failed_message("Job", &self.line(), None, &[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_is_tried_for_ever_and_the_rest_is_not() {
+        let told = |class| Setback::Told {
+            step: Container::ImageBuild,
+            class,
+            reason: "x".to_owned(),
+            message: "y".to_owned(),
+            last_lines: Vec::new(),
+        };
+        let text = String::new;
+        for (what, setback, tries, pauses) in [
+            (
+                "evicted",
+                Setback::Lost(Lost::Evicted(text())),
+                None,
+                [5, 10, 20, 300],
+            ),
+            (
+                "node lost",
+                Setback::Lost(Lost::NodeLost(text())),
+                None,
+                [5, 10, 20, 300],
+            ),
+            ("deleted", Setback::Lost(Lost::Deleted), None, [1, 2, 4, 60]),
+            (
+                "out of memory",
+                Setback::Lost(Lost::OutOfMemory(text())),
+                Some(2),
+                [10, 20, 40, 300],
+            ),
+            (
+                "too long",
+                Setback::Lost(Lost::DeadlineExceeded),
+                Some(1),
+                [0; 4],
+            ),
+            (
+                "silent",
+                Setback::Lost(Lost::Failed(text())),
+                Some(3),
+                [10, 20, 40, 300],
+            ),
+            ("registry away", told(Class::Retry), None, [10, 20, 40, 600]),
+            ("user's error", told(Class::UserInput), Some(1), [0; 4]),
+            ("build failed", told(Class::Refused), Some(1), [0; 4]),
+            ("our error", told(Class::Bug), Some(2), [30, 60, 120, 300]),
+            (
+                "not there",
+                Setback::NotThere(text()),
+                Some(3),
+                [10, 20, 40, 300],
+            ),
+        ] {
+            let last = (1..100).find(|failures| setback.is_the_last(*failures));
+            assert_eq!(last, tries, "{what}");
+            assert_eq!(setback.counts(), tries.is_some(), "{what}");
+            let found = [1, 2, 3, u32::MAX].map(|attempt| setback.pause(attempt).as_secs());
+            assert_eq!(found, pauses, "{what}");
+        }
+    }
+}

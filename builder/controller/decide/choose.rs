@@ -1,0 +1,250 @@
+//! Which build is wanted: the one in service or on its way, an older one, one that adopts the image in service, or a new one.
+
+use super::super::because::Because;
+use super::super::question::{Existence, PlanQuestion, Planned, Question};
+use super::super::step::{Annotate, Step};
+use super::Round;
+use super::wish::BuildOn;
+use crate::api::{BuildCondition, MachineOsBuild, condition, labels};
+use crate::image::PinnedRef;
+use crate::status::{EventReason, OTHER_DEGRADED};
+
+impl<'a> Round<'a> {
+    pub(super) fn run(&mut self) -> Result<Because, Question> {
+        if let Some(because) = self.rebuild() {
+            return Ok(because);
+        }
+        let fitting = self.current().filter(|build| self.fits(build));
+        match fitting.or_else(|| self.begun()) {
+            Some(build) => self.pursue(build),
+            None => self.choose(),
+        }
+    }
+
+    /// The build that the MachineOSConfig names.
+    fn current(&self) -> Option<&'a MachineOsBuild> {
+        let name = self
+            .config
+            .metadata
+            .annotation(labels::CURRENT_MACHINE_OS_BUILD)?;
+        let mut builds = self.world.builds.iter();
+        builds.find(|build| build.metadata.name == name && !build.metadata.is_going_away())
+    }
+
+    /// Whether a build is one of exactly what is wanted, known without asking.
+    fn fits(&self, build: &MachineOsBuild) -> bool {
+        if self.is_ours(build) {
+            return build.metadata.annotation(labels::WANTED) == Some(&*self.wish.wanted)
+                && build.status.state() != Some(BuildCondition::Interrupted)
+                && !self.is_outdated(build);
+        }
+        // Another builder's: in service, and nothing changed since.
+        let status = &self.config.status;
+        let is_foreign = build.metadata.annotation(labels::INPUTS).is_none();
+        is_foreign
+            && !self
+                .config
+                .metadata
+                .annotations
+                .contains_key(labels::REBUILD)
+            && build.status.image() == Some(&*status.current_image_pull_spec)
+            && status.observed_generation == self.config.metadata.generation
+            && build.spec.machine_config.name == self.wish.rendered.as_str()
+    }
+
+    /// Whether a build has the image of an older config, and every config shall have its own.
+    fn is_outdated(&self, build: &MachineOsBuild) -> bool {
+        self.wish.build_on == BuildOn::EveryConfig
+            && build.metadata.annotation(labels::ADOPTED_FROM).is_some()
+    }
+
+    /// A build of exactly what is wanted that is on its way, or failed, though the MachineOSConfig does not name it.
+    fn begun(&self) -> Option<&'a MachineOsBuild> {
+        self.ours().find(|build| {
+            self.fits(build) && build.status.state() != Some(BuildCondition::Succeeded)
+        })
+    }
+
+    /// Finds out what would be built, and takes that.
+    fn choose(&mut self) -> Result<Because, Question> {
+        let plan = self.plan(|| self.plan_question(None))?;
+        match plan {
+            Ok(planned) => self.take(planned),
+            Err(problem) => {
+                let because = self.problem(problem);
+                // What runs is for an older wish, whatever becomes of the new one.
+                if problem.class != crate::report::Class::Retry {
+                    let running = |build: &&MachineOsBuild| !build.status.is_terminal();
+                    let running: Vec<_> = self.ours().filter(running).collect();
+                    for build in running {
+                        self.put_an_end_to(build);
+                    }
+                }
+                Ok(because)
+            }
+        }
+    }
+
+    /// The question what would be built; of a build that exists already: exactly that.
+    pub(super) fn plan_question(&self, build: Option<&MachineOsBuild>) -> Question {
+        let wish = &self.wish;
+        let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
+        let method = annotation(labels::METHOD);
+        let direct = crate::backend::job::JobMethod::Containerfile;
+        let compare = self
+            .in_service()
+            .filter(|_| wish.build_on == BuildOn::OsChange);
+        Question::Plan(Box::new(PlanQuestion {
+            pool: wish.pool.clone(),
+            rendered: wish.rendered.clone(),
+            containerfile: wish.containerfile.clone(),
+            push: wish.push.clone(),
+            push_secret: wish.push_secret.clone(),
+            pull_secret: wish.pull_secret.clone(),
+            platform: wish.platform.clone(),
+            base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
+            instead: wish.instead.clone(),
+            method: method
+                .filter(|method| *method == direct.as_str())
+                .map(|_| direct),
+            compare: compare.map(|build| build.spec.machine_config.name.clone()),
+        }))
+    }
+
+    /// Takes the build of this identity, or makes it.
+    pub(super) fn take(&mut self, planned: &Planned) -> Result<Because, Question> {
+        let name = planned.build.as_str();
+        let mut builds = self.world.builds.iter();
+        let Some(build) = builds.find(|build| build.metadata.name == name) else {
+            return self.make(planned);
+        };
+        if build.metadata.is_going_away() || !self.is_ours(build) {
+            // Of another MachineOSConfig of the same name that was deleted: it goes with it.
+            return Ok(Because::Replacing(name.to_owned()));
+        }
+        let again = match build.status.state() {
+            Some(BuildCondition::Succeeded) => {
+                let image = build.status.image().and_then(|image| image.parse().ok());
+                match image {
+                    Some(image) if !self.is_outdated(build) => match self.exists(&image, build)? {
+                        Ok(Existence::There(_)) => false,
+                        Ok(Existence::Gone) => true,
+                        Err(problem) => return Ok(self.problem(problem)),
+                    },
+                    _ => true,
+                }
+            }
+            Some(BuildCondition::Interrupted) => true,
+            Some(BuildCondition::Prepared | BuildCondition::Building | BuildCondition::Failed)
+            | None => false,
+        };
+        if again {
+            if let Some(because) = self.degraded() {
+                return Ok(because);
+            }
+            self.delete_build(
+                build,
+                "its image is not there any more, or not of this config",
+            );
+            return Ok(Because::Replacing(name.to_owned()));
+        }
+        if build.metadata.annotation(labels::WANTED) != Some(&*self.wish.wanted) {
+            let mut annotate = Annotate::of(&build.metadata);
+            annotate.set(labels::WANTED, self.wish.wanted.clone());
+            self.steps.push(Step::AnnotateBuild(annotate));
+        }
+        self.pursue(build)
+    }
+
+    /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
+    fn make(&mut self, planned: &Planned) -> Result<Because, Question> {
+        if let Some((source, image)) = self.adoptable(planned) {
+            match self.exists(&image, source)? {
+                Ok(Existence::There(_)) => {
+                    self.supersede(None);
+                    self.create(planned, Some(source));
+                    return Ok(Because::Adopting(image.to_string()));
+                }
+                Ok(Existence::Gone) => {}
+                Err(problem) => return Ok(self.problem(problem)),
+            }
+        }
+        if let Some(because) = self.degraded() {
+            return Ok(because);
+        }
+        self.supersede(None);
+        self.create(planned, None);
+        Ok(Because::Creating(planned.build.to_string()))
+    }
+
+    /// The build whose image is in service.
+    fn in_service(&self) -> Option<&'a MachineOsBuild> {
+        let image = &*self.config.status.current_image_pull_spec;
+        let has_it = |build: &&MachineOsBuild| build.status.image() == Some(image);
+        let current = self.current().filter(has_it);
+        current.or_else(|| self.world.builds.iter().find(has_it))
+    }
+
+    /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
+    fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
+        let source = self
+            .in_service()
+            .filter(|_| self.wish.build_on == BuildOn::OsChange)?;
+        let rendered = &source.spec.machine_config.name;
+        let only_rendered = match source.metadata.annotation(labels::WANTED) {
+            Some(wanted) => wanted == self.wish.wanted_with(rendered),
+            None => self.config.status.observed_generation == self.config.metadata.generation,
+        };
+        let adoptable = only_rendered
+            && *rendered != self.wish.rendered.as_str()
+            && !planned.os_changed
+            && planned.containerfile_problem.is_none()
+            && !self
+                .config
+                .metadata
+                .annotations
+                .contains_key(labels::REBUILD);
+        let image = source.status.image()?.parse().ok()?;
+        adoptable.then_some((source, image))
+    }
+
+    /// Says so if the pool is degraded for reasons that an image doesn't mend.
+    fn degraded(&mut self) -> Option<Because> {
+        let conditions = &self.pool.status.conditions;
+        let is = |kind: &&str| condition(conditions, kind).is_some_and(|one| one.is_true());
+        let kinds: Vec<_> = OTHER_DEGRADED.into_iter().filter(is).collect();
+        if kinds.is_empty() {
+            return None;
+        }
+        let because = Because::PoolDegraded(kinds.into_iter().map(str::to_owned).collect());
+        self.block(&because);
+        Some(because)
+    }
+
+    /// What is done about the annotation `rebuild` before anything else: the request is noted with the UID of the build it was made for, so that
+    /// it is known when that one is gone and another has taken its place.
+    fn rebuild(&mut self) -> Option<Because> {
+        let metadata = &self.config.metadata;
+        metadata.annotations.get(labels::REBUILD)?;
+        let build = self.current().filter(|build| self.is_ours(build))?;
+        let uid = build.metadata.uid();
+        let noted = metadata.annotation(labels::REBUILD_OF);
+        if noted.is_some_and(|noted| noted != uid) {
+            return None;
+        }
+        if let Some(because) = self.degraded() {
+            return Some(because);
+        }
+        let name = build.metadata.name.clone();
+        if noted.is_none() {
+            let note = format!("{name} is built again");
+            self.tell_config(EventReason::RebuildRequested, uid, note);
+            let mut annotate = Annotate::of(metadata);
+            annotate.set(labels::REBUILD_OF, uid);
+            self.steps.push(Step::AnnotateConfig(annotate));
+        } else {
+            self.delete_build(build, "a rebuild was asked for");
+        }
+        Some(Because::Replacing(name))
+    }
+}

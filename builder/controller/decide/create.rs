@@ -1,0 +1,162 @@
+//! A new build, and the end of those that nobody wants any more.
+
+use super::super::question::Planned;
+use super::super::step::Step;
+use super::Round;
+use crate::api::{
+    API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
+    OwnerReference, labels, shortened,
+};
+use crate::status::{Event, EventReason, Progress, Regarding, build_status};
+
+/// The longest value of a label.
+const LABEL: usize = 63;
+
+impl Round<'_> {
+    /// Makes a build of this plan; with a source, one that adopts its image.
+    pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
+        let wish = &self.wish;
+        let owner = &self.config.metadata;
+        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL));
+        let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let reasons: Vec<&str> = planned.reasons.iter().map(|one| &*one.code).collect();
+        let mut annotations = [
+            annotation(labels::INPUTS, &planned.inputs),
+            annotation(labels::WANTED, &wish.wanted),
+            annotation(labels::BASE, &planned.base.to_string()),
+            annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &wish.push_secret),
+        ]
+        .into_iter()
+        .collect::<std::collections::BTreeMap<_, _>>();
+        match source {
+            Some(source) => {
+                let name = &source.metadata.name;
+                annotations.extend([annotation(labels::ADOPTED_FROM, name)]);
+            }
+            None => {
+                annotations.extend([
+                    annotation(labels::METHOD, planned.method.as_str()),
+                    annotation(labels::ATTEMPT, "1"),
+                ]);
+                if !reasons.is_empty() {
+                    annotations.extend([annotation(labels::BECAUSE, &reasons.join(","))]);
+                }
+            }
+        }
+        let build = MachineOsBuild {
+            metadata: Metadata {
+                name: planned.build.to_string(),
+                labels: [
+                    label(labels::TARGET_MACHINE_CONFIG_POOL, wish.pool.as_str()),
+                    label(labels::RENDERED_MACHINE_CONFIG, wish.rendered.as_str()),
+                    label(labels::MACHINE_OS_CONFIG, &owner.name),
+                ]
+                .into(),
+                annotations,
+                finalizers: vec!["foregroundDeletion".to_owned()],
+                owner_references: vec![OwnerReference {
+                    api_version: API_VERSION.to_owned(),
+                    kind: "MachineOSConfig".to_owned(),
+                    name: owner.name.clone(),
+                    uid: owner.uid().to_owned(),
+                    controller: Some(true),
+                    block_owner_deletion: Some(true),
+                }],
+                ..Metadata::default()
+            },
+            spec: MachineOsBuildSpec {
+                machine_config: NameRef {
+                    name: wish.rendered.to_string(),
+                },
+                machine_os_config: NameRef {
+                    name: owner.name.clone(),
+                },
+                rendered_image_push_spec: wish.push_spec(),
+            },
+            status: MachineOsBuildStatus::default(),
+        };
+        self.tell_change(planned);
+        self.steps.push(Step::CreateBuild {
+            build: Box::new(build),
+        });
+    }
+
+    /// Tells the pool that another config is on its way to an image.
+    fn tell_change(&mut self, planned: &Planned) {
+        let named = self
+            .config
+            .metadata
+            .annotation(labels::CURRENT_MACHINE_OS_BUILD);
+        let mut builds = self.world.builds.iter();
+        let before = builds.find(|build| Some(&*build.metadata.name) == named);
+        let (Some(before), new) = (before, self.wish.rendered.as_str()) else {
+            return;
+        };
+        let old = &before.spec.machine_config.name;
+        if old == new {
+            return;
+        }
+        let on = Regarding::new("MachineConfigPool", &self.pool.metadata);
+        let note = format!("{old} is followed by {new}");
+        let edge = planned.build.as_str();
+        let event = Event::new(on, EventReason::PoolConfigChanged, edge, note);
+        self.steps.push(Step::Event(event));
+    }
+
+    /// Puts an end to all builds of ours but this one and those that succeeded.
+    pub(super) fn supersede(&mut self, keep: Option<&MachineOsBuild>) {
+        let keep = keep.map(|build| build.metadata.uid());
+        let others: Vec<_> = self
+            .ours()
+            .filter(|build| build.status.image().is_none())
+            .filter(|build| Some(build.metadata.uid()) != keep)
+            .collect();
+        for build in others {
+            self.put_an_end_to(build);
+        }
+    }
+
+    /// Interrupts a build that is on its way, and deletes it with all it has.
+    pub(super) fn put_an_end_to(&mut self, build: &MachineOsBuild) {
+        if self.is_deleted(build) {
+            return;
+        }
+        if !build.status.is_terminal() {
+            let note = "something else is wanted by now";
+            self.tell_build(build, EventReason::BuildInterrupted, "", note);
+            self.write_build(
+                build,
+                build_status(&build.status, Progress::Interrupted, self.now),
+            );
+        }
+        self.delete_build(build, "something else is wanted by now");
+    }
+
+    pub(super) fn delete_build(&mut self, build: &MachineOsBuild, why: &str) {
+        if self.is_deleted(build) {
+            return;
+        }
+        self.tell_build(build, EventReason::BuildDeleted, "", why);
+        self.steps.push(Step::DeleteBuild {
+            name: build.metadata.name.clone(),
+            uid: build.metadata.uid().to_owned(),
+        });
+    }
+
+    fn is_deleted(&self, build: &MachineOsBuild) -> bool {
+        let is = |step: &Step| matches!(step, Step::DeleteBuild { uid, .. } if uid == build.metadata.uid());
+        self.steps.iter().any(is)
+    }
+
+    /// Writes a build's status if it is another.
+    pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
+        if status != build.status {
+            self.steps.push(Step::WriteBuildStatus {
+                name: build.metadata.name.clone(),
+                uid: build.metadata.uid().to_owned(),
+                resource_version: build.metadata.resource_version().to_owned(),
+                status: Box::new(status),
+            });
+        }
+    }
+}

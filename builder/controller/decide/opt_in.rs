@@ -1,0 +1,155 @@
+//! Who asks for images: a MachineOSConfig, or a pool's label from which one is made.
+
+use jiff::Timestamp;
+
+use super::super::because::Because;
+use super::super::snapshot::{LabelOptIn, Snapshot};
+use super::super::step::{Annotate, Decision, Step};
+use crate::api::{
+    ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig, MachineOsConfigSpec, NameRef,
+    labels,
+};
+use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
+
+/// Nobody asks with a MachineOSConfig: makes one if the pool's label asks, else clears what an earlier one left on the pool.
+pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {
+    let Some(pool) = &world.pool else {
+        return Decision::nothing(Because::NotOptedIn);
+    };
+    match &world.label {
+        Some(label) if !world.cluster.machine_config_operator => match spec(pool, label) {
+            Ok(spec) => Decision::of(
+                Because::OptingIn,
+                vec![Step::CreateConfig {
+                    name: pool.metadata.name.clone(),
+                    pool_uid: pool.metadata.uid().to_owned(),
+                    spec,
+                }],
+            ),
+            Err(why) => Decision::nothing(Because::LabelIncomplete(why)),
+        },
+        _ => opted_out(pool, now),
+    }
+}
+
+/// What the label says now, for a MachineOSConfig that was made for it; none if there is nothing to do.
+pub(super) fn follow_label(world: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
+    config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
+    let (name, uid) = (
+        config.metadata.name.clone(),
+        config.metadata.uid().to_owned(),
+    );
+    let pool = world.pool.as_ref()?;
+    let Some(label) = &world.label else {
+        let step = Step::DeleteConfig { name, uid };
+        return Some(Decision::of(Because::OptingOut, vec![step]));
+    };
+    // Without its ConfigMaps the last that they said holds.
+    let spec = spec(pool, label).ok()?;
+    if spec == config.spec {
+        return None;
+    }
+    let step = Step::UpdateConfig {
+        name,
+        uid,
+        resource_version: config.metadata.resource_version().to_owned(),
+        spec,
+    };
+    Some(Decision::of(Because::OptingIn, vec![step]))
+}
+
+fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigSpec, String> {
+    let Some(settings) = &label.settings else {
+        return Err("there is no ConfigMap on-cluster-build-config; create it, or a MachineOSConfig instead of the label".to_owned());
+    };
+    let value = |key: &str| {
+        settings
+            .get(key)
+            .map(|text| text.trim())
+            .unwrap_or_default()
+    };
+    let required = |key: &str| match value(key) {
+        "" => Err(format!(
+            "its ConfigMap on-cluster-build-config has no {key}; add it"
+        )),
+        text => Ok(text.to_owned()),
+    };
+    let push = required("finalImagePullspec")?;
+    let is_tagged = push
+        .rsplit_once('/')
+        .is_some_and(|(_, last)| last.contains(':'));
+    let pull = value("baseImagePullSecretName");
+    let file = label.containerfile.clone();
+    Ok(MachineOsConfigSpec {
+        machine_config_pool: NameRef {
+            name: pool.metadata.name.clone(),
+        },
+        image_builder: ImageBuilder {
+            image_builder_type: "Job".to_owned(),
+        },
+        base_image_pull_secret: (!pull.is_empty()).then(|| NameRef {
+            name: pull.to_owned(),
+        }),
+        rendered_image_push_secret: NameRef {
+            name: required("finalImagePushSecretName")?,
+        },
+        rendered_image_push_spec: if is_tagged {
+            push
+        } else {
+            format!("{push}:latest")
+        },
+        container_file: file
+            .filter(|text| !text.is_empty())
+            .map(|content| ContainerFile {
+                containerfile_arch: "NoArch".to_owned(),
+                content,
+            })
+            .into_iter()
+            .collect(),
+    })
+}
+
+/// Builds, Jobs and what these need go with their owner; what is left is what was written on the pool.
+fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
+    let metadata = &pool.metadata;
+    let conditions = pool_conditions(
+        &metadata.name,
+        &pool.status.conditions,
+        PoolBuild::OptedOut,
+        now,
+    );
+    let image = metadata
+        .annotations
+        .get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
+    let mut steps = Vec::new();
+    if conditions.is_some() || image.is_some() {
+        let on = Regarding {
+            kind: "MachineConfigPool",
+            name: metadata.name.clone(),
+            uid: metadata.uid().to_owned(),
+        };
+        let edge = metadata.resource_version();
+        let note = "the pool has no MachineOSConfig any more; its images stay in the registry";
+        let event = Event::new(on, EventReason::ConfigDeleted, edge, note);
+        steps.push(Step::Event(event));
+    }
+    if let Some(conditions) = conditions {
+        steps.push(Step::WritePoolCondition {
+            name: metadata.name.clone(),
+            uid: metadata.uid().to_owned(),
+            resource_version: metadata.resource_version().to_owned(),
+            conditions,
+        });
+    }
+    if image.is_some() {
+        let mut annotate = Annotate::of(metadata);
+        annotate
+            .remove
+            .insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
+        steps.push(Step::AnnotatePool(annotate));
+    }
+    match steps.is_empty() {
+        true => Decision::nothing(Because::NotOptedIn),
+        false => Decision::of(Because::OptingOut, steps),
+    }
+}

@@ -1,0 +1,184 @@
+//! What MachineOSConfig and pool say of the build that is wanted.
+
+use jiff::Timestamp;
+
+use super::super::because::Because;
+use super::super::snapshot::Support;
+use super::super::step::{Annotate, Step};
+use super::Round;
+use crate::api::{
+    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
+    labels,
+};
+use crate::backend::job::JobMethod;
+use crate::status::{
+    BLOCKED, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild, Regarding, Said, Service,
+    USER_NAMESPACES, config_status, pool_conditions,
+};
+
+/// Says on a MachineOSConfig why nothing can be built.
+pub(super) fn block(
+    config: &MachineOsConfig,
+    because: &Because,
+    now: Timestamp,
+    steps: &mut Vec<Step>,
+) {
+    let message = because.to_string();
+    let said = Said {
+        kind: BLOCKED,
+        status: "True",
+        reason: because.condition_reason(),
+        message: &message,
+    };
+    if let Some(status) = config_status(config, None, &[said], now) {
+        let on = Regarding::new("MachineOSConfig", &config.metadata);
+        let edge = format!("{} {message}", config.metadata.resource_version());
+        steps.push(Step::Event(Event::new(
+            on,
+            EventReason::ConfigReconcileFailed,
+            &edge,
+            message,
+        )));
+        push_config_status(config, status, steps);
+    }
+}
+
+fn push_config_status(
+    config: &MachineOsConfig,
+    status: crate::api::MachineOsConfigStatus,
+    steps: &mut Vec<Step>,
+) {
+    steps.push(Step::WriteConfigStatus {
+        name: config.metadata.name.clone(),
+        uid: config.metadata.uid().to_owned(),
+        resource_version: config.metadata.resource_version().to_owned(),
+        status: Box::new(status),
+    });
+}
+
+impl Round<'_> {
+    /// Makes MachineOSConfig and pool say what the wanted build has come to.
+    pub(super) fn serve(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+        self.name_build(build);
+        if !self.is_blocked {
+            self.tell_service(build, status);
+        }
+        self.tell_pool(build, status);
+    }
+
+    /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.
+    fn name_build(&mut self, build: &MachineOsBuild) {
+        let metadata = &self.config.metadata;
+        let name = &build.metadata.name;
+        let mut annotate = Annotate::of(metadata);
+        let is_named = metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) == Some(name);
+        if !is_named {
+            annotate.set(labels::CURRENT_MACHINE_OS_BUILD, name.clone());
+        }
+        let noted = metadata.annotation(labels::REBUILD_OF);
+        let rebuilt = noted.is_some_and(|noted| noted != build.metadata.uid());
+        if metadata.annotations.contains_key(labels::REBUILD) && (rebuilt || !is_named) {
+            annotate.remove(labels::REBUILD);
+        }
+        let asked = metadata.annotations.contains_key(labels::REBUILD)
+            && !annotate.remove.contains(labels::REBUILD);
+        if noted.is_some() && !asked {
+            annotate.remove(labels::REBUILD_OF);
+        }
+        if annotate.set.is_empty() && annotate.remove.is_empty() {
+            return;
+        }
+        if !is_named {
+            let note = format!("{name} is the build of this config");
+            let edge = build.metadata.uid().to_owned() + metadata.resource_version();
+            self.tell_config(EventReason::ConfigReconciled, &edge, note);
+        }
+        self.steps.push(Step::AnnotateConfig(annotate));
+    }
+
+    fn tell_service(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+        let conditions = &self.config.status.conditions;
+        let mut said = Vec::new();
+        if condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
+            said.push(Said {
+                kind: BLOCKED,
+                status: "False",
+                reason: "AsExpected",
+                message: "",
+            });
+        }
+        let runs = build.metadata.annotation(labels::METHOD)
+            == Some(JobMethod::Containerfile.as_str())
+            && status.image().is_none();
+        let without = condition(conditions, USER_NAMESPACES).is_some();
+        match self.world.cluster.user_namespaces {
+            Support::No if runs => said.push(Said {
+                kind: USER_NAMESPACES,
+                status: "False",
+                reason: "NotSupported",
+                message: "the cluster's nodes have no user namespaces for pods, so a Containerfile's instructions run with default capabilities of the node's root",
+            }),
+            Support::Yes if without => said.push(Said {
+                kind: USER_NAMESPACES,
+                status: "True",
+                reason: "Supported",
+                message: "a Containerfile's instructions run in a user namespace of their own",
+            }),
+            Support::Yes | Support::No | Support::Unknown => {}
+        }
+        let service = status.image().map(|image| Service {
+            image,
+            build: &build.metadata.name,
+        });
+        if let Some(status) = config_status(self.config, service, &said, self.now) {
+            push_config_status(self.config, status, &mut self.steps);
+        }
+    }
+
+    fn tell_pool(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+        let name = &build.metadata.name;
+        let failed = condition(&status.conditions, BuildCondition::Failed.as_str());
+        let state = match status.state() {
+            Some(BuildCondition::Succeeded) => PoolBuild::Succeeded,
+            Some(BuildCondition::Failed) => PoolBuild::Failed {
+                build: name,
+                message: failed.map_or("", |failed| &failed.message),
+            },
+            Some(BuildCondition::Interrupted) => return,
+            Some(BuildCondition::Prepared | BuildCondition::Building) | None => PoolBuild::Building,
+        };
+        let metadata = &self.pool.metadata;
+        let old = &self.pool.status.conditions;
+        let was = condition(old, IMAGE_BUILD_DEGRADED).is_some_and(Condition::is_true);
+        let new = pool_conditions(&metadata.name, old, state, self.now);
+        if let Some(conditions) = new {
+            let is = matches!(state, PoolBuild::Failed { .. });
+            let edge = build.metadata.uid();
+            match (was, is) {
+                (false, true) => {
+                    let note = format!("{name} failed, and the pool keeps the image it has");
+                    self.tell_config(EventReason::BuildDegraded, edge, note);
+                }
+                (true, false) if state == PoolBuild::Succeeded => {
+                    let note = format!("{name} succeeded");
+                    self.tell_config(EventReason::BuildRecovered, edge, note);
+                }
+                _ => {}
+            }
+            self.steps.push(Step::WritePoolCondition {
+                name: metadata.name.clone(),
+                uid: metadata.uid().to_owned(),
+                resource_version: metadata.resource_version().to_owned(),
+                conditions,
+            });
+        }
+        let key = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
+        if let Some(image) = status.image()
+            && metadata.annotation(key) != Some(image)
+        {
+            let mut annotate = Annotate::of(metadata);
+            annotate.set(key, image);
+            self.steps.push(Step::AnnotatePool(annotate));
+        }
+    }
+}

@@ -1,0 +1,827 @@
+//! A cluster in a few hundred lines: an API server that gives UIDs and refuses what the real one refuses, a garbage collector, a registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde_json::json;
+
+use crate::api::*;
+use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
+use crate::backend::job::{JobMethod, observe};
+use crate::canonical::canonical;
+use crate::controller::*;
+use crate::image::{Digest, PinnedRef, RepoRef};
+use crate::registry::Confirmed;
+use crate::report::{Class, Finding};
+use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
+
+pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
+
+pub fn rendered(n: u32) -> String {
+    format!("rendered-worker-{n:032x}")
+}
+
+/// A cluster. What is public may be changed by a test as by a user.
+#[derive(Clone)]
+pub struct World {
+    pub seen: Snapshot,
+    pub now: Timestamp,
+    /// What the registry has.
+    pub images: BTreeSet<PinnedRef>,
+    /// What was told, by reason, in order.
+    pub events: Vec<(EventReason, String)>,
+    names: BTreeSet<String>,
+    /// What the planner answers instead.
+    pub problem: Option<Problem>,
+    pub registry_problem: Option<Problem>,
+    pub bad_containerfile: bool,
+    pub base: u32,
+    /// Rendered configs from this number on differ in what a machine can't apply.
+    pub os_changes: bool,
+    pub asked: Vec<Question>,
+    count: u64,
+    /// Job UIDs that ever were, by build UID.
+    pub made: Vec<(String, String, JobMethod)>,
+}
+
+impl World {
+    /// A pool without a MachineOSConfig.
+    pub fn new() -> Self {
+        let mut world = Self {
+            seen: Snapshot::default(),
+            now: "2026-01-01T00:00:00.25Z".parse().unwrap(),
+            images: BTreeSet::new(),
+            events: Vec::new(),
+            names: BTreeSet::new(),
+            problem: None,
+            registry_problem: None,
+            bad_containerfile: false,
+            base: 0,
+            os_changes: false,
+            asked: Vec::new(),
+            count: 0,
+            made: Vec::new(),
+        };
+        world.seen.name = "worker".to_owned();
+        world.seen.cluster.namespace = "ns".to_owned();
+        world.seen.pool_platforms = ["linux/amd64".parse().unwrap()].into();
+        let mut pool = MachineConfigPool::default();
+        pool.metadata = world.metadata("worker");
+        pool.spec.configuration.name = rendered(1);
+        pool.status.configuration.name = rendered(1);
+        pool.status.conditions = vec![Condition {
+            kind: "Updated".to_owned(),
+            status: "True".to_owned(),
+            ..Condition::default()
+        }];
+        world.seen.pool = Some(pool);
+        world
+    }
+
+    /// A pool that just opted in.
+    pub fn opted_in() -> Self {
+        let mut world = Self::new();
+        world.opt_in();
+        world
+    }
+
+    /// A pool with an image of its first config.
+    pub fn built() -> Self {
+        let mut world = Self::opted_in();
+        world.build();
+        world
+    }
+
+    pub fn opt_in(&mut self) {
+        let metadata = self.metadata("worker");
+        self.seen.config = Some(MachineOsConfig {
+            metadata: Metadata {
+                generation: Some(1),
+                ..metadata
+            },
+            spec: serde_json::from_value(json!({
+                "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "quay.io/acme/os:latest",
+            }))
+            .unwrap(),
+            status: MachineOsConfigStatus::default(),
+        });
+    }
+
+    fn id(&mut self) -> String {
+        self.count += 1;
+        self.count.to_string()
+    }
+
+    fn metadata(&mut self, name: &str) -> Metadata {
+        Metadata {
+            name: name.to_owned(),
+            uid: Some(format!("uid-{}", self.id())),
+            resource_version: Some(self.id()),
+            creation_timestamp: Some(Time(self.now)),
+            ..Metadata::default()
+        }
+    }
+
+    pub fn config(&mut self) -> &mut MachineOsConfig {
+        self.seen.config.as_mut().unwrap()
+    }
+
+    pub fn pool(&mut self) -> &mut MachineConfigPool {
+        self.seen.pool.as_mut().unwrap()
+    }
+
+    /// The pool has this rendered config now.
+    pub fn render(&mut self, n: u32) {
+        self.pool().spec.configuration.name = rendered(n);
+    }
+
+    pub fn containerfile(&mut self, content: &str) {
+        let file = ContainerFile {
+            containerfile_arch: "NoArch".to_owned(),
+            content: content.to_owned(),
+        };
+        let config = self.config();
+        config.spec.container_file = vec![file];
+        config.metadata.generation = config.metadata.generation.map(|n| n + 1);
+    }
+
+    pub fn annotate(&mut self, key: &str, value: &str) {
+        let config = self.config();
+        config
+            .metadata
+            .annotations
+            .insert(key.to_owned(), value.to_owned());
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = &self.seen.config.as_ref().unwrap().metadata.annotations;
+        annotations.get(key).map(String::as_str)
+    }
+
+    /// The build that the MachineOSConfig names.
+    pub fn current(&self) -> &MachineOsBuild {
+        let name = self.annotation(labels::CURRENT_MACHINE_OS_BUILD);
+        let name = name.expect("a current build");
+        self.find(name).expect("it is there")
+    }
+
+    pub fn find(&self, name: &str) -> Option<&MachineOsBuild> {
+        self.seen.builds.iter().find(|b| b.metadata.name == name)
+    }
+
+    pub fn state(&self) -> Option<BuildCondition> {
+        self.current().status.state()
+    }
+
+    pub fn image(&self) -> &str {
+        &self
+            .seen
+            .config
+            .as_ref()
+            .unwrap()
+            .status
+            .current_image_pull_spec
+    }
+
+    pub fn degraded(&self) -> (String, String) {
+        let conditions = &self.seen.pool.as_ref().unwrap().status.conditions;
+        let found = condition(conditions, IMAGE_BUILD_DEGRADED).cloned();
+        let found = found.unwrap_or_default();
+        (found.status, found.reason)
+    }
+
+    pub fn blocked(&self) -> Option<(String, String)> {
+        let conditions = &self.seen.config.as_ref().unwrap().status.conditions;
+        let found = condition(conditions, crate::status::BLOCKED)?;
+        Some((found.status.clone(), found.reason.clone()))
+    }
+
+    pub fn told(&self, reason: EventReason) -> usize {
+        self.events.iter().filter(|(one, _)| *one == reason).count()
+    }
+
+    /// The one Job that is not going away.
+    pub fn job(&mut self) -> Option<&mut SeenJob> {
+        let mut jobs = self.seen.jobs.iter_mut();
+        jobs.find(|seen| seen.job.metadata.deletion_timestamp.is_none())
+    }
+
+    pub fn job_uid(&self) -> Option<String> {
+        let mut jobs = self.seen.jobs.iter();
+        jobs.find_map(|seen| seen.job.metadata.uid.clone())
+    }
+
+    /// Answers until there is nothing to ask.
+    pub fn decide(&mut self) -> Decision {
+        let mut seen = self.seen.clone();
+        for _ in 0..5 {
+            let decision = decide(&seen, self.now);
+            assert_eq!(decision, decide(&seen, self.now), "same world, same steps");
+            if decision.ask.is_empty() {
+                return decision;
+            }
+            assert_eq!(decision.steps, []);
+            for question in decision.ask {
+                self.asked.push(question.clone());
+                match question {
+                    Question::Plan(question) => {
+                        let answer = self.planned(&question);
+                        assert!(seen.answers.plan.replace(answer).is_none(), "asked twice");
+                    }
+                    Question::Exists { image, secret } => {
+                        assert_eq!(secret, "push");
+                        let answer = match &self.registry_problem {
+                            Some(problem) => Err(problem.clone()),
+                            None if self.images.contains(&image) => {
+                                Ok(Existence::There(Confirmed::in_a_test(image.clone())))
+                            }
+                            None => Ok(Existence::Gone),
+                        };
+                        assert!(
+                            seen.answers.exists.insert(image, answer).is_none(),
+                            "asked twice"
+                        );
+                    }
+                }
+            }
+        }
+        panic!("it asks and asks");
+    }
+
+    fn planned(&self, question: &PlanQuestion) -> Result<Planned, Problem> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        let repo: RepoRef = "quay.io/release/base".parse().unwrap();
+        let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
+        let base = question.base.clone().unwrap_or(fresh);
+        let parts = json!([
+            question.rendered,
+            question.containerfile,
+            question.push,
+            base
+        ]);
+        let inputs = Digest::of(&canonical(&parts)).hex();
+        let runs = question.containerfile.is_some() || question.method.is_some();
+        let bad = self.bad_containerfile && question.containerfile.is_some();
+        Ok(Planned {
+            build: BuildName::new(&question.pool, &inputs).unwrap(),
+            inputs,
+            base,
+            method: match runs {
+                true => JobMethod::Containerfile,
+                false => JobMethod::Direct,
+            },
+            reasons: Vec::new(),
+            platform: "linux/amd64".parse().unwrap(),
+            warnings: Vec::new(),
+            containerfile_problem: bad
+                .then(|| problem(Class::UserInput, "line 1: FRO is no instruction")),
+            os_changed: self.os_changes || question.compare.is_none(),
+        })
+    }
+
+    /// One round, of which so many steps are done before the controller is killed.
+    pub fn round(&mut self, most: usize) -> Decision {
+        let decision = self.decide();
+        let mut versions = BTreeMap::new();
+        for step in decision.steps.iter().take(most) {
+            if self.act(step, &mut versions).is_none() {
+                break;
+            }
+        }
+        self.collect();
+        decision
+    }
+
+    /// Rounds until nothing is left to do.
+    pub fn settle(&mut self) -> Decision {
+        for _ in 0..40 {
+            let decision = self.round(usize::MAX);
+            if decision.steps.is_empty() {
+                return decision;
+            }
+        }
+        panic!("it never ends: {:#?}", self.decide());
+    }
+
+    pub fn wait(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Settles, and lets each Job end well, until nothing is left to do.
+    pub fn build(&mut self) -> Decision {
+        for _ in 0..40 {
+            let decision = self.settle();
+            if self.job().is_some() && !self.current().status.is_terminal() {
+                self.run();
+                self.settle();
+                self.succeed();
+                continue;
+            }
+            match decision.again {
+                Some(pause) => self.wait(pause.as_secs() as i64 + 1),
+                None => return decision,
+            }
+        }
+        panic!("it never ends");
+    }
+
+    /// The Job's pod runs.
+    pub fn run(&mut self) {
+        let job = self.job().expect("a Job");
+        assert_eq!(
+            job.job.spec.as_ref().unwrap().suspend,
+            Some(false),
+            "it was let begin"
+        );
+        let uid = job.job.metadata.uid.clone().unwrap();
+        let pod = json!({
+            "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
+            "status": { "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] },
+        });
+        job.pods = vec![serde_json::from_value(pod).unwrap()];
+    }
+
+    /// The pod tells how it ended.
+    pub fn tell(&mut self, outcome: Outcome) {
+        let job = self.job().expect("a Job");
+        let uid = job.job.metadata.uid.clone().unwrap();
+        let build = job.job.metadata.owner_references.as_ref().unwrap()[0]
+            .name
+            .clone();
+        let result = JobResult {
+            job_uid: uid,
+            build: build.parse().unwrap(),
+            outcome,
+        };
+        self.seen.results.insert(build, result);
+    }
+
+    /// The image of the Job's build, pushed.
+    pub fn succeed(&mut self) {
+        let job = self.job().expect("a Job");
+        let build = job.job.metadata.owner_references.as_ref().unwrap()[0]
+            .name
+            .clone();
+        let digest = Digest::of(build.as_bytes());
+        let repo: RepoRef = "quay.io/acme/os".parse().unwrap();
+        self.images.insert(repo.pinned(digest));
+        self.tell(succeeded(digest));
+    }
+
+    /// The Job fails, as a Job says it.
+    pub fn lose(&mut self, reason: &str, pod: serde_json::Value) {
+        let now = self.now - SignedDuration::from_secs(60);
+        let job = self.job().expect("a Job");
+        let uid = job.job.metadata.uid.clone().unwrap();
+        job.job.status = Some(JobStatus {
+            conditions: Some(vec![JobCondition {
+                type_: "Failed".to_owned(),
+                status: "True".to_owned(),
+                reason: Some(reason.to_owned()),
+                last_transition_time: Some(Time(now)),
+                ..JobCondition::default()
+            }]),
+            ..JobStatus::default()
+        });
+        let pod = json!({
+            "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
+            "status": pod,
+        });
+        job.pods = vec![serde_json::from_value(pod).unwrap()];
+    }
+
+    /// A user deletes the Job.
+    pub fn delete_job(&mut self) {
+        let uid = self.job_uid().expect("a Job");
+        self.remove_job(&uid);
+    }
+
+    /// A user deletes a build.
+    pub fn delete_build(&mut self, name: &str) {
+        let now = self.now;
+        let mut builds = self.seen.builds.iter_mut();
+        let build = builds.find(|b| b.metadata.name == name).unwrap();
+        build.metadata.deletion_timestamp = Some(Time(now));
+    }
+
+    fn remove_job(&mut self, uid: &str) {
+        self.seen
+            .jobs
+            .retain(|seen| seen.job.metadata.uid.as_deref() != Some(uid));
+        self.seen.inputs.retain(|input| input.job_uid != uid);
+        self.seen.results.retain(|_, result| result.job_uid != uid);
+    }
+
+    /// The garbage collector: Jobs that go, then builds that go, then what has no owner any more.
+    pub fn collect(&mut self) {
+        let uid = |config: &MachineOsConfig| config.metadata.uid().to_owned();
+        let config = self.seen.config.as_ref().map(uid);
+        let now = self.now;
+        for build in &mut self.seen.builds {
+            let owner = &build.metadata.owner_references;
+            if owner
+                .iter()
+                .any(|owner| Some(&owner.uid) != config.as_ref())
+            {
+                build.metadata.deletion_timestamp.get_or_insert(Time(now));
+            }
+        }
+        let going: BTreeSet<String> = self
+            .seen
+            .builds
+            .iter()
+            .filter(|b| b.metadata.is_going_away())
+            .map(|b| b.metadata.uid().to_owned())
+            .collect();
+        let gone: Vec<String> = self
+            .seen
+            .jobs
+            .iter()
+            .filter(|seen| {
+                let owner = seen.job.metadata.owner_references.iter().flatten();
+                seen.job.metadata.deletion_timestamp.is_some()
+                    || owner.into_iter().any(|owner| going.contains(&owner.uid))
+            })
+            .filter_map(|seen| seen.job.metadata.uid.clone())
+            .collect();
+        for uid in gone {
+            self.remove_job(&uid);
+        }
+        self.seen.builds.retain(|b| !b.metadata.is_going_away());
+    }
+
+    /// Does a step as the API server would; none if it refuses because it has seen something newer.
+    pub fn act(&mut self, step: &Step, versions: &mut BTreeMap<String, String>) -> Option<()> {
+        match step {
+            Step::CreateConfig { spec, .. } => {
+                self.opt_in();
+                self.annotate(labels::MADE_FOR_LABEL, "");
+                self.config().spec = spec.clone();
+            }
+            Step::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
+            Step::DeleteConfig { uid, .. } => {
+                assert_eq!(self.config().metadata.uid(), uid);
+                assert!(
+                    self.annotation(labels::MADE_FOR_LABEL).is_some(),
+                    "not ours"
+                );
+                self.seen.config = None;
+            }
+            Step::CreateBuild { build } => {
+                if self.find(&build.metadata.name).is_some() {
+                    return None;
+                }
+                let mut build = (**build).clone();
+                let made = self.metadata(&build.metadata.name);
+                assert!(is_tag_format(&build.spec.rendered_image_push_spec));
+                assert!(
+                    build
+                        .metadata
+                        .labels
+                        .values()
+                        .all(|value| value.len() <= 63)
+                );
+                build.metadata = Metadata {
+                    labels: build.metadata.labels,
+                    annotations: build.metadata.annotations,
+                    owner_references: build.metadata.owner_references,
+                    finalizers: build.metadata.finalizers,
+                    ..made
+                };
+                self.seen.builds.push(build);
+            }
+            Step::WriteBuildStatus {
+                uid,
+                resource_version,
+                status,
+                ..
+            } => {
+                let version = self.id();
+                let images = self.images.clone();
+                let at = self.build_at(uid)?;
+                let build = &mut self.seen.builds[at];
+                write(&mut build.metadata, resource_version, version, versions)?;
+                check_status(&build.status, status, &images);
+                build.status = (**status).clone();
+            }
+            Step::AnnotateBuild(annotate) => {
+                let version = self.id();
+                let at = self.build_at(&annotate.uid)?;
+                change(
+                    &mut self.seen.builds[at].metadata,
+                    annotate,
+                    version,
+                    versions,
+                )?;
+            }
+            Step::DeleteBuild { uid, .. } => {
+                let now = self.now;
+                let at = self.build_at(uid)?;
+                let metadata = &mut self.seen.builds[at].metadata;
+                assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
+                metadata.deletion_timestamp = Some(Time(now));
+            }
+            Step::CreateJob {
+                build,
+                build_uid,
+                attempt,
+                method,
+            } => {
+                let name = format!("build-{build}");
+                let is_there = |seen: &SeenJob| seen.job.metadata.name.as_ref() == Some(&name);
+                if self.seen.jobs.iter().any(is_there) {
+                    return None;
+                }
+                self.build_at(build_uid)?;
+                let uid = format!("uid-{}", self.id());
+                self.made.push((build_uid.clone(), uid.clone(), *method));
+                let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
+                self.seen.jobs.push(SeenJob {
+                    job: Job {
+                        metadata: ObjectMeta {
+                            name: Some(name),
+                            uid: Some(uid),
+                            resource_version: Some("1".to_owned()),
+                            creation_timestamp: Some(Time(self.now)),
+                            annotations: Some(
+                                [
+                                    (labels::ATTEMPT.to_owned(), attempt.to_string()),
+                                    (labels::NEEDS.to_owned(), needs.join(" ")),
+                                ]
+                                .into(),
+                            ),
+                            owner_references: Some(vec![OwnerReference {
+                                kind: "MachineOSBuild".to_owned(),
+                                name: build.clone(),
+                                uid: build_uid.clone(),
+                                controller: Some(true),
+                                ..OwnerReference::default()
+                            }]),
+                            ..ObjectMeta::default()
+                        },
+                        spec: Some(JobSpec {
+                            suspend: Some(true),
+                            ..JobSpec::default()
+                        }),
+                        status: None,
+                    },
+                    pods: Vec::new(),
+                });
+                assert!(
+                    self.seen.jobs.len() <= self.seen.builds.len(),
+                    "two Jobs for one build"
+                );
+            }
+            Step::CreateInputs { build, job_uid, .. } => {
+                self.job_at(job_uid)?;
+                for (kind, name) in needs(build) {
+                    let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
+                    if self.seen.inputs.iter().any(|one| is_it(&one)) {
+                        continue;
+                    }
+                    let uid = format!("uid-{}", self.id());
+                    self.seen.inputs.push(SeenInput {
+                        kind,
+                        name,
+                        uid,
+                        job_uid: job_uid.clone(),
+                        build: build.clone(),
+                        going_away: false,
+                    });
+                }
+            }
+            Step::Unsuspend { uid, .. } => {
+                let at = self.job_at(uid)?;
+                let job = &mut self.seen.jobs[at].job;
+                let build = job.metadata.owner_references.as_ref().unwrap()[0]
+                    .name
+                    .clone();
+                job.spec.as_mut().unwrap().suspend = Some(false);
+                for need in needs(&build) {
+                    let is_it = |one: &SeenInput| {
+                        (one.kind, &one.name, &one.job_uid) == (need.0, &need.1, uid)
+                            && !one.going_away
+                    };
+                    assert!(self.seen.inputs.iter().any(is_it), "{need:?} is missing");
+                }
+            }
+            Step::DeleteJob { uid, .. } => {
+                let now = self.now;
+                let at = self.job_at(uid)?;
+                let job = &mut self.seen.jobs[at].job;
+                let owner = job.metadata.owner_references.as_ref().unwrap()[0]
+                    .uid
+                    .clone();
+                job.metadata.deletion_timestamp = Some(Time(now));
+                let at = self.build_at(&owner).expect("its build");
+                let build = &self.seen.builds[at].metadata;
+                assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
+            }
+            Step::DeleteInput { uid, .. } => {
+                let ours = |one: &SeenInput| one.uid != *uid;
+                self.seen.inputs.retain(ours);
+            }
+            Step::AnnotateConfig(annotate) => {
+                let version = self.id();
+                let config = self.seen.config.as_mut()?;
+                change(&mut config.metadata, annotate, version, versions)?;
+            }
+            Step::WriteConfigStatus {
+                uid,
+                resource_version,
+                status,
+                ..
+            } => {
+                let version = self.id();
+                let config = self.seen.config.as_mut()?;
+                if config.metadata.uid() != uid {
+                    return None;
+                }
+                write(&mut config.metadata, resource_version, version, versions)?;
+                let image = &status.current_image_pull_spec;
+                let builds = &mut self.seen.builds.iter();
+                let known = *image == config.status.current_image_pull_spec
+                    || builds.any(|b| b.status.image() == Some(image));
+                assert!(known, "no build says {image}");
+                assert!(status.observed_generation >= config.status.observed_generation);
+                config.status = (**status).clone();
+            }
+            Step::WritePoolCondition {
+                conditions,
+                resource_version,
+                ..
+            } => {
+                let version = self.id();
+                let pool = self.seen.pool.as_mut()?;
+                write(&mut pool.metadata, resource_version, version, versions)?;
+                let others = |list: &[Condition]| -> Vec<Condition> {
+                    let list = list.iter();
+                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED)
+                        .cloned()
+                        .collect()
+                };
+                assert_eq!(others(conditions), others(&pool.status.conditions));
+                pool.status.conditions = conditions.clone();
+            }
+            Step::AnnotatePool(annotate) => {
+                let version = self.id();
+                let pool = self.seen.pool.as_mut()?;
+                change(&mut pool.metadata, annotate, version, versions)?;
+            }
+            Step::RecordBaseTree { base, image } => {
+                self.seen.cluster.base_trees.insert(*base, *image);
+            }
+            Step::Event(event) => {
+                assert!(event.name.len() <= 253);
+                if self.names.insert(event.name.clone()) {
+                    self.events.push((event.reason, event.note.clone()));
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn build_at(&self, uid: &str) -> Option<usize> {
+        let mut builds = self.seen.builds.iter();
+        builds.position(|b| b.metadata.uid() == uid)
+    }
+
+    fn job_at(&self, uid: &str) -> Option<usize> {
+        let mut jobs = self.seen.jobs.iter();
+        jobs.position(|seen| seen.job.metadata.uid.as_deref() == Some(uid))
+    }
+
+    /// What nobody may ever see.
+    pub fn check(&self) {
+        let mut owners = BTreeSet::new();
+        for seen in &self.seen.jobs {
+            let owner = seen.job.metadata.owner_references.as_ref().unwrap()[0]
+                .uid
+                .clone();
+            assert!(owners.insert(owner), "two Jobs for one build");
+            let _ = observe(&seen.job, &seen.pods, None, self.now);
+        }
+    }
+}
+
+fn needs(build: &str) -> [(InputKind, String); 3] {
+    [
+        (InputKind::ConfigMap, format!("mc-{build}")),
+        (InputKind::ConfigMap, format!("digest-{build}")),
+        (InputKind::Secret, format!("final-{build}")),
+    ]
+}
+
+fn write(
+    metadata: &mut Metadata,
+    seen: &str,
+    version: String,
+    versions: &mut BTreeMap<String, String>,
+) -> Option<()> {
+    let uid = metadata.uid().to_owned();
+    let expected = versions.get(&uid).map_or(seen, String::as_str);
+    if expected != metadata.resource_version() {
+        return None;
+    }
+    versions.insert(uid, version.clone());
+    metadata.resource_version = Some(version);
+    Some(())
+}
+
+fn change(
+    metadata: &mut Metadata,
+    annotate: &Annotate,
+    version: String,
+    versions: &mut BTreeMap<String, String>,
+) -> Option<()> {
+    if metadata.uid() != annotate.uid {
+        return None;
+    }
+    write(metadata, &annotate.resource_version, version, versions)?;
+    metadata.annotations.extend(annotate.set.clone());
+    metadata
+        .annotations
+        .retain(|key, _| !annotate.remove.contains(key));
+    Some(())
+}
+
+/// The rules of the real CRD (§1.5, §1.10), and that nothing is reported which no registry has.
+fn check_status(
+    old: &MachineOsBuildStatus,
+    new: &MachineOsBuildStatus,
+    images: &BTreeSet<PinnedRef>,
+) {
+    assert_eq!(new.conditions.len(), 5);
+    assert!(new.conditions.iter().filter(|c| c.is_true()).count() <= 1);
+    assert!(
+        new.conditions
+            .iter()
+            .all(|c| !c.reason.is_empty() && c.message.chars().count() <= 32_768)
+    );
+    assert!(
+        !old.is_terminal() || old.conditions == new.conditions,
+        "frozen"
+    );
+    for (old, new) in [
+        (&old.build_start, &new.build_start),
+        (&old.build_end, &new.build_end),
+    ] {
+        assert!(old.is_none() || old == new, "immutable");
+    }
+    if let Some(end) = &new.build_end {
+        let start = new.build_start.as_ref().expect("a start");
+        assert!(start.0.as_second() < end.0.as_second());
+    }
+    if !new.digested_image_push_spec.is_empty()
+        && new.digested_image_push_spec != old.digested_image_push_spec
+    {
+        let image: PinnedRef = new.digested_image_push_spec.parse().unwrap();
+        assert!(images.contains(&image), "unconfirmed");
+        assert!(is_digest_format(&new.digested_image_push_spec, true));
+    }
+}
+
+pub fn problem(class: Class, message: &str) -> Problem {
+    Problem {
+        class,
+        reason: "x".to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+pub fn succeeded(digest: Digest) -> Outcome {
+    Outcome::Succeeded {
+        digest,
+        method: JobMethod::Direct,
+        bytes_pulled: 0,
+        bytes_pushed: 0,
+        phases: Phases::default(),
+        base_tree: Some(BaseTreeImage {
+            base: Digest::of(b"base"),
+            image: Digest::of(b"tree"),
+        }),
+        warnings: Vec::new(),
+    }
+}
+
+pub fn failed(class: Class) -> Outcome {
+    Outcome::Failed {
+        step: Container::ImageBuild,
+        class,
+        reason: "run-failed".to_owned(),
+        message: "dnf ended with 1".to_owned(),
+        last_lines: vec!["no package usbguard".to_owned()],
+    }
+}
+
+pub fn needs_containerfile() -> Outcome {
+    let reason = Finding::new("append-to-base", "x");
+    Outcome::NeedsContainerfile {
+        reasons: vec![reason],
+    }
+}

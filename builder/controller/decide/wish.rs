@@ -1,0 +1,183 @@
+//! What is wanted of a pool, checked: everything that can be known without asking anybody.
+
+use serde_json::json;
+
+use super::super::because::Because;
+use super::super::question::BaseInstead;
+use super::super::snapshot::Snapshot;
+use crate::api::{
+    MachineConfigPool, MachineOsConfig, PoolName, RenderedName, is_digest_format, is_tag_format,
+    labels,
+};
+use crate::canonical::canonical;
+use crate::image::{Digest, ImageRef, Platform, RepoRef};
+use crate::plan::FORMAT;
+
+/// What is wanted of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wish {
+    pub pool: PoolName,
+    pub rendered: RenderedName,
+    pub push: RepoRef,
+    pub push_secret: String,
+    pub pull_secret: Option<String>,
+    pub platform: Option<Platform>,
+    pub containerfile: Option<String>,
+    pub instead: Option<BaseInstead>,
+    pub build_on: BuildOn,
+    /// What the build of exactly this is annotated with.
+    pub wanted: String,
+}
+
+/// Which rendered configs get an image of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BuildOn {
+    /// Each.
+    EveryConfig,
+    /// Those that differ in what a machine can't apply itself (§3.4c).
+    OsChange,
+}
+
+impl Wish {
+    /// What is wanted, or why it can't be built.
+    pub fn of(
+        world: &Snapshot,
+        config: &MachineOsConfig,
+        pool: &MachineConfigPool,
+    ) -> Result<Self, Because> {
+        let bad = |why: String| Because::BadConfig(why);
+        let spec = &config.spec;
+        let builder = &spec.image_builder.image_builder_type;
+        if builder != "Job" {
+            return Err(bad(format!(
+                "spec.imageBuilder.imageBuilderType is {builder:?}, and the only one is Job"
+            )));
+        }
+        let name: PoolName = spec
+            .machine_config_pool
+            .name
+            .parse()
+            .map_err(|cause| bad(format!("spec.machineConfigPool.name {cause}")))?;
+        let push_secret = spec.rendered_image_push_secret.name.clone();
+        if push_secret.is_empty() {
+            return Err(bad("spec.renderedImagePushSecret.name is empty".to_owned()));
+        }
+        let push = push_repository(&spec.rendered_image_push_spec, world)?;
+
+        let configuration = &pool.spec.configuration.name;
+        let installing =
+            world.cluster.machine_config_daemon && pool.status.configuration.name.is_empty();
+        if configuration.is_empty() || installing {
+            return Err(Because::NotRendered);
+        }
+        let rendered: RenderedName = configuration
+            .parse()
+            .map_err(|cause| bad(format!("the pool's spec.configuration.name {cause}")))?;
+        let tagged = push_spec(&push, &rendered);
+        if !is_tag_format(&tagged) {
+            return Err(bad(format!(
+                "{tagged} has more than 447 characters; push to a repository with a shorter name"
+            )));
+        }
+
+        let mut platforms = world.pool_platforms.iter();
+        let platform = match (platforms.next(), platforms.next()) {
+            (Some(_), Some(_)) => {
+                let all = world.pool_platforms.iter().map(Platform::to_string);
+                return Err(Because::MixedPlatforms(all.collect()));
+            }
+            (one, _) => one.cloned(),
+        };
+        if platform.is_none() && spec.depends_on_architecture() {
+            return Err(Because::NoNode);
+        }
+        let architecture = platform.as_ref().map_or("", Platform::architecture);
+        let containerfile = spec.containerfile(architecture).map(str::to_owned);
+
+        let instead = match (&world.prebuilt, &world.cluster.stock_base) {
+            (None, _) => None,
+            (Some(of), Some(stock)) => Some(BaseInstead {
+                of: of.clone(),
+                stock: stock.clone(),
+            }),
+            (Some(of), None) => {
+                return Err(bad(format!(
+                    "the pool's base is the pre-built image {of}, and nobody says what the release's own base is"
+                )));
+            }
+        };
+        let build_on = match config.metadata.annotation(labels::BUILD_ON) {
+            Some("every-config") => BuildOn::EveryConfig,
+            Some("os-change") => BuildOn::OsChange,
+            None if world.cluster.machine_config_daemon => BuildOn::OsChange,
+            None => BuildOn::EveryConfig,
+            Some(other) => {
+                return Err(bad(format!(
+                    "annotation {} is {other:?}, and can be every-config or os-change",
+                    labels::BUILD_ON
+                )));
+            }
+        };
+        let mut wish = Self {
+            pool: name,
+            rendered,
+            push,
+            push_secret,
+            pull_secret: spec
+                .base_image_pull_secret
+                .as_ref()
+                .map(|secret| secret.name.clone()),
+            platform,
+            containerfile,
+            instead,
+            build_on,
+            wanted: String::new(),
+        };
+        wish.wanted = wish.wanted_with(wish.rendered.as_str());
+        Ok(wish)
+    }
+
+    /// The fingerprint of the same wish for another rendered config.
+    pub fn wanted_with(&self, rendered: &str) -> String {
+        let instead = self.instead.as_ref().map(|base| [&base.of, &base.stock]);
+        let value = json!({
+            "format": FORMAT, "rendered": rendered, "containerfile": self.containerfile,
+            "push": self.push.to_string(), "instead": instead,
+        });
+        Digest::of(&canonical(&value)).hex()
+    }
+
+    /// `spec.renderedImagePushSpec` of its build.
+    pub fn push_spec(&self) -> String {
+        push_spec(&self.push, &self.rendered)
+    }
+}
+
+fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {
+    format!("{push}:{}", rendered.tag())
+}
+
+/// The repository of a push spec that both the API and registries take.
+fn push_repository(spec: &str, world: &Snapshot) -> Result<RepoRef, Because> {
+    let bad = |why: String| Because::BadConfig(format!("spec.renderedImagePushSpec {why}"));
+    if !is_tag_format(spec) {
+        return Err(bad(format!(
+            "{spec:?} is no image with a tag; write host.domain/repository:tag"
+        )));
+    }
+    let image: ImageRef = spec.parse().map_err(|cause| bad(format!("{cause}")))?;
+    if image.digest().is_some() {
+        return Err(bad(format!("{spec:?} has a digest; write a tag instead")));
+    }
+    let repo = image.repo().clone();
+    let example = repo.pinned(Digest::of(b"")).to_string();
+    if !is_digest_format(&example, true) {
+        return Err(bad(format!(
+            "{spec:?} can't be written with a digest (at most 447 characters, no dot in a path component but the last); push to another repository"
+        )));
+    }
+    if world.cluster.nested_digests_refused && !is_digest_format(&example, false) {
+        return Err(Because::NestedRepository(repo.to_string()));
+    }
+    Ok(repo)
+}
