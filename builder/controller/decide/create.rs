@@ -103,16 +103,16 @@ impl Round<'_> {
         self.steps.push(Step::Event(event));
     }
 
-    /// Puts an end to all builds of ours but this one and those that succeeded.
+    /// Puts an end to all builds of ours but this one and those that succeeded; of these, to what is left of their Jobs.
     pub(super) fn supersede(&mut self, keep: Option<&MachineOsBuild>) {
         let keep = keep.map(|build| build.metadata.uid());
-        let others: Vec<_> = self
-            .ours()
-            .filter(|build| build.status.image().is_none())
-            .filter(|build| Some(build.metadata.uid()) != keep)
-            .collect();
-        for build in others {
-            self.put_an_end_to(build);
+        let ours: Vec<_> = self.ours().collect();
+        for build in ours {
+            if build.status.image().is_some() {
+                self.clean_up(build);
+            } else if Some(build.metadata.uid()) != keep {
+                self.put_an_end_to(build);
+            }
         }
     }
 

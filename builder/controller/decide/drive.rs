@@ -35,7 +35,7 @@ impl<'a> Round<'a> {
         match self.drive(build)? {
             Driven::To(status, because) => {
                 self.serve(build, &status);
-                if status.image().is_some() {
+                if build.status.image().is_none() && status.image().is_some() {
                     self.clean_up(build);
                 }
                 Ok(because)

@@ -12,7 +12,7 @@ use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Ste
 use crate::backend::job::{JobMethod, observe};
 use crate::canonical::canonical;
 use crate::controller::*;
-use crate::image::{Digest, PinnedRef, RepoRef};
+use crate::image::{Digest, ImageRef, PinnedRef, RepoRef};
 use crate::registry::Confirmed;
 use crate::report::{Class, Finding};
 use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
@@ -300,8 +300,10 @@ impl World {
     /// Rounds until nothing is left to do.
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
+            let before = self.seen.builds.len() + self.seen.jobs.len();
             let decision = self.round(usize::MAX);
-            if decision.steps.is_empty() {
+            let after = self.seen.builds.len() + self.seen.jobs.len();
+            if decision.steps.is_empty() && before == after {
                 return decision;
             }
         }
@@ -368,7 +370,9 @@ impl World {
             .name
             .clone();
         let digest = Digest::of(build.as_bytes());
-        let repo: RepoRef = "quay.io/acme/os".parse().unwrap();
+        let spec = &self.find(&build).expect("its build").spec;
+        let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
+        let repo = image.repo();
         self.images.insert(repo.pinned(digest));
         self.tell(succeeded(digest));
     }
