@@ -10,14 +10,14 @@ use crate::api::{
 use crate::status::{Event, EventReason, Progress, Regarding, build_status};
 
 /// The longest value of a label.
-const LABEL: usize = 63;
+pub(super) const LABEL_LIMIT: usize = 63;
 
 impl Round<'_> {
     /// Makes a build of this plan; with a source, one that adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
         let wish = &self.wish;
         let owner = &self.config.metadata;
-        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL));
+        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
         let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let reasons: Vec<&str> = planned.reasons.iter().map(|one| &*one.code).collect();
         let mut annotations = [
