@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::end::millis;
 use super::{check_build, means, wanted};
+use crate::backend::direct;
 use crate::backend::job::JobMethod;
 use crate::backend::job::result::{BaseTreeImage, Outcome, Phases};
 use crate::backend::prepare::{self, Prepared, Trees};
-use crate::backend::direct;
 use crate::cli::commands::build::tag_moved;
 use crate::cli::commands::prepare::as_it_was;
 use crate::cli::resolve::PodInputs;
