@@ -206,7 +206,9 @@ fn no_link_is_dead() {
         "README.md",
         "docs/commands.md",
         "docs/direct-build.md",
+        "docs/install.md",
         "docs/rendering.md",
+        "docs/security.md",
         "docs/translation.md",
         "docs/troubleshooting.md",
     ] {
