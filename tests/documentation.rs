@@ -211,7 +211,9 @@ fn no_link_is_dead() {
         "docs/cluster-settings.md",
         "docs/commands.md",
         "docs/direct-build.md",
+        "docs/install.md",
         "docs/rendering.md",
+        "docs/security.md",
         "docs/translation.md",
         "docs/troubleshooting.md",
     ] {
