@@ -5,15 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Literals with a hyphen that are no codes. A new one is either of these or belongs into `docs/commands.md`.
-const NO_CODES: [&str; 11] = [
+const NO_CODES: [&str; 13] = [
     "base-trees",
     "content-range",
     "docker-content-digest",
+    "every-config",
     "image-build",
     "image-id",
     "image-push",
     "kebab-case",
     "oci-layout",
+    "os-change",
     "preset-lines",
     "preset-units",
     "wait-for-done",
