@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Literals with a hyphen that are no codes. A new one is either of these or belongs into `docs/commands.md`.
-const NO_CODES: [&str; 13] = [
+const NO_CODES: [&str; 15] = [
+    "base-tree",
+    "mosb-wait-for-done",
     "base-trees",
     "content-range",
     "docker-content-digest",

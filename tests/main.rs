@@ -38,6 +38,7 @@ mod job_spec;
 mod job_containerfile;
 mod job_direct;
 mod job_hostile;
+mod job_sidecar;
 mod job_world;
 mod merge_oracle;
 mod part_image;
