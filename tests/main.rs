@@ -50,6 +50,7 @@ mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+mod rbac;
 mod registry_faults;
 mod registry_layout;
 mod registry_push;
