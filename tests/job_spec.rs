@@ -9,8 +9,8 @@ use mosb::api::yaml::{self, Limits};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    BUSYBOX_IMAGE, Compression, Finished, Image, Layout, MOSB_IMAGE, Namespace, Tree, mosb_image,
-    node,
+    BUSYBOX_IMAGE, Compression, Finished, Image, Layout, MOSB_IMAGE, Namespace, Node, Tree,
+    base_image, condition, mosb_image, node,
 };
 
 /// A pod on a busy machine.
@@ -145,19 +145,7 @@ fn each_container_finds_what_is_its_own() {
     for object in objects(&namespace, "everything/inputs.yaml") {
         create(&namespace, &orphan(object), &[]).ok();
     }
-    for (kind, name) in [
-        ("Secret", "etc-pki-entitlement-worker"),
-        ("Secret", "etc-pki-rpm-gpg"),
-        ("ConfigMap", "etc-yum-repos-d"),
-    ] {
-        let field = if kind == "Secret" {
-            "stringData"
-        } else {
-            "data"
-        };
-        let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "x": name } });
-        create(&namespace, &object, &[]).ok();
-    }
+    administrators_objects(&namespace);
     let mut job = orphan(job(&namespace, "everything"));
     job["spec"]["suspend"] = json!(false);
     let pod = &mut job["spec"]["template"]["spec"];
@@ -229,6 +217,136 @@ fn each_container_finds_what_is_its_own() {
         said("image-push"),
         lines(&[&["65532", uid], &both, &push, &config, &end])
     );
+}
+
+/// What the container is for: buildah with an administrator's `RUN`, with entitlements, in the way that the pod has it; in a
+/// user namespace on overlays, and without one on copies. `image-push`, who is somebody else, can read what it left.
+#[test]
+fn buildah_runs_in_its_container() {
+    let node = node();
+    node.import(
+        &format!("oci-archive:{}", mosb_image().display()),
+        MOSB_IMAGE,
+    );
+    let layout = base_image();
+    let digest = layout.digest("base");
+    node.registry()
+        .push(&layout.reference("base"), "buildah/os:base");
+    let base = format!("{}@{digest}", node.registry().repository("buildah/os"));
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": format!("rendered-worker-{HEX}") },
+        "spec": { "osImageURL": base, "config": { "ignition": { "version": "3.5.0" } } },
+    });
+    let containerfile = "FROM configs\nRUN cat /etc/pki/entitlement/x /etc/yum.repos.d/x /etc/pki/rpm-gpg/x >/usr/share/ran && ! ls /run/mosb && ! ls /var/run/secrets/kubernetes.io\n";
+    for (case, driver) in [("everything", "overlay"), ("degraded", "vfs")] {
+        let namespace = Namespace::new(node, "buildah");
+        let mut job = orphan(job(&namespace, "everything"));
+        job["spec"]["suspend"] = json!(false);
+        let degraded = self::job(&namespace, "degraded")["spec"]["template"]["spec"].clone();
+        let pod = &mut job["spec"]["template"]["spec"];
+        pod["nodeSelector"] = json!({});
+        if case == "degraded" {
+            pod["hostUsers"] = json!(null);
+            pod["initContainers"][1]["securityContext"] =
+                degraded["initContainers"][1]["securityContext"].clone();
+        }
+        pod["serviceAccountName"] = json!("default");
+        for object in objects(&namespace, "everything/inputs.yaml") {
+            if ["ConfigMap", "Secret"]
+                .iter()
+                .any(|kind| object["kind"] == *kind)
+            {
+                create(&namespace, &real(node, object, containerfile, &config), &[]).ok();
+            }
+        }
+        administrators_objects(&namespace);
+        let volumes = pod["volumes"].as_array_mut().unwrap();
+        let certs = volumes
+            .iter_mut()
+            .find(|volume| volume["name"] == "certs")
+            .unwrap();
+        let path = format!("{}/ca.crt", node.registry().host_port);
+        certs["configMap"]["items"] = json!([{ "key": "node.pem", "path": path }]);
+        let command = format!(
+            "cp /run/mosb/machine-config/0/machineconfig.json.gz /tmp/config.yaml
+             exec mosb build /tmp/config.yaml --method=containerfile --containerfile=/run/mosb/containerfile/Containerfile --output=oci:/run/mosb/image \
+               --authfile=/run/mosb/base-image-pull-creds/config.json --registries-conf=/run/mosb/registries/registries.conf \
+               --cache-dir=/var/lib/mosb --storage-driver={driver} --volume=/run/mosb/etc-pki-entitlement:/etc/pki/entitlement:ro \
+               --volume=/run/mosb/etc-yum-repos-d:/etc/yum.repos.d:ro --volume=/run/mosb/etc-pki-rpm-gpg:/etc/pki/rpm-gpg:ro -v"
+        );
+        let scripts = [
+            (
+                "initContainers",
+                0,
+                "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done",
+            ),
+            ("initContainers", 1, &*command),
+            (
+                "containers",
+                0,
+                "find /run/mosb/image -type f ! -readable; cat /run/mosb/image/index.json /run/mosb/image/blobs/sha256/* >/tmp/all; echo read",
+            ),
+        ];
+        for (list, at, script) in scripts {
+            let container = &mut pod[list][at];
+            container["image"] = json!(MOSB_IMAGE);
+            container["command"] = json!(["/bin/sh", "-euc", script]);
+            container["args"] = json!([]);
+            container["envFrom"] = json!([]);
+        }
+        let created: Value = create(&namespace, &job, &["--output=json"]).ok().json();
+        let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
+        let ended = namespace.wait(&what, POD, |job| {
+            condition(job, "Complete") || condition(job, "Failed")
+        });
+        let said = |container| {
+            namespace
+                .kubectl(&["logs", &what, "--container", container])
+                .text()
+        };
+        assert!(
+            condition(&ended, "Complete"),
+            "{case}: {}",
+            said("image-build")
+        );
+        assert_eq!(said("image-push"), "read\n", "{case}");
+    }
+}
+
+/// An input with what this node's registry wants instead of the golden file's fakes.
+fn real(node: &Node, object: Value, containerfile: &str, config: &Value) -> Value {
+    let mut object = orphan(object);
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    match name.split_once('-').unwrap().0 {
+        "certs" => object["data"]["node.pem"] = json!(node.registry().ca_pem),
+        "containerfile" => object["data"]["Containerfile"] = json!(containerfile),
+        "mc" => object["data"]["machineconfig.json.gz"] = json!(config.to_string()),
+        "base" => {
+            let text = node.registry().docker_config().to_string();
+            object["data"] = json!({});
+            object["stringData"] = json!({ ".dockerconfigjson": text });
+        }
+        _ => {}
+    }
+    object
+}
+
+/// What an administrator keeps in the namespace.
+fn administrators_objects(namespace: &Namespace) {
+    for (kind, name) in [
+        ("Secret", "etc-pki-entitlement-worker"),
+        ("Secret", "etc-pki-rpm-gpg"),
+        ("ConfigMap", "etc-yum-repos-d"),
+    ] {
+        let field = if kind == "Secret" {
+            "stringData"
+        } else {
+            "data"
+        };
+        let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "x": name } });
+        create(namespace, &object, &[]).ok();
+    }
 }
 
 /// `kubectl create` of the file as it is, but for the image and the place to push to.

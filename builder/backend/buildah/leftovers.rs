@@ -187,4 +187,31 @@ mod tests {
         without(&all[..], &gone, &mut made).unwrap();
         assert!(made == want);
     }
+
+    #[test]
+    fn what_no_mount_left_stays_and_costs_little() {
+        // More below /run than anybody mounts.
+        let many: Vec<String> = (0..LOOKED_AT + 10).map(|n| format!("run/{n}/")).collect();
+        let mut files: Vec<(&str, u32, &[u8])> =
+            many.iter().map(|path| (&**path, 0o755, &b""[..])).collect();
+        files.push(("etc/hosts", 0o755, b""));
+        assert_eq!(find(&layer(&files)[..]).unwrap(), BTreeSet::new());
+        // A name of a terabyte is not read, and neither is what PAX says of a size.
+        let record = |kind: EntryType, size: u64| {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(size);
+            header.set_path("record").unwrap();
+            header.set_cksum();
+            header.as_bytes().to_vec()
+        };
+        let vast = record(EntryType::GNULongName, 1 << 40);
+        assert_eq!(find(vast.chain(io::repeat(b'x'))).unwrap(), BTreeSet::new());
+        let mut sized = record(EntryType::XHeader, 512);
+        let mut said = b"20 size=99999999999\n".to_vec();
+        said.resize(512, 0);
+        sized.extend(said);
+        sized.extend(layer(&[("etc/hosts", 0o755, b"")]));
+        assert_eq!(find(&sized[..]).unwrap(), BTreeSet::new());
+    }
 }

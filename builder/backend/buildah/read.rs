@@ -225,3 +225,55 @@ impl Read for Unpacked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, bytes).unwrap();
+        file
+    }
+
+    /// An empty tar, and as much behind it as is wanted.
+    fn zeros(size: usize) -> Vec<u8> {
+        vec![0; size]
+    }
+
+    #[test]
+    fn a_layer_of_any_compression_comes_out_the_same() {
+        let plain = zeros(1 << 20);
+        let diff_id = DiffId::of(&plain);
+        let mut gzip = Vec::new();
+        compress(&plain[..], &mut gzip).unwrap();
+        let zstd = zstd::encode_all(&plain[..], 1).unwrap();
+        for (what, bytes) in [("plain", &plain), ("gzip", &gzip), ("zstd", &zstd)] {
+            let blobs = tempfile::tempdir().unwrap();
+            let (new, size) = layer(file(bytes), &diff_id, 1 << 20, blobs.path()).unwrap();
+            assert_eq!((new.diff_id, size), (diff_id, 1 << 20), "{what}");
+            let written = fs::read(blobs.path().join(new.digest.hex())).unwrap();
+            assert_eq!(written, gzip, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_no_layer_and_fills_no_disk() {
+        let plain = zeros(1 << 20);
+        let zstd = zstd::encode_all(&plain[..], 1).unwrap();
+        for (what, bytes) in [("plain", &plain), ("zstd", &zstd)] {
+            let blobs = tempfile::tempdir().unwrap();
+            let refused = layer(
+                file(bytes),
+                &DiffId::of(&plain),
+                (1 << 20) - 1,
+                blobs.path(),
+            );
+            assert!(
+                matches!(refused, Err(Error::Output(_))),
+                "{what}: {refused:?}"
+            );
+            assert_eq!(fs::read_dir(blobs.path()).unwrap().count(), 0, "{what}");
+        }
+    }
+}

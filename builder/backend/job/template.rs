@@ -50,7 +50,7 @@ mod tests {
     use serde::Serialize;
 
     const BY_HAND: &str = include_str!("../../../job-templates/by-hand.yaml");
-    const NETWORK_POLICY: &str = include_str!("../../../deploy/kubernetes/network-policy.yaml");
+    const NETWORK_POLICY: &str = include_str!("../../../deploy/base/network-policy.yaml");
 
     /// What the API's types don't know is lost in them.
     #[test]

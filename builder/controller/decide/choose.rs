@@ -6,7 +6,6 @@ use super::super::step::{Annotate, Step};
 use super::Round;
 use super::wish::BuildOn;
 use crate::api::{BuildCondition, MachineOsBuild, condition, labels};
-use crate::image::PinnedRef;
 use crate::status::{EventReason, OTHER_DEGRADED};
 
 impl<'a> Round<'a> {
@@ -22,7 +21,7 @@ impl<'a> Round<'a> {
     }
 
     /// The build that the MachineOSConfig names.
-    fn current(&self) -> Option<&'a MachineOsBuild> {
+    pub(super) fn current(&self) -> Option<&'a MachineOsBuild> {
         let name = self
             .config
             .metadata
@@ -175,37 +174,6 @@ impl<'a> Round<'a> {
         self.supersede(None);
         self.create(planned, None);
         Ok(Because::Creating(planned.build.to_string()))
-    }
-
-    /// The build whose image is in service.
-    fn in_service(&self) -> Option<&'a MachineOsBuild> {
-        let image = &*self.config.status.current_image_pull_spec;
-        let has_it = |build: &&MachineOsBuild| build.status.image() == Some(image);
-        let current = self.current().filter(has_it);
-        current.or_else(|| self.world.builds.iter().find(has_it))
-    }
-
-    /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
-    fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
-        let source = self
-            .in_service()
-            .filter(|_| self.wish.build_on == BuildOn::OsChange)?;
-        let rendered = &source.spec.machine_config.name;
-        let only_rendered = match source.metadata.annotation(labels::WANTED) {
-            Some(wanted) => wanted == self.wish.wanted_with(rendered),
-            None => self.config.status.observed_generation == self.config.metadata.generation,
-        };
-        let adoptable = only_rendered
-            && *rendered != self.wish.rendered.as_str()
-            && !planned.os_changed
-            && planned.containerfile_problem.is_none()
-            && !self
-                .config
-                .metadata
-                .annotations
-                .contains_key(labels::REBUILD);
-        let image = source.status.image()?.parse().ok()?;
-        adoptable.then_some((source, image))
     }
 
     /// Says so if the pool is degraded for reasons that an image doesn't mend.

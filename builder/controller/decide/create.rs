@@ -10,14 +10,14 @@ use crate::api::{
 use crate::status::{Event, EventReason, Progress, Regarding, build_status};
 
 /// The longest value of a label.
-const LABEL: usize = 63;
+pub(super) const LABEL_LIMIT: usize = 63;
 
 impl Round<'_> {
     /// Makes a build of this plan; with a source, one that adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
         let wish = &self.wish;
         let owner = &self.config.metadata;
-        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL));
+        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
         let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let reasons: Vec<&str> = planned.reasons.iter().map(|one| &*one.code).collect();
         let mut annotations = [
@@ -103,16 +103,16 @@ impl Round<'_> {
         self.steps.push(Step::Event(event));
     }
 
-    /// Puts an end to all builds of ours but this one and those that succeeded.
+    /// Puts an end to all builds of ours but this one and those that succeeded; of these, to what is left of their Jobs.
     pub(super) fn supersede(&mut self, keep: Option<&MachineOsBuild>) {
         let keep = keep.map(|build| build.metadata.uid());
-        let others: Vec<_> = self
-            .ours()
-            .filter(|build| build.status.image().is_none())
-            .filter(|build| Some(build.metadata.uid()) != keep)
-            .collect();
-        for build in others {
-            self.put_an_end_to(build);
+        let ours: Vec<_> = self.ours().collect();
+        for build in ours {
+            if build.status.image().is_some() {
+                self.clean_up(build);
+            } else if Some(build.metadata.uid()) != keep {
+                self.put_an_end_to(build);
+            }
         }
     }
 

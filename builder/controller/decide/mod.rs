@@ -6,7 +6,9 @@
 //! | `wish` | what is wanted, and whether it can be built at all |
 //! | `choose` | which build that is: the one there is, an older one, an adopted one, a new one |
 //! | `create` | what a new build looks like, and which builds it puts an end to |
-//! | `drive` | what its Job needs next |
+//! | `adopt` | whether it takes over the image in service |
+//! | `drive` | what has come of its Job |
+//! | `prepare` | what a Job needs before it begins |
 //! | `end` | what a Job that has ended means for its build |
 //! | `job` | what is read from a Job |
 //! | `attempt` | whether a Job that failed gets a successor, and when |
@@ -14,6 +16,7 @@
 //!
 //! Every round sees everything anew; a step that was lost is simply decided again. Whatever takes part in a decision is in an object.
 
+mod adopt;
 mod attempt;
 mod choose;
 mod create;
@@ -21,6 +24,7 @@ mod drive;
 mod end;
 mod job;
 mod opt_in;
+mod prepare;
 mod serve;
 mod wish;
 

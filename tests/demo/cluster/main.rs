@@ -12,8 +12,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use serde_json::{Value, json};
-
 #[path = "../base.rs"]
 mod base;
 #[expect(dead_code, reason = "tests use more of it")]
@@ -26,15 +24,11 @@ mod story;
 #[expect(dead_code, reason = "tests use more of it")]
 #[path = "../../harness/tls.rs"]
 mod tls;
+mod world;
 
 use node::{Node, Programs};
 use story::{Story, say};
-
-/// A worker's configuration: one MachineConfig here, rendered by mosb.
-const WORKER: &str = include_str!("../../../testdata/demo/worker.yaml");
-/// What `deploy/kubernetes` calls the image, and `make image` too.
-const IMAGE: &str = "mosb.local/mosb:dev";
-const NAMESPACE: &str = "mosb-system";
+use world::{IMAGE, NAMESPACE, change, os_config, world};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
@@ -162,69 +156,6 @@ fn programs(parts: &Path) -> Result<Programs, Box<dyn Error>> {
         containerd: part("containerd")?,
         runc: part("runc")?,
         registry: part("registry")?,
-    })
-}
-
-/// What an administrator has to say before he opts in.
-fn world(node: &Node) -> Vec<Value> {
-    let registry = node.registry();
-    let secret = |name: &str| {
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "stringData": {".dockerconfigjson": registry.docker_config().to_string()},
-        })
-    };
-    let settings = json!({"imageRegistryBundles": {&registry.host_port: registry.ca_pem}});
-    let mut worker: Value = serde_saphyr::from_str(WORKER).unwrap();
-    worker["metadata"] = json!({"name": "00-worker", "labels": role()});
-    worker["spec"]["osImageURL"] = registry.repository("acme/base:v1").into();
-    vec![
-        secret("push"),
-        secret("global-pull-secret-copy"),
-        json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "mosb-config", "namespace": NAMESPACE},
-            "data": {"config.yaml": settings.to_string()},
-        }),
-        worker,
-        json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
-            "metadata": {"name": "worker"},
-            "spec": {
-                "machineConfigSelector": {"matchLabels": role()},
-                "nodeSelector": {"matchLabels": {"node-role.kubernetes.io/worker": ""}},
-            },
-        }),
-    ]
-}
-
-fn role() -> Value {
-    json!({"machineconfiguration.openshift.io/role": "worker"})
-}
-
-fn os_config(node: &Node) -> Value {
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSConfig",
-        "metadata": {"name": "worker"},
-        "spec": {
-            "machineConfigPool": {"name": "worker"},
-            "imageBuilder": {"imageBuilderType": "Job"},
-            "renderedImagePushSecret": {"name": "push"},
-            "renderedImagePushSpec": node.registry().repository("acme/worker-os:latest"),
-        },
-    })
-}
-
-fn change() -> Value {
-    let file = json!({
-        "path": "/etc/sysctl.d/50-forward.conf", "mode": 420, "overwrite": true,
-        "contents": {"source": "data:,net.ipv6.conf.all.forwarding%20%3D%201%0A"},
-    });
-    json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
-        "metadata": {"name": "50-forward", "labels": role()},
-        "spec": {"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}},
     })
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::NAMESPACE;
-use super::node::Node;
+use super::Node;
+use super::world::NAMESPACE;
 
 /// How long anything may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);

@@ -1,10 +1,10 @@
-//! A cluster in a few hundred lines: an API server that gives UIDs and refuses what the real one refuses, a garbage collector, a registry.
+//! A cluster as a test sees it: what users, pods and a registry do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use crate::api::*;
@@ -12,7 +12,7 @@ use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Ste
 use crate::backend::job::{JobMethod, observe};
 use crate::canonical::canonical;
 use crate::controller::*;
-use crate::image::{Digest, PinnedRef, RepoRef};
+use crate::image::{Digest, ImageRef, PinnedRef, RepoRef};
 use crate::registry::Confirmed;
 use crate::report::{Class, Finding};
 use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
@@ -32,7 +32,7 @@ pub struct World {
     pub images: BTreeSet<PinnedRef>,
     /// What was told, by reason, in order.
     pub events: Vec<(EventReason, String)>,
-    names: BTreeSet<String>,
+    pub names: BTreeSet<String>,
     /// What the planner answers instead.
     pub problem: Option<Problem>,
     pub registry_problem: Option<Problem>,
@@ -41,7 +41,7 @@ pub struct World {
     /// Rendered configs from this number on differ in what a machine can't apply.
     pub os_changes: bool,
     pub asked: Vec<Question>,
-    count: u64,
+    pub count: u64,
     /// Job UIDs that ever were, by build UID.
     pub made: Vec<(String, String, JobMethod)>,
 }
@@ -110,12 +110,12 @@ impl World {
         });
     }
 
-    fn id(&mut self) -> String {
+    pub fn id(&mut self) -> String {
         self.count += 1;
         self.count.to_string()
     }
 
-    fn metadata(&mut self, name: &str) -> Metadata {
+    pub fn metadata(&mut self, name: &str) -> Metadata {
         Metadata {
             name: name.to_owned(),
             uid: Some(format!("uid-{}", self.id())),
@@ -300,8 +300,10 @@ impl World {
     /// Rounds until nothing is left to do.
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
+            let before = self.seen.builds.len() + self.seen.jobs.len();
             let decision = self.round(usize::MAX);
-            if decision.steps.is_empty() {
+            let after = self.seen.builds.len() + self.seen.jobs.len();
+            if decision.steps.is_empty() && before == after {
                 return decision;
             }
         }
@@ -368,7 +370,9 @@ impl World {
             .name
             .clone();
         let digest = Digest::of(build.as_bytes());
-        let repo: RepoRef = "quay.io/acme/os".parse().unwrap();
+        let spec = &self.find(&build).expect("its build").spec;
+        let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
+        let repo = image.repo();
         self.images.insert(repo.pinned(digest));
         self.tell(succeeded(digest));
     }
@@ -409,291 +413,12 @@ impl World {
         build.metadata.deletion_timestamp = Some(Time(now));
     }
 
-    fn remove_job(&mut self, uid: &str) {
+    pub fn remove_job(&mut self, uid: &str) {
         self.seen
             .jobs
             .retain(|seen| seen.job.metadata.uid.as_deref() != Some(uid));
         self.seen.inputs.retain(|input| input.job_uid != uid);
         self.seen.results.retain(|_, result| result.job_uid != uid);
-    }
-
-    /// The garbage collector: Jobs that go, then builds that go, then what has no owner any more.
-    pub fn collect(&mut self) {
-        let uid = |config: &MachineOsConfig| config.metadata.uid().to_owned();
-        let config = self.seen.config.as_ref().map(uid);
-        let now = self.now;
-        for build in &mut self.seen.builds {
-            let owner = &build.metadata.owner_references;
-            if owner
-                .iter()
-                .any(|owner| Some(&owner.uid) != config.as_ref())
-            {
-                build.metadata.deletion_timestamp.get_or_insert(Time(now));
-            }
-        }
-        let going: BTreeSet<String> = self
-            .seen
-            .builds
-            .iter()
-            .filter(|b| b.metadata.is_going_away())
-            .map(|b| b.metadata.uid().to_owned())
-            .collect();
-        let gone: Vec<String> = self
-            .seen
-            .jobs
-            .iter()
-            .filter(|seen| {
-                let owner = seen.job.metadata.owner_references.iter().flatten();
-                seen.job.metadata.deletion_timestamp.is_some()
-                    || owner.into_iter().any(|owner| going.contains(&owner.uid))
-            })
-            .filter_map(|seen| seen.job.metadata.uid.clone())
-            .collect();
-        for uid in gone {
-            self.remove_job(&uid);
-        }
-        self.seen.builds.retain(|b| !b.metadata.is_going_away());
-    }
-
-    /// Does a step as the API server would; none if it refuses because it has seen something newer.
-    pub fn act(&mut self, step: &Step, versions: &mut BTreeMap<String, String>) -> Option<()> {
-        match step {
-            Step::CreateConfig { spec, .. } => {
-                self.opt_in();
-                self.annotate(labels::MADE_FOR_LABEL, "");
-                self.config().spec = spec.clone();
-            }
-            Step::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
-            Step::DeleteConfig { uid, .. } => {
-                assert_eq!(self.config().metadata.uid(), uid);
-                assert!(
-                    self.annotation(labels::MADE_FOR_LABEL).is_some(),
-                    "not ours"
-                );
-                self.seen.config = None;
-            }
-            Step::CreateBuild { build } => {
-                if self.find(&build.metadata.name).is_some() {
-                    return None;
-                }
-                let mut build = (**build).clone();
-                let made = self.metadata(&build.metadata.name);
-                assert!(is_tag_format(&build.spec.rendered_image_push_spec));
-                assert!(
-                    build
-                        .metadata
-                        .labels
-                        .values()
-                        .all(|value| value.len() <= 63)
-                );
-                build.metadata = Metadata {
-                    labels: build.metadata.labels,
-                    annotations: build.metadata.annotations,
-                    owner_references: build.metadata.owner_references,
-                    finalizers: build.metadata.finalizers,
-                    ..made
-                };
-                self.seen.builds.push(build);
-            }
-            Step::WriteBuildStatus {
-                uid,
-                resource_version,
-                status,
-                ..
-            } => {
-                let version = self.id();
-                let images = self.images.clone();
-                let at = self.build_at(uid)?;
-                let build = &mut self.seen.builds[at];
-                write(&mut build.metadata, resource_version, version, versions)?;
-                check_status(&build.status, status, &images);
-                build.status = (**status).clone();
-            }
-            Step::AnnotateBuild(annotate) => {
-                let version = self.id();
-                let at = self.build_at(&annotate.uid)?;
-                change(
-                    &mut self.seen.builds[at].metadata,
-                    annotate,
-                    version,
-                    versions,
-                )?;
-            }
-            Step::DeleteBuild { uid, .. } => {
-                let now = self.now;
-                let at = self.build_at(uid)?;
-                let metadata = &mut self.seen.builds[at].metadata;
-                assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
-                metadata.deletion_timestamp = Some(Time(now));
-            }
-            Step::CreateJob {
-                build,
-                build_uid,
-                attempt,
-                method,
-            } => {
-                let name = format!("build-{build}");
-                let is_there = |seen: &SeenJob| seen.job.metadata.name.as_ref() == Some(&name);
-                if self.seen.jobs.iter().any(is_there) {
-                    return None;
-                }
-                self.build_at(build_uid)?;
-                let uid = format!("uid-{}", self.id());
-                self.made.push((build_uid.clone(), uid.clone(), *method));
-                let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
-                self.seen.jobs.push(SeenJob {
-                    job: Job {
-                        metadata: ObjectMeta {
-                            name: Some(name),
-                            uid: Some(uid),
-                            resource_version: Some("1".to_owned()),
-                            creation_timestamp: Some(Time(self.now)),
-                            annotations: Some(
-                                [
-                                    (labels::ATTEMPT.to_owned(), attempt.to_string()),
-                                    (labels::NEEDS.to_owned(), needs.join(" ")),
-                                ]
-                                .into(),
-                            ),
-                            owner_references: Some(vec![OwnerReference {
-                                kind: "MachineOSBuild".to_owned(),
-                                name: build.clone(),
-                                uid: build_uid.clone(),
-                                controller: Some(true),
-                                ..OwnerReference::default()
-                            }]),
-                            ..ObjectMeta::default()
-                        },
-                        spec: Some(JobSpec {
-                            suspend: Some(true),
-                            ..JobSpec::default()
-                        }),
-                        status: None,
-                    },
-                    pods: Vec::new(),
-                });
-                assert!(
-                    self.seen.jobs.len() <= self.seen.builds.len(),
-                    "two Jobs for one build"
-                );
-            }
-            Step::CreateInputs { build, job_uid, .. } => {
-                self.job_at(job_uid)?;
-                for (kind, name) in needs(build) {
-                    let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
-                    if self.seen.inputs.iter().any(|one| is_it(&one)) {
-                        continue;
-                    }
-                    let uid = format!("uid-{}", self.id());
-                    self.seen.inputs.push(SeenInput {
-                        kind,
-                        name,
-                        uid,
-                        job_uid: job_uid.clone(),
-                        build: build.clone(),
-                        going_away: false,
-                    });
-                }
-            }
-            Step::Unsuspend { uid, .. } => {
-                let at = self.job_at(uid)?;
-                let job = &mut self.seen.jobs[at].job;
-                let build = job.metadata.owner_references.as_ref().unwrap()[0]
-                    .name
-                    .clone();
-                job.spec.as_mut().unwrap().suspend = Some(false);
-                for need in needs(&build) {
-                    let is_it = |one: &SeenInput| {
-                        (one.kind, &one.name, &one.job_uid) == (need.0, &need.1, uid)
-                            && !one.going_away
-                    };
-                    assert!(self.seen.inputs.iter().any(is_it), "{need:?} is missing");
-                }
-            }
-            Step::DeleteJob { uid, .. } => {
-                let now = self.now;
-                let at = self.job_at(uid)?;
-                let job = &mut self.seen.jobs[at].job;
-                let owner = job.metadata.owner_references.as_ref().unwrap()[0]
-                    .uid
-                    .clone();
-                job.metadata.deletion_timestamp = Some(Time(now));
-                let at = self.build_at(&owner).expect("its build");
-                let build = &self.seen.builds[at].metadata;
-                assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
-            }
-            Step::DeleteInput { uid, .. } => {
-                let ours = |one: &SeenInput| one.uid != *uid;
-                self.seen.inputs.retain(ours);
-            }
-            Step::AnnotateConfig(annotate) => {
-                let version = self.id();
-                let config = self.seen.config.as_mut()?;
-                change(&mut config.metadata, annotate, version, versions)?;
-            }
-            Step::WriteConfigStatus {
-                uid,
-                resource_version,
-                status,
-                ..
-            } => {
-                let version = self.id();
-                let config = self.seen.config.as_mut()?;
-                if config.metadata.uid() != uid {
-                    return None;
-                }
-                write(&mut config.metadata, resource_version, version, versions)?;
-                let image = &status.current_image_pull_spec;
-                let builds = &mut self.seen.builds.iter();
-                let known = *image == config.status.current_image_pull_spec
-                    || builds.any(|b| b.status.image() == Some(image));
-                assert!(known, "no build says {image}");
-                assert!(status.observed_generation >= config.status.observed_generation);
-                config.status = (**status).clone();
-            }
-            Step::WritePoolCondition {
-                conditions,
-                resource_version,
-                ..
-            } => {
-                let version = self.id();
-                let pool = self.seen.pool.as_mut()?;
-                write(&mut pool.metadata, resource_version, version, versions)?;
-                let others = |list: &[Condition]| -> Vec<Condition> {
-                    let list = list.iter();
-                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED)
-                        .cloned()
-                        .collect()
-                };
-                assert_eq!(others(conditions), others(&pool.status.conditions));
-                pool.status.conditions = conditions.clone();
-            }
-            Step::AnnotatePool(annotate) => {
-                let version = self.id();
-                let pool = self.seen.pool.as_mut()?;
-                change(&mut pool.metadata, annotate, version, versions)?;
-            }
-            Step::RecordBaseTree { base, image } => {
-                self.seen.cluster.base_trees.insert(*base, *image);
-            }
-            Step::Event(event) => {
-                assert!(event.name.len() <= 253);
-                if self.names.insert(event.name.clone()) {
-                    self.events.push((event.reason, event.note.clone()));
-                }
-            }
-        }
-        Some(())
-    }
-
-    fn build_at(&self, uid: &str) -> Option<usize> {
-        let mut builds = self.seen.builds.iter();
-        builds.position(|b| b.metadata.uid() == uid)
-    }
-
-    fn job_at(&self, uid: &str) -> Option<usize> {
-        let mut jobs = self.seen.jobs.iter();
-        jobs.position(|seen| seen.job.metadata.uid.as_deref() == Some(uid))
     }
 
     /// What nobody may ever see.
@@ -706,83 +431,6 @@ impl World {
             assert!(owners.insert(owner), "two Jobs for one build");
             let _ = observe(&seen.job, &seen.pods, None, self.now);
         }
-    }
-}
-
-fn needs(build: &str) -> [(InputKind, String); 3] {
-    [
-        (InputKind::ConfigMap, format!("mc-{build}")),
-        (InputKind::ConfigMap, format!("digest-{build}")),
-        (InputKind::Secret, format!("final-{build}")),
-    ]
-}
-
-fn write(
-    metadata: &mut Metadata,
-    seen: &str,
-    version: String,
-    versions: &mut BTreeMap<String, String>,
-) -> Option<()> {
-    let uid = metadata.uid().to_owned();
-    let expected = versions.get(&uid).map_or(seen, String::as_str);
-    if expected != metadata.resource_version() {
-        return None;
-    }
-    versions.insert(uid, version.clone());
-    metadata.resource_version = Some(version);
-    Some(())
-}
-
-fn change(
-    metadata: &mut Metadata,
-    annotate: &Annotate,
-    version: String,
-    versions: &mut BTreeMap<String, String>,
-) -> Option<()> {
-    if metadata.uid() != annotate.uid {
-        return None;
-    }
-    write(metadata, &annotate.resource_version, version, versions)?;
-    metadata.annotations.extend(annotate.set.clone());
-    metadata
-        .annotations
-        .retain(|key, _| !annotate.remove.contains(key));
-    Some(())
-}
-
-/// The rules of the real CRD (§1.5, §1.10), and that nothing is reported which no registry has.
-fn check_status(
-    old: &MachineOsBuildStatus,
-    new: &MachineOsBuildStatus,
-    images: &BTreeSet<PinnedRef>,
-) {
-    assert_eq!(new.conditions.len(), 5);
-    assert!(new.conditions.iter().filter(|c| c.is_true()).count() <= 1);
-    assert!(
-        new.conditions
-            .iter()
-            .all(|c| !c.reason.is_empty() && c.message.chars().count() <= 32_768)
-    );
-    assert!(
-        !old.is_terminal() || old.conditions == new.conditions,
-        "frozen"
-    );
-    for (old, new) in [
-        (&old.build_start, &new.build_start),
-        (&old.build_end, &new.build_end),
-    ] {
-        assert!(old.is_none() || old == new, "immutable");
-    }
-    if let Some(end) = &new.build_end {
-        let start = new.build_start.as_ref().expect("a start");
-        assert!(start.0.as_second() < end.0.as_second());
-    }
-    if !new.digested_image_push_spec.is_empty()
-        && new.digested_image_push_spec != old.digested_image_push_spec
-    {
-        let image: PinnedRef = new.digested_image_push_spec.parse().unwrap();
-        assert!(images.contains(&image), "unconfirmed");
-        assert!(is_digest_format(&new.digested_image_push_spec, true));
     }
 }
 

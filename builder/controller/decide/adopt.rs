@@ -1,0 +1,73 @@
+//! A build that takes over the image in service, because machines apply the difference of the configs themselves.
+
+use super::super::because::Because;
+use super::super::question::{Existence, Planned, Question};
+use super::Round;
+use super::drive::Driven;
+use super::wish::BuildOn;
+use crate::api::{MachineOsBuild, labels};
+use crate::image::PinnedRef;
+use crate::status::{Progress, build_status};
+
+impl<'a> Round<'a> {
+    /// The build whose image is in service.
+    pub(super) fn in_service(&self) -> Option<&'a MachineOsBuild> {
+        let image = &*self.config.status.current_image_pull_spec;
+        let has_it = |build: &&MachineOsBuild| build.status.image() == Some(image);
+        let current = self.current().filter(has_it);
+        current.or_else(|| self.world.builds.iter().find(has_it))
+    }
+
+    /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
+    pub(super) fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
+        let source = self
+            .in_service()
+            .filter(|_| self.wish.build_on == BuildOn::OsChange)?;
+        let rendered = &source.spec.machine_config.name;
+        let only_rendered = match source.metadata.annotation(labels::WANTED) {
+            Some(wanted) => wanted == self.wish.wanted_with(rendered),
+            None => self.config.status.observed_generation == self.config.metadata.generation,
+        };
+        let adoptable = only_rendered
+            && *rendered != self.wish.rendered.as_str()
+            && !planned.os_changed
+            && planned.containerfile_problem.is_none()
+            && !self
+                .config
+                .metadata
+                .annotations
+                .contains_key(labels::REBUILD);
+        let image = source.status.image()?.parse().ok()?;
+        adoptable.then_some((source, image))
+    }
+
+    /// Copies the image of another build, once the registry answered for it.
+    pub(super) fn adopt(&mut self, build: &'a MachineOsBuild) -> Result<Driven, Question> {
+        let from = build.metadata.annotation(labels::ADOPTED_FROM);
+        let mut builds = self.world.builds.iter();
+        let source = builds.find(|one| Some(&*one.metadata.name) == from);
+        let image = source.and_then(|source| source.status.image()?.parse().ok());
+        let gone = |round: &mut Self| {
+            round.delete_build(build, "the image that it was to adopt is gone");
+            let because = Because::Replacing(build.metadata.name.clone());
+            Ok(Driven::To(build.status.clone(), because))
+        };
+        let (Some(source), Some(image)) = (source, image) else {
+            return gone(self);
+        };
+        match self.exists(&image, source)? {
+            Ok(Existence::There(image)) => {
+                let end = Progress::Succeeded { job: None, image };
+                let status = build_status(&build.status, end, self.now);
+                self.write_build(build, status.clone());
+                let because = Because::Adopting(image.value().to_string());
+                Ok(Driven::To(status, because))
+            }
+            Ok(Existence::Gone) => gone(self),
+            Err(problem) => {
+                let because = self.problem(problem);
+                Ok(Driven::To(build.status.clone(), because))
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! What goes wrong (reference §8.3, failure, interruption, recovery).
+
+use super::rows::{degraded, is_idle};
+use super::world::*;
+use crate::api::*;
+use crate::controller::*;
+use crate::report::Class;
+use crate::status::EventReason;
+use serde_json::json;
+
+use BuildCondition::{Building, Failed, Succeeded};
+
+#[test]
+fn a_digest_is_not_believed() {
+    let mut world = World::opted_in();
+    world.settle();
+    world.succeed();
+    world.registry_problem = Some(problem(Class::Retry, "the registry does not answer"));
+    assert_eq!(
+        world.settle().because.to_string(),
+        "the registry does not answer"
+    );
+    assert_eq!((world.state(), world.image()), (Some(Building), ""));
+    world.registry_problem = None;
+    let images = std::mem::take(&mut world.images);
+    world.round(usize::MAX);
+    assert_eq!(world.image(), "");
+    assert_eq!(
+        world.decide().because.code(),
+        "waiting",
+        "the registry has none"
+    );
+    world.images = images;
+    world.build();
+    assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
+}
+
+#[test]
+fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
+    let mut world = World::built();
+    world.containerfile("RUN dnf install usbguard");
+    world.settle();
+    let image = world.image().to_owned();
+    world.run();
+    world.settle();
+    world.tell(failed(Class::Refused));
+    assert_eq!(world.settle().because.code(), "failed");
+    assert_eq!(world.state(), Some(Failed));
+    assert_eq!(
+        (world.seen.jobs.len(), world.seen.inputs.len()),
+        (1, 3),
+        "row 31"
+    );
+    assert_eq!(world.degraded(), degraded("True", "BuildFailed"));
+    assert_eq!(world.image(), image, "the last good one");
+    let status = &world.current().status;
+    let message = &condition(&status.conditions, "Failed").unwrap().message;
+    assert_eq!(
+        message,
+        "image-build: dnf ended with 1 (run-failed)\nIts last lines:\nno package usbguard"
+    );
+    let (_, note) = world
+        .events
+        .iter()
+        .find(|(reason, _)| *reason == EventReason::BuildFailed)
+        .unwrap();
+    assert!(
+        note.contains("kubectl -n ns logs job/build-worker-"),
+        "{note}"
+    );
+    assert_eq!(world.told(EventReason::BuildDegraded), 1);
+    is_idle(&mut world);
+    world.wait(100_000);
+    is_idle(&mut world);
+
+    let old = world.current().metadata.uid.clone();
+    world.containerfile("RUN true");
+    world.settle();
+    assert_ne!(world.current().metadata.uid, old, "row 32");
+    assert_eq!(
+        (
+            world.seen.jobs.len(),
+            world.seen.inputs.len(),
+            world.seen.builds.len()
+        ),
+        (1, 3, 2)
+    );
+    assert_eq!(world.degraded(), degraded("False", "Building"), "row 34");
+    world.run();
+    world.settle();
+    world.succeed();
+    world.settle();
+    assert_eq!(world.degraded(), degraded("False", "BuildSuccess"));
+    is_idle(&mut world);
+}
+
+#[test]
+fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
+    let mut world = World::opted_in();
+    world.containerfile("FRO scratch");
+    world.bad_containerfile = true;
+    world.settle();
+    assert_eq!((world.state(), world.made.len()), (Some(Failed), 0));
+    assert_eq!(world.degraded(), degraded("True", "BuildFailed"));
+    let name = world.current().metadata.name.clone();
+    let pool = world.seen.pool.as_ref().unwrap();
+    let told = &condition(&pool.status.conditions, "ImageBuildDegraded")
+        .unwrap()
+        .message;
+    for part in ["pool worker", &name, "line 1: FRO is no instruction"] {
+        assert!(told.contains(part), "{told}");
+    }
+    is_idle(&mut world);
+    world.bad_containerfile = false;
+    world.containerfile("FROM scratch");
+    world.settle();
+    assert_eq!(world.degraded(), degraded("False", "Building"));
+    world.build();
+    assert_eq!(world.degraded(), degraded("False", "BuildSuccess"));
+    assert_eq!(world.seen.builds.len(), 1);
+    assert_eq!(
+        world.told(EventReason::BuildRecovered),
+        0,
+        "it was building since"
+    );
+}
+
+#[test]
+fn rows_35_36_what_is_taken_away_is_made_again() {
+    let evicted = json!({ "reason": "Evicted", "message": "low on memory" });
+    let lost = json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager" }] });
+    type Take = Box<dyn Fn(&mut World)>;
+    let takes: [(&str, Take, EventReason); 3] = [
+        (
+            "a deleted Job",
+            Box::new(World::delete_job),
+            EventReason::JobDeleted,
+        ),
+        (
+            "an evicted pod",
+            Box::new(move |world| world.lose("BackoffLimitExceeded", evicted.clone())),
+            EventReason::JobFailed,
+        ),
+        (
+            "a lost node",
+            Box::new(move |world| world.lose("BackoffLimitExceeded", lost.clone())),
+            EventReason::JobFailed,
+        ),
+    ];
+    for (what, take, told) in takes {
+        let mut world = World::opted_in();
+        world.settle();
+        let uid = world.current().metadata.uid.clone();
+        for n in 1..12 {
+            world.run();
+            world.settle();
+            take(&mut world);
+            let decision = world.settle();
+            assert_eq!(decision.because.code(), "waiting", "{what}");
+            assert_eq!(world.state(), Some(Building), "{what}");
+            assert_eq!(world.told(told), n, "{what}");
+            assert!(world.seen.jobs.is_empty(), "{what}");
+            let pause = decision.again.expect("it is tried again").as_secs();
+            assert!(pause <= 300, "{what}: {pause}");
+            world.wait(pause as i64 + 1);
+            world.settle();
+            let attempt = world
+                .current()
+                .metadata
+                .annotation(labels::ATTEMPT)
+                .map(str::to_owned);
+            assert_eq!(attempt, Some((n + 1).to_string()), "{what}");
+        }
+        world.build();
+        assert_eq!(
+            (world.state(), &world.current().metadata.uid),
+            (Some(Succeeded), &uid),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_fault_is_tried_again_as_its_class_says() {
+    let oom = json!({ "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] });
+    type Fail = Box<dyn Fn(&mut World)>;
+    let told = |class| -> Fail { Box::new(move |world: &mut World| world.tell(failed(class))) };
+    let lost = |reason: &'static str, pod: serde_json::Value| -> Fail {
+        Box::new(move |world: &mut World| world.lose(reason, pod.clone()))
+    };
+    for (what, fail, jobs) in [
+        ("a user's error", told(Class::UserInput), 1),
+        ("the build itself", told(Class::Refused), 1),
+        ("our error", told(Class::Bug), 2),
+        ("a registry that is away", told(Class::Retry), 20),
+        ("a hung build", lost("DeadlineExceeded", json!({})), 1),
+        ("out of memory", lost("BackoffLimitExceeded", oom), 2),
+        (
+            "silent",
+            lost("BackoffLimitExceeded", json!({ "phase": "Failed" })),
+            3,
+        ),
+    ] {
+        let mut world = World::opted_in();
+        for _ in 0..20 {
+            let decision = world.settle();
+            if let Some(pause) = decision.again {
+                world.wait(pause.as_secs() as i64 + 1);
+                world.settle();
+            }
+            if world.current().status.is_terminal() {
+                break;
+            }
+            world.run();
+            world.settle();
+            fail(&mut world);
+        }
+        world.settle();
+        assert_eq!(world.made.len(), jobs, "{what}");
+        assert_eq!(world.current().status.is_terminal(), jobs < 20, "{what}");
+    }
+}
+
+#[test]
+fn row_38_a_deleted_build_is_made_again() {
+    for ends in [false, true] {
+        let mut world = World::opted_in();
+        match ends {
+            true => _ = world.build(),
+            false => _ = world.settle(),
+        }
+        let old = world.current().metadata.clone();
+        world.delete_build(&old.name);
+        world.settle();
+        assert_eq!(world.current().metadata.name, old.name);
+        assert_ne!(world.current().metadata.uid, old.uid);
+        assert_eq!(world.made.len(), 2);
+        world.build();
+        assert_eq!(world.state(), Some(Succeeded));
+    }
+}
+
+#[test]
+fn what_can_t_be_built_is_told() {
+    type Spoil = fn(&mut World);
+    let rows: [(&str, Spoil, &str); 9] = [
+        (
+            "a push spec that no registry takes",
+            |w| w.config().spec.rendered_image_push_spec = "quay.io/Acme/os:v1".to_owned(),
+            "bad-machine-os-config",
+        ),
+        (
+            "no tag",
+            |w| w.config().spec.rendered_image_push_spec = "quay.io/acme/os".to_owned(),
+            "bad-machine-os-config",
+        ),
+        (
+            "no room for the name",
+            |w| {
+                w.config().spec.rendered_image_push_spec = format!("quay.io/{}:v1", "a".repeat(400))
+            },
+            "bad-machine-os-config",
+        ),
+        (
+            "another builder type",
+            |w| w.config().spec.image_builder.image_builder_type = "Pod".to_owned(),
+            "bad-machine-os-config",
+        ),
+        (
+            "another word",
+            |w| w.annotate(labels::BUILD_ON, "always"),
+            "bad-machine-os-config",
+        ),
+        (
+            "a nested repository",
+            |w| {
+                w.config().spec.rendered_image_push_spec = "quay.io/acme/team/os:v1".to_owned();
+                w.seen.cluster.nested_digests_refused = true;
+            },
+            "nested-repository",
+        ),
+        (
+            "a mixed pool",
+            |w| _ = w.seen.pool_platforms.insert("linux/arm64".parse().unwrap()),
+            "mixed-platforms",
+        ),
+        (
+            "no node, and Containerfiles of architectures",
+            |w| {
+                w.seen.pool_platforms.clear();
+                w.config().spec.container_file = vec![ContainerFile {
+                    containerfile_arch: "ARM64".to_owned(),
+                    content: "RUN true".to_owned(),
+                }];
+            },
+            "no-node",
+        ),
+        (
+            "a missing secret",
+            |w| {
+                w.problem = Some(problem(
+                    Class::UserInput,
+                    "secret push is missing; create it",
+                ))
+            },
+            "problem",
+        ),
+    ];
+    for (what, spoil, code) in rows {
+        let mut world = World::opted_in();
+        spoil(&mut world);
+        let decision = world.settle();
+        assert_eq!(decision.because.code(), code, "{what}");
+        assert!(world.seen.builds.is_empty(), "{what}");
+        assert_eq!(world.blocked().unwrap().0, "True", "{what}");
+        assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "{what}");
+        world.settle();
+        assert_eq!(
+            world.told(EventReason::ConfigReconcileFailed),
+            1,
+            "{what}: once"
+        );
+    }
+    let mut nested = World::opted_in();
+    nested.config().spec.rendered_image_push_spec = "quay.io/acme/team/os:v1".to_owned();
+    nested.settle();
+    assert_eq!(nested.blocked(), None, "our CRDs take it");
+    let mut away = World::opted_in();
+    away.problem = Some(problem(Class::Retry, "no answer"));
+    let decision = away.settle();
+    assert!(
+        decision.again.is_some() && away.blocked().is_none(),
+        "that passes"
+    );
+}
+
+#[test]
+fn a_wrong_wish_ends_what_runs_for_an_older_one() {
+    let mut world = World::opted_in();
+    world.settle();
+    world.problem = Some(problem(Class::UserInput, "no such extension"));
+    world.render(2);
+    world.settle();
+    assert!(world.seen.builds.is_empty());
+    world.problem = None;
+    world.build();
+    assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
+fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
+    let mut world = World::opted_in();
+    world.round(usize::MAX);
+    world.problem = Some(problem(
+        Class::UserInput,
+        "secret push is missing; create it",
+    ));
+    let decision = world.settle();
+    assert_eq!(decision.because.code(), "problem");
+    assert_eq!(
+        world.blocked().unwrap(),
+        ("True".to_owned(), "Problem".to_owned())
+    );
+    world.problem = None;
+    world.build();
+    assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
+fn what_is_not_ours_stays_in_the_way() {
+    let mut world = World::opted_in();
+    while world.seen.jobs.is_empty() {
+        world.round(usize::MAX);
+    }
+    let name = format!("mc-{}", world.seen.builds[0].metadata.name);
+    world.seen.inputs.push(SeenInput {
+        kind: InputKind::ConfigMap,
+        name: name.clone(),
+        uid: "theirs".to_owned(),
+        job_uid: String::new(),
+        build: "another".to_owned(),
+        going_away: false,
+    });
+    let decision = world.settle();
+    assert!(
+        decision
+            .because
+            .to_string()
+            .starts_with(&format!("ConfigMap {name} "))
+    );
+    assert_eq!(world.blocked().unwrap().0, "True");
+    assert!(world.seen.inputs.iter().any(|one| one.uid == "theirs"));
+}
+
+#[test]
+fn another_jobs_leftovers_go_first() {
+    let mut world = World::opted_in();
+    while world.seen.jobs.is_empty() {
+        world.round(usize::MAX);
+    }
+    let name = world.seen.builds[0].metadata.name.clone();
+    world.seen.inputs.push(SeenInput {
+        kind: InputKind::Secret,
+        name: format!("final-{name}"),
+        uid: "old".to_owned(),
+        job_uid: "an older Job".to_owned(),
+        build: name,
+        going_away: false,
+    });
+    world.build();
+    assert_eq!(world.state(), Some(Succeeded));
+}

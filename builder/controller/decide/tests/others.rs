@@ -1,0 +1,223 @@
+//! Other builders, other configs, other owners.
+
+use super::rows::{degraded, is_idle};
+use super::world::*;
+use crate::api::*;
+use crate::controller::*;
+use crate::report::Class;
+use crate::status::EventReason;
+use serde_json::json;
+
+use BuildCondition::Succeeded;
+
+#[test]
+fn row_17_a_build_of_another_config_is_none_of_ours() {
+    let mut world = World::built();
+    let mut build = world.current().clone();
+    build.metadata.name = FOREIGN.to_owned();
+    build.metadata.uid = Some("theirs".to_owned());
+    build.metadata.annotations.clear();
+    build.spec.machine_config.name = rendered(7);
+    build.status = MachineOsBuildStatus::default();
+    world.seen.builds.push(build);
+    is_idle(&mut world);
+    world.render(2);
+    world.build();
+    assert!(world.find(FOREIGN).is_some(), "never deleted");
+    assert!(world.made.iter().all(|(build, ..)| build != "theirs"));
+}
+
+#[test]
+fn row_67_opting_out_leaves_nothing() {
+    let mut world = World::built();
+    world.containerfile("RUN false");
+    world.settle();
+    world.tell(failed(Class::Refused));
+    world.settle();
+    world.seen.config = None;
+    world.collect();
+    world.settle();
+    assert!(
+        world.seen.builds.is_empty() && world.seen.jobs.is_empty() && world.seen.inputs.is_empty()
+    );
+    assert_eq!(world.degraded(), degraded("False", "NoLayeredObjects"));
+    let pool = world.seen.pool.as_ref().unwrap();
+    assert!(pool.metadata.annotations.is_empty());
+    assert_eq!(world.told(EventReason::ConfigDeleted), 1);
+    is_idle(&mut world);
+    // And in again: the images are still there, and what they were is not known any more.
+    world.opt_in();
+    world.build();
+    assert_eq!(world.state(), Some(Succeeded));
+}
+
+#[test]
+fn a_label_makes_a_config() {
+    let mut world = World::new();
+    let settings = |push: &str| {
+        let data = [
+            ("finalImagePushSecretName", "push"),
+            ("finalImagePullspec", push),
+        ];
+        data.map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    };
+    world.seen.label = Some(LabelOptIn::default());
+    assert_eq!(world.settle().because.code(), "label-incomplete");
+    world.seen.label = Some(LabelOptIn {
+        settings: Some(settings("quay.io/acme/os")),
+        containerfile: Some("RUN true".to_owned()),
+    });
+    world.build();
+    assert_eq!(world.state(), Some(Succeeded));
+    let spec = world.config().spec.clone();
+    assert_eq!(spec.rendered_image_push_spec, "quay.io/acme/os:latest");
+    assert_eq!(spec.containerfile("amd64"), Some("RUN true"));
+    world.seen.label.as_mut().unwrap().settings = Some(settings("quay.io/acme/new:v1"));
+    world.build();
+    assert_eq!(world.made.len(), 2);
+    assert!(world.image().starts_with("quay.io/acme/new@") || world.state() == Some(Succeeded));
+    world.seen.label = None;
+    world.settle();
+    world.collect();
+    assert!(world.seen.config.is_none() && world.seen.builds.is_empty());
+    // Where an operator keeps MachineOSConfigs, it does that by its own rules.
+    world.seen.label = Some(LabelOptIn::default());
+    world.seen.cluster.machine_config_operator = true;
+    assert_eq!(world.settle().because, Because::NotOptedIn);
+}
+
+#[test]
+fn nobody_fights() {
+    let mut world = World::opted_in();
+    world.seen.cluster.other_builder = Some("Deployment machine-os-builder".to_owned());
+    assert_eq!(world.settle().because.code(), "other-builder");
+    assert!(world.events.is_empty() && world.seen.builds.is_empty());
+    is_idle(&mut world);
+
+    // What it left in service is left in service.
+    world.seen.cluster.other_builder = None;
+    let image = format!("quay.io/acme/os@sha256:{}", "0a".repeat(32));
+    world.annotate(labels::CURRENT_MACHINE_OS_BUILD, FOREIGN);
+    let config = world.config();
+    config.status.current_image_pull_spec = image.clone();
+    config.status.observed_generation = config.metadata.generation;
+    let theirs = json!({
+        "metadata": { "name": FOREIGN, "uid": "theirs", "resourceVersion": "1" },
+        "spec": { "machineConfig": { "name": rendered(1) }, "machineOSConfig": { "name": "worker" }, "renderedImagePushSpec": "quay.io/acme/os:x" },
+        "status": { "conditions": [{ "type": "Succeeded", "status": "True", "reason": "Ready", "message": "" }], "digestedImagePushSpec": image },
+    });
+    world
+        .seen
+        .builds
+        .push(serde_json::from_value(theirs).unwrap());
+    let uid = world
+        .seen
+        .config
+        .as_ref()
+        .unwrap()
+        .metadata
+        .uid()
+        .to_owned();
+    world.seen.builds[0].metadata.owner_references = vec![OwnerReference {
+        uid,
+        controller: Some(true),
+        ..OwnerReference::default()
+    }];
+    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(world.seen.builds.len(), 1);
+    is_idle(&mut world);
+    let mut adopting = world.clone();
+    adopting.seen.cluster.machine_config_daemon = true;
+    adopting.images.insert(image.parse().unwrap());
+    adopting.render(2);
+    adopting.build();
+    assert_eq!(
+        (adopting.image(), adopting.made.len()),
+        (&*image, 0),
+        "adopted from the other builder's"
+    );
+    world.annotate(labels::REBUILD, "");
+    world.build();
+    assert_eq!(
+        (world.made.len(), world.seen.builds.len()),
+        (1, 2),
+        "the other's stays"
+    );
+    assert_eq!(world.annotation(labels::REBUILD), None);
+}
+
+#[test]
+fn two_configs_for_one_pool() {
+    let mut world = World::opted_in();
+    world.seen.rivals = vec!["old-worker".to_owned()];
+    world.build();
+    assert_eq!(
+        world.state(),
+        Some(Succeeded),
+        "the one with the pool's name is it"
+    );
+    let mut rival = World::opted_in();
+    rival.config().metadata.name = "old-worker".to_owned();
+    rival.seen.rivals = vec!["worker".to_owned()];
+    assert_eq!(rival.settle().because.code(), "rivals");
+    assert!(rival.seen.builds.is_empty());
+    is_idle(&mut rival);
+}
+
+#[test]
+fn a_config_recreated_at_once_waits_for_the_old_ones_builds() {
+    let mut world = World::built();
+    world.opt_in();
+    let decision = world.round(usize::MAX);
+    assert_eq!(decision.because.code(), "replacing");
+    world.build();
+    assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
+}
+
+#[test]
+fn a_degraded_pool_gets_no_new_build() {
+    let mut world = World::built();
+    let degraded = Condition {
+        kind: "NodeDegraded".to_owned(),
+        status: "True".to_owned(),
+        ..Condition::default()
+    };
+    world.pool().status.conditions.push(degraded);
+    is_idle(&mut world);
+    world.render(2);
+    assert_eq!(world.settle().because.code(), "pool-degraded");
+    assert_eq!(world.blocked().unwrap().1, "PoolDegraded");
+    world.annotate(labels::REBUILD, "");
+    world.settle();
+    assert_eq!((world.seen.builds.len(), world.made.len()), (1, 1));
+    // Back to what was good needs no build.
+    world.config().metadata.annotations.remove(labels::REBUILD);
+    world.render(1);
+    assert_eq!(world.settle().because.code(), "up-to-date");
+    world.render(2);
+    world
+        .pool()
+        .status
+        .conditions
+        .retain(|one| one.kind != "NodeDegraded");
+    world.build();
+    assert_eq!(world.made.len(), 2);
+}
+
+#[test]
+fn a_pre_built_image_is_no_base() {
+    let mut world = World::opted_in();
+    world.seen.prebuilt = Some("quay.io/acme/golden@sha256:00".to_owned());
+    assert_eq!(world.settle().because.code(), "bad-machine-os-config");
+    world.seen.cluster.stock_base = Some("quay.io/release/os@sha256:01".to_owned());
+    world.settle();
+    let asked = world.asked.iter().any(|question| match question {
+        Question::Plan(plan) => plan
+            .instead
+            .as_ref()
+            .is_some_and(|base| base.stock == "quay.io/release/os@sha256:01"),
+        Question::Exists { .. } => false,
+    });
+    assert!(asked);
+}
