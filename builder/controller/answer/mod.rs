@@ -16,7 +16,7 @@ use super::question::{Existence, PlanQuestion, Problem, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::api::{ClusterSettings, ClusterSettingsError};
-use crate::image::PinnedRef;
+use crate::image::{Digest, ImageRef, PinnedRef};
 use crate::registry;
 use crate::report::Class;
 use door::Door;
@@ -95,6 +95,18 @@ impl Asking {
             Some(confirmed) => Existence::There(confirmed),
             None => Existence::Gone,
         })
+    }
+
+    /// What a tag names now, asked with what images are pulled with; none if there is nothing.
+    pub(in crate::controller) async fn digest_of(
+        &self,
+        image: &ImageRef,
+    ) -> Result<Option<Digest>, Problem> {
+        let settings = self.settings()?;
+        let proxy = self.proxy(&settings).await?;
+        let secret = self.pull_secret(None, &settings).await?;
+        let door = Door::open(&secret.credentials, &settings, proxy.as_ref())?;
+        Ok(door.client().digest_of(image).await?)
     }
 
     fn settings(&self) -> Result<ClusterSettings, Problem> {

@@ -15,11 +15,12 @@ use super::super::answer::{Asking, variables};
 use super::super::question::Problem;
 use super::act::{Existing, judge};
 use super::contents::{Contents, find};
-use super::observe::controller_config;
+use super::observe::{controller_config, images};
 use super::snapshot::{Inputs, Made, Snapshot};
 use crate::api::{MachineConfig, PoolName, PoolSettings, RenderedConfig, labels};
 use crate::fetch::{self, Fetcher};
 use crate::ignition::snapshot::{Contents as Fetched, Reference};
+use crate::image::ImageRef;
 use crate::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
 use crate::report::{Class, Finding};
 
@@ -39,6 +40,10 @@ pub(super) async fn render(
 ) -> Result<Result<Draft, Problem>, Stopped> {
     let configs = contents.read(&asking.client, &inputs.members).await?;
     let request = match request(asking, world, configs) {
+        Ok(request) => request,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let request = match pin(asking, request).await {
         Ok(request) => request,
         Err(problem) => return Ok(Err(problem)),
     };
@@ -84,11 +89,8 @@ fn request(
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => {
-            let (settings, _) = asking.stores.settings()?;
-            (
-                settings.base_os_container_image,
-                settings.base_os_extensions_container_image,
-            )
+            let images = images(&asking.stores)?;
+            (images.os, images.extensions)
         }
     };
     let pool_settings = asking.stores.pool_settings.iter();
@@ -110,6 +112,26 @@ fn request(
         configs: configs.into_iter().map(component).collect(),
         explain: false,
     })
+}
+
+/// Asks registries which digests the tags have: what a tag names later changes nothing until something else does.
+async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> {
+    for image in render::unpinned(&request) {
+        // What is no reference at all is told when it is rendered.
+        let Ok(reference) = image.parse::<ImageRef>() else {
+            continue;
+        };
+        let Some(digest) = asking.digest_of(&reference).await? else {
+            return Err(Problem {
+                class: Class::UserInput,
+                reason: "not-found".to_owned(),
+                message: format!("{image}: the registry has no such tag; check it"),
+            });
+        };
+        let pinned = reference.repo().pinned(digest).to_string();
+        request.pins.insert(image, pinned);
+    }
+    Ok(request)
 }
 
 /// Renders, and fetches what that needs, until it is done.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::observe::RENDERER;
 use super::super::question::Problem;
-use super::super::stores::{Cause, Stores};
+use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
 use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
 use crate::api::{ControllerConfig, MachineConfigPool, RenderedName, Selector, labels};
 use crate::render::is_rendered_one;
@@ -113,9 +113,33 @@ fn settings(stores: &Stores) -> Result<Value, Problem> {
             "release": config.metadata.annotation(labels::RELEASE_IMAGE_VERSION),
         }),
         None => {
-            let (settings, _) = stores.settings()?;
-            json!({ "os": settings.base_os_container_image, "extensions": settings.base_os_extensions_container_image })
+            let images = images(stores)?;
+            json!({ "os": images.os, "extensions": images.extensions })
         }
+    })
+}
+
+/// The images of pools whose MachineConfigs name none, where there is no ControllerConfig.
+pub(super) struct Images {
+    pub os: Option<String>,
+    pub extensions: Option<String>,
+}
+
+/// Our settings' images, else those of the ConfigMap that clusters had before.
+pub(super) fn images(stores: &Stores) -> Result<Images, Problem> {
+    let (settings, _) = stores.settings()?;
+    let older = stores.named(OS_IMAGE_URL);
+    let older = |key: &str| {
+        let image = older.as_ref()?.data.as_ref()?.get(key)?.trim();
+        (!image.is_empty()).then(|| image.to_owned())
+    };
+    Ok(Images {
+        os: settings
+            .base_os_container_image
+            .or_else(|| older("baseOSContainerImage")),
+        extensions: settings
+            .base_os_extensions_container_image
+            .or_else(|| older("baseOSExtensionsContainerImage")),
     })
 }
 
