@@ -71,13 +71,10 @@ pub const JOB_UID: &str = "machineconfiguration.openshift.io/job-uid";
 pub const NEWEST_IMAGE_EQUIVALENT_CONFIG: &str =
     "machineconfiguration.openshift.io/newestImageEquivalentConfig";
 
-/// Annotation of a node: the rendered MachineConfig that it has.
-pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
-/// Annotation of a node: the rendered MachineConfig that it shall have.
-pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
-
 /// Annotation of a pool that mosb renders: the fingerprint of what its `spec.configuration` was rendered from; 64 hex digits.
 pub const RENDERED_FROM: &str = "mosb.dev/rendered-from";
+/// Annotation of a pool that mosb renders: what the tags in its MachineConfigs and the settings were found to be, as JSON.
+pub const PINS: &str = "mosb.dev/pins";
 /// Annotation of a MachineOSBuild: SHA-256 of the canonical inputs of its image, 64 hex digits. Who has it was made by mosb.
 pub const INPUTS: &str = IMAGE_INPUTS;
 /// Annotation of a MachineOSBuild: the fingerprint of what was wanted, known without asking anybody; 64 hex digits.
@@ -106,3 +103,7 @@ pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
 /// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
+/// Annotation of a node: the rendered config that it has.
+pub const NODE_CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
+/// Annotation of a node: the rendered config that it should have.
+pub const NODE_DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";

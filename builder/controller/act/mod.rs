@@ -4,6 +4,8 @@
 mod build;
 mod write;
 
+pub(super) use write::{delete_params, deleted, patch, post};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,8 +20,6 @@ use super::question::Problem;
 use super::step::Step;
 use super::stores::Stores;
 use crate::report::Class;
-
-pub(in crate::controller) use write::{delete_params, deleted, patch, post};
 
 /// With what steps are carried out.
 #[derive(Clone)]
@@ -119,10 +119,7 @@ impl Stopped {
 }
 
 /// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
-pub(in crate::controller) fn stopped(
-    object: String,
-    verb: &'static str,
-) -> impl FnOnce(kube::Error) -> Stopped {
+pub(super) fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
     move |error| match super::error::code(&error) {
         Some(404 | 409) => {
             tracing::debug!("{object}: {verb}: {}", super::error::told(&error));

@@ -12,15 +12,15 @@ use futures_util::future::join_all;
 use kube::Client;
 
 use super::Error;
-use super::question::{Existence, PlanQuestion, Problem, Question};
+use super::question::{Existence, PlanQuestion, Planned, Problem, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::api::{ClusterSettings, ClusterSettingsError};
-use crate::image::{Digest, ImageRef, PinnedRef};
+use crate::image::{ImageRef, PinnedRef};
 use crate::registry;
 use crate::report::Class;
 use door::Door;
-pub(in crate::controller) use door::variables;
+pub(super) use door::variables;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -49,7 +49,10 @@ impl Asking {
     ) {
         let answers = questions.iter().map(|question| async {
             match question {
-                Question::Plan(question) => Answer::Plan(self.plan(question, kept.as_ref()).await),
+                Question::Plan(question) => {
+                    let plan = self.plan(question, kept.as_ref()).await;
+                    Answer::Plan(plan.map(|plan| (plan.planned_for(question), plan)))
+                }
                 Question::Exists { image, secret } => {
                     Answer::Exists(image.clone(), self.exists(image, secret).await)
                 }
@@ -57,8 +60,8 @@ impl Asking {
         });
         for answer in join_all(answers).await {
             match answer {
-                Answer::Plan(Ok(plan)) => {
-                    world.answers.plan = Some(Ok(plan.planned.clone()));
+                Answer::Plan(Ok((planned, plan))) => {
+                    world.answers.plan = Some(Ok(planned));
                     *kept = Some(plan);
                 }
                 Answer::Plan(Err(problem)) => {
@@ -97,16 +100,20 @@ impl Asking {
         })
     }
 
-    /// What a tag names now, asked with what images are pulled with; none if there is nothing.
-    pub(in crate::controller) async fn digest_of(
-        &self,
-        image: &ImageRef,
-    ) -> Result<Option<Digest>, Problem> {
+    /// What a tag is now: `repo@sha256:…`.
+    pub(super) async fn pin(&self, image: &ImageRef) -> Result<String, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
-        let secret = self.pull_secret(None, &settings).await?;
-        let door = Door::open(&secret.credentials, &settings, proxy.as_ref())?;
-        Ok(door.client().digest_of(image).await?)
+        let pull = self.pull_secret(None, &settings).await?;
+        let door = Door::open(&pull.credentials, &settings, proxy.as_ref())?;
+        let digest = door.client().digest_of(image).await?;
+        let digest = digest.ok_or_else(|| {
+            given(
+                "not-found",
+                format!("{image}: the registry has no such tag; check the name"),
+            )
+        })?;
+        Ok(image.repo().pinned(digest).to_string())
     }
 
     fn settings(&self) -> Result<ClusterSettings, Problem> {
@@ -120,7 +127,7 @@ impl Asking {
 }
 
 enum Answer {
-    Plan(Result<Arc<Kept>, Problem>),
+    Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
 }
 

@@ -47,7 +47,12 @@ impl Acting<'_> {
                     name,
                     sources,
                     stamp,
-                } => version = self.moved(&version, name, sources, stamp).await?,
+                    pins,
+                } => {
+                    let pins = (!pins.is_empty()).then(|| json!(pins).to_string());
+                    let annotations = json!({ labels::RENDERED_FROM: stamp, labels::PINS: pins });
+                    version = self.moved(&version, name, sources, annotations).await?;
+                }
                 Step::Say { conditions } => {
                     let change = json!({ "metadata": { "resourceVersion": version },
                         "status": { "conditions": conditions } });
@@ -102,7 +107,7 @@ impl Acting<'_> {
         version: &str,
         name: &str,
         sources: &[String],
-        stamp: &str,
+        annotations: Value,
     ) -> Result<String, Stopped> {
         let reference = |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
         let source: Vec<Value> = sources.iter().map(|name| reference(name)).collect();
@@ -113,7 +118,7 @@ impl Acting<'_> {
             configuration[field] = Value::Null;
         }
         let change = json!({
-            "metadata": { "resourceVersion": version, "annotations": { labels::RENDERED_FROM: stamp } },
+            "metadata": { "resourceVersion": version, "annotations": annotations },
             "spec": { "configuration": configuration },
         });
         let api = self.api(Kind::MachineConfigPool);

@@ -1,6 +1,6 @@
 //! Finds out what a pool's MachineConfigs come to, and what else metadata doesn't tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -47,6 +47,7 @@ pub(super) async fn render(
         Ok(request) => request,
         Err(problem) => return Ok(Err(problem)),
     };
+    let pins = request.pins.clone();
     let rendered = match rendered(asking, request).await {
         Ok(rendered) => rendered,
         Err(problem) => return Ok(Err(problem)),
@@ -69,7 +70,11 @@ pub(super) async fn render(
         .is_some_and(|all| all.get(labels::OS_IMAGE_URL_OVERRIDDEN).is_some());
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
     Ok(Ok(Draft {
-        made: Made { name, overriding },
+        made: Made {
+            name,
+            overriding,
+            pins,
+        },
         object: rendered.object,
     }))
 }
@@ -114,24 +119,31 @@ fn request(
     })
 }
 
-/// Asks registries which digests the tags have: what a tag names later changes nothing until something else does.
+/// Gives images with a tag the digest that they had when the pool was last rendered; of a new text, the registry is asked. So a
+/// tag that moves changes nothing by itself.
 async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> {
+    let known = known_pins(&request);
     for image in render::unpinned(&request) {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
-        let Some(digest) = asking.digest_of(&reference).await? else {
-            return Err(Problem {
-                class: Class::UserInput,
-                reason: "not-found".to_owned(),
-                message: format!("{image}: the registry has no such tag; check it"),
-            });
+        let pinned = match known.get(&image) {
+            Some(pinned) => pinned.clone(),
+            None => asking.pin(&reference).await?,
         };
-        let pinned = reference.repo().pinned(digest).to_string();
         request.pins.insert(image, pinned);
     }
     Ok(request)
+}
+
+/// One that somebody made unreadable knows nothing.
+fn known_pins(request: &Request) -> BTreeMap<String, String> {
+    let pool = request.pool_object.as_ref();
+    let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
+    known
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 /// Renders, and fetches what that needs, until it is done.
@@ -270,7 +282,7 @@ pub(super) async fn on_nodes(asking: &Asking) -> Result<BTreeSet<String>, Error>
     let nodes = nodes.map_err(Error::api("nodes", "list"))?;
     let names = nodes.items.iter().flat_map(|node| {
         let annotations = node.annotations();
-        let keys = [labels::CURRENT_CONFIG, labels::DESIRED_CONFIG];
+        let keys = [labels::NODE_CURRENT_CONFIG, labels::NODE_DESIRED_CONFIG];
         keys.map(|key| annotations.get(key).cloned())
     });
     Ok(names.flatten().collect())

@@ -1,5 +1,6 @@
 //! From a snapshot of a pool to the steps that bring it to the rendered config of its MachineConfigs.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub enum Step {
         sources: Vec<String>,
         /// The annotation's value.
         stamp: String,
+        /// Images with a tag, and what each was found to be: the annotation `mosb.dev/pins`.
+        pins: BTreeMap<String, String>,
     },
     /// Replace the pool's list of conditions, in which only our entry is another.
     Say {
@@ -77,6 +80,8 @@ pub enum Step {
 pub enum Because {
     /// Somebody else renders it.
     OtherRenderer(String),
+    /// It has no selector: whoever names its rendered config does so by himself.
+    ByHand,
     /// It is being deleted.
     GoingAway,
     /// It is being found out what its MachineConfigs come to.
@@ -93,6 +98,10 @@ impl fmt::Display for Because {
             Self::OtherRenderer(who) => write!(
                 f,
                 "not rendered by mosb: {who} renders pools; take --render away from mosb, or scale it to 0"
+            ),
+            Self::ByHand => write!(
+                f,
+                "not rendered by mosb: the pool has no machineConfigSelector; its spec.configuration is whoever's who wrote it"
             ),
             Self::GoingAway => write!(f, "the pool is being deleted"),
             Self::Rendering => write!(f, "its MachineConfigs are read and merged"),
@@ -111,6 +120,9 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     }
     if world.pool.metadata.is_going_away() {
         return Decision::of(Because::GoingAway, Vec::new());
+    }
+    if world.pool.spec.machine_config_selector.is_none() {
+        return Decision::of(Because::ByHand, Vec::new());
     }
     let inputs = match &world.inputs {
         Ok(inputs) => inputs,
@@ -206,6 +218,7 @@ fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Deci
             name: name.clone(),
             sources: inputs.sources().map(str::to_owned).collect(),
             stamp: inputs.stamp(name),
+            pins: made.pins.clone(),
         });
     }
     steps.extend(said(world, None, now));

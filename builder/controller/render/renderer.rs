@@ -258,6 +258,7 @@ impl Renderer {
                     tracing::warn!(pool, reason = problem.reason, "pool {pool}: {told}");
                 }
                 Because::OtherRenderer(_)
+                | Because::ByHand
                 | Because::GoingAway
                 | Because::Rendering
                 | Because::Rendered(_) => {

@@ -1,6 +1,6 @@
 //! What a decision about a pool's rendered config is made of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -112,4 +112,6 @@ pub struct Made {
     pub name: String,
     /// The base OS image, where an administrator's MachineConfig decides it.
     pub overriding: Option<String>,
+    /// Images with a tag, and what each was found to be.
+    pub pins: BTreeMap<String, String>,
 }

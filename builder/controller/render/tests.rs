@@ -51,7 +51,7 @@ fn settled() -> Snapshot {
     let pool = json!({
         "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
             "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
-        "spec": { "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
+        "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
         "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
     });
     Snapshot {
@@ -71,6 +71,9 @@ fn problem(class: Class) -> Problem {
         message: "50-infra: spec.kernelType: …".to_owned(),
     }
 }
+
+/// What is otherwise than when all is settled, and the steps.
+type Case<'a> = (&'a str, &'a dyn Fn(&mut Snapshot), &'a [&'a str]);
 
 /// What the steps are, in few words.
 fn words(decision: &Decision) -> Vec<String> {
@@ -96,11 +99,12 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
         Some(Ok(Made {
             name: NEW.to_owned(),
             overriding: overriding.map(str::to_owned),
+            pins: Default::default(),
         }))
     };
     let change = |world: &mut Snapshot| world.inputs.as_mut().unwrap().members[1].generation = 3;
     let (create, go) = ("create rendered-infra-1", "move rendered-infra-1");
-    let cases: &[(&str, &dyn Fn(&mut Snapshot), &[&str])] = &[
+    let cases: &[Case] = &[
         ("nothing changed", &|_| {}, &[]),
         (
             "another controller renders",
@@ -115,6 +119,14 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|world| {
                 change(world);
                 world.pool.metadata.deletion_timestamp = Some(Time(now()));
+            },
+            &[],
+        ),
+        (
+            "nobody said what it selects",
+            &|world| {
+                change(world);
+                world.pool.spec.machine_config_selector = None;
             },
             &[],
         ),
@@ -217,6 +229,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 world.answers.made = Some(Ok(Made {
                     name: OLD.to_owned(),
                     overriding: None,
+                    pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
                 }));
             },
             &["move rendered-infra-0"],
@@ -263,6 +276,7 @@ fn what_a_pool_gets_is_written_whole() {
     world.answers.made = Some(Ok(Made {
         name: NEW.to_owned(),
         overriding: None,
+        pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
     }));
     let decision = decide(&world, now());
     let Step::Tell(event) = &decision.steps[0] else {
@@ -276,6 +290,7 @@ fn what_a_pool_gets_is_written_whole() {
         name: NEW.to_owned(),
         sources: vec!["00-worker".to_owned(), "50-infra".to_owned()],
         stamp: inputs.stamp(NEW),
+        pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
     };
     assert_eq!(decision.steps[2], want);
     assert_ne!(inputs.stamp(NEW), inputs.stamp(OLD));
