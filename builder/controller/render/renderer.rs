@@ -257,8 +257,10 @@ impl Renderer {
                 Because::Degraded(problem) => {
                     tracing::warn!(pool, reason = problem.reason, "pool {pool}: {told}");
                 }
-                Because::OtherRenderer(_)
-                | Because::ByHand
+                Because::OtherRenderer(_) => {
+                    tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {told}");
+                }
+                Because::ByHand
                 | Because::GoingAway
                 | Because::Rendering
                 | Because::Rendered(_) => {
