@@ -153,7 +153,7 @@ impl World {
             pool,
             "--os-image",
             BASE,
-            "--output",
+            "-o",
             "name",
             "-",
         ];
