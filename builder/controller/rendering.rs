@@ -10,6 +10,7 @@ use kube::api::{ListParams, Patch, PropagationPolicy};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use super::act::{Acting, Round, Stopped, delete_params, patch, post, stopped};
@@ -157,8 +158,16 @@ impl Rendering {
                             .unwrap_or_default(),
                         ..fetch::Options::default()
                     });
-                    let fetched = async { fetcher?.fetch_all(&needs, &mut contents).await };
-                    let fetched = fetched.await;
+                    // What a fetch is made of can't be sent to another thread, so all of it stays on one.
+                    let fetching = spawn_blocking(move || {
+                        let fetching = async { fetcher?.fetch_all(&needs, &mut contents).await };
+                        let fetched = Handle::current().block_on(fetching);
+                        (fetched, contents)
+                    });
+                    let fetched;
+                    (fetched, contents) = fetching
+                        .await
+                        .expect("fetching does not panic and is not cancelled");
                     fetched.map_err(|error: fetch::Error| {
                         problem(error.class(), error.reason(), &error)
                     })?;
