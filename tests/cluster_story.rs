@@ -147,8 +147,7 @@ fn a_pool_from_opting_in_to_opting_out() {
         .ok();
     cluster.is_gone("machineosconfig", &pool);
     assert_eq!(cluster.builds(), Vec::<Value>::new());
-    let pods = cluster.namespace.get("pods");
-    assert_eq!(pods["items"].as_array().unwrap().len(), 0);
+    cluster.nothing_is_left_of(again["metadata"]["name"].as_str().unwrap());
 }
 
 /// Whatever somebody takes away while it is built, the image comes.

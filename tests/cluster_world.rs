@@ -3,8 +3,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -27,12 +27,17 @@ pub struct Cluster {
     /// Where images go, without a tag.
     pub push: String,
     controller: Option<Daemon>,
+    // Let go last: a controller looks at the pools of all tests, so there is one at a time.
+    _turn: MutexGuard<'static, ()>,
     generation: AtomicU32,
 }
 
 impl Cluster {
     /// With the base that builds by Containerfile need too.
     pub fn new(name: &str) -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that failed leaves nothing behind that matters here.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let node = node();
         crds(node);
         program(node);
@@ -46,6 +51,7 @@ impl Cluster {
             pool,
             push,
             controller: None,
+            _turn: turn,
             generation: AtomicU32::new(0),
         };
         cluster.secret("push", &node.registry().docker_config());
