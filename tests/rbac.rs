@@ -12,7 +12,7 @@ use crate::harness::{Node, base_image, mosb_image, programs, wait};
 
 #[path = "demo/cluster/world.rs"]
 mod world;
-use world::{IMAGE, NAMESPACE, change, os_config, world};
+use world::{IMAGE, NAMESPACE, change, os_config, render, world};
 
 const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const LIMIT: Duration = Duration::from_secs(180);
@@ -104,7 +104,7 @@ fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
 /// Waits until it says something about the pool's image, and returns that.
 fn image(node: &Node, pool: &str, before: Option<&str>) -> String {
     wait(&format!("an image of {pool}"), LIMIT, || {
-        let found = node.get(&["machineosconfigs", "--output=json"]);
+        let found = node.get(&["machineosconfigs"]);
         let items = found["items"].as_array().unwrap();
         let config = items.iter().find(|item| item["metadata"]["name"] == pool)?;
         let image = config["status"]["currentImagePullSpec"].as_str()?;
@@ -113,7 +113,7 @@ fn image(node: &Node, pool: &str, before: Option<&str>) -> String {
 }
 
 /// Another pool, which opts in by its label, as clusters without MachineOSConfigs did.
-fn labelled(node: &Node) -> Vec<Value> {
+fn labelled(node: &Node, base: &str) -> Vec<Value> {
     let config_map = |name: &str, data: Value| {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": data,
@@ -139,7 +139,7 @@ fn labelled(node: &Node) -> Vec<Value> {
         json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": {"name": "00-infra", "labels": role},
-            "spec": {"config": {"ignition": {"version": "3.5.0"}}},
+            "spec": {"osImageURL": base, "config": {"ignition": {"version": "3.5.0"}}},
         }),
         json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
@@ -159,17 +159,23 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
         node.kubectl(&["apply", "-k", deploy(folder).to_str().unwrap()])
             .ok();
     }
-    for object in world(&node) {
+    let base = format!("acme/base@{}", base_image().digest("base"));
+    let base = node.registry().repository(&base);
+    for object in world(&node, &base) {
         node.apply(&object.to_string());
     }
+    let mosb = Path::new(env!("CARGO_BIN_EXE_mosb"));
+    render(&node, mosb, "worker");
     node.apply(&os_config(&node).to_string());
     let first = image(&node, "worker", None);
     node.apply(&change().to_string());
+    render(&node, mosb, "worker");
     image(&node, "worker", Some(&first));
 
-    for object in labelled(&node) {
+    for object in labelled(&node, &base) {
         node.apply(&object.to_string());
     }
+    render(&node, mosb, "infra");
     image(&node, "infra", None);
     let label = "machineconfiguration.openshift.io/layering-enabled-";
     node.kubectl(&["label", "machineconfigpool", "infra", label])

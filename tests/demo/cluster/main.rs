@@ -12,6 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use serde_json::Value;
+
 #[path = "../base.rs"]
 mod base;
 #[expect(dead_code, reason = "tests use more of it")]
@@ -28,7 +30,7 @@ mod world;
 
 use node::{Node, Programs};
 use story::{Story, say};
-use world::{IMAGE, NAMESPACE, change, os_config, world};
+use world::{IMAGE, NAMESPACE, change, os_config, render, world};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
@@ -85,12 +87,13 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     })?;
 
     say("A pool of workers, its MachineConfig, the registry's credentials and CA");
-    for object in world(&node) {
+    let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
+    let digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let base = node.registry().repository(&format!("acme/base@{digest}"));
+    for object in world(&node, &base) {
         node.apply(&object.to_string());
     }
-    story.until("mosb rendered the pool", || {
-        story.pool()["spec"]["configuration"]["name"].is_string()
-    })?;
+    render(&node, mosb, "worker");
     story.show(&["machineconfig,machineconfigpool"]);
 
     say("The pool opts in: a MachineOSConfig says where its images go");
@@ -103,6 +106,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     say("One more MachineConfig: a sysctl");
     let begun = story.clock();
     node.apply(&change().to_string());
+    render(&node, mosb, "worker");
     let second = story.image(begun, Some(&first))?;
     story.everything();
 

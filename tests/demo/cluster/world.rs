@@ -1,5 +1,9 @@
 //! What an administrator says to a cluster with mosb; the demo and a test do.
 
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use super::Node;
@@ -10,8 +14,8 @@ const WORKER: &str = include_str!("../../../testdata/demo/worker.yaml");
 pub const IMAGE: &str = "mosb.local/mosb:dev";
 pub const NAMESPACE: &str = "mosb-system";
 
-/// What an administrator has to say before he opts in.
-pub fn world(node: &Node) -> Vec<Value> {
+/// What an administrator has to say before he opts in; the base by its digest, as a renderer wants it.
+pub fn world(node: &Node, base: &str) -> Vec<Value> {
     let registry = node.registry();
     let secret = |name: &str| {
         json!({
@@ -23,7 +27,7 @@ pub fn world(node: &Node) -> Vec<Value> {
     let settings = json!({"imageRegistryBundles": {&registry.host_port: registry.ca_pem}});
     let mut worker: Value = serde_saphyr::from_str(WORKER).unwrap();
     worker["metadata"] = json!({"name": "00-worker", "labels": role()});
-    worker["spec"]["osImageURL"] = registry.repository("acme/base:v1").into();
+    worker["spec"]["osImageURL"] = base.into();
     vec![
         secret("push"),
         secret("global-pull-secret-copy"),
@@ -73,4 +77,31 @@ pub fn change() -> Value {
         "metadata": {"name": "50-forward", "labels": role()},
         "spec": {"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}},
     })
+}
+
+/// Renders a pool and tells it so, as a `machine-config-controller` would.
+pub fn render(node: &Node, mosb: &Path, pool: &str) {
+    let kinds = "machineconfigs,machineconfigpools";
+    let inputs = node.kubectl(&["get", kinds, "--output=json"]).ok();
+    let mut program = Command::new(mosb)
+        .args(["render", "--offline", "-o", "json", "--pool", pool, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = program.stdin.take().unwrap();
+    stdin.write_all(&inputs.stdout).unwrap();
+    drop(stdin);
+    let rendered = program.wait_with_output().unwrap();
+    assert!(
+        rendered.status.success(),
+        "mosb render: {}",
+        rendered.status
+    );
+    let rendered: Value = serde_json::from_slice(&rendered.stdout).unwrap();
+    node.apply(&rendered.to_string());
+    let change = json!({"spec": {"configuration": {"name": rendered["metadata"]["name"]}}});
+    let change = format!("--patch={change}");
+    node.kubectl(&["patch", "machineconfigpool", pool, "--type=merge", &change])
+        .ok();
 }
