@@ -99,3 +99,7 @@ pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
 /// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
+/// Annotation of a node: the rendered config that it has.
+pub const NODE_CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
+/// Annotation of a node: the rendered config that it should have.
+pub const NODE_DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";

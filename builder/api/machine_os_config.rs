@@ -144,3 +144,56 @@ impl ContainerFile {
         matches!(&*self.containerfile_arch, "" | "NoArch")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_containerfile_for_all_is_in_force_else_the_architectures_own() {
+        let spec = |files: &[(&str, &str)]| -> MachineOsConfigSpec {
+            let files = files.iter().map(|(arch, content)| ContainerFile {
+                containerfile_arch: (*arch).to_owned(),
+                content: (*content).to_owned(),
+            });
+            MachineOsConfigSpec {
+                container_file: files.collect(),
+                ..MachineOsConfigSpec::default()
+            }
+        };
+        for (what, files, want, depends) in [
+            ("none", &[][..], None, false),
+            ("for all", &[("NoArch", "RUN a")], Some("RUN a"), false),
+            ("absent is for all", &[("", "RUN a")], Some("RUN a"), false),
+            (
+                "for all comes first",
+                &[("ARM64", "RUN b"), ("NoArch", "RUN a")],
+                Some("RUN a"),
+                false,
+            ),
+            (
+                "its own",
+                &[("AMD64", "RUN c"), ("ARM64", "RUN b")],
+                Some("RUN b"),
+                true,
+            ),
+            ("another's", &[("S390X", "RUN c")], None, true),
+            (
+                "nothing but comments",
+                &[("NoArch", "# a\n\n  # b\n")],
+                None,
+                false,
+            ),
+            ("empty", &[("NoArch", "")], None, false),
+        ] {
+            let spec = spec(files);
+            assert_eq!(spec.containerfile("arm64"), want, "{what}");
+            assert_eq!(spec.depends_on_architecture(), depends, "{what}");
+        }
+        let read: MachineOsConfig = serde_json::from_str(
+            r#"{"metadata":{"name":"worker"},"spec":{"containerFile":null,"baseImagePullSecret":null},"status":null}"#,
+        )
+        .unwrap();
+        assert_eq!(read.spec.container_file, []);
+    }
+}

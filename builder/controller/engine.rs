@@ -129,7 +129,7 @@ impl Engine {
         let done_to =
             |(uid, seen): &(String, String)| round.left(uid).is_some_and(|left| left != seen);
         let written = written.filter(done_to).collect();
-        let over = world.config.is_none() && decision.steps.is_empty();
+        let over = world.config.is_none() && world.pool.is_none();
         self.note(key, kept.filter(|_| keep), written, over);
         match done {
             Ok(()) => {

@@ -21,6 +21,7 @@ mod observe;
 mod probe;
 mod question;
 pub mod queue;
+mod rendering;
 mod run;
 pub mod serve;
 pub mod shelf;

@@ -222,6 +222,22 @@ pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
     data.into_iter().flatten().filter_map(digest).collect()
 }
 
+/// The rendered configs that a pool, a build or a node names.
+pub fn named_configs(stores: &Stores) -> BTreeSet<String> {
+    let pools = stores.pools.all();
+    let pools = pools.iter().flat_map(|pool| {
+        let (wanted, there) = (&pool.spec.configuration, &pool.status.configuration);
+        [wanted.name.clone(), there.name.clone()]
+    });
+    let builds = stores.builds.all();
+    let builds = builds
+        .iter()
+        .map(|build| build.spec.machine_config.name.clone());
+    let nodes = stores.nodes.all();
+    let nodes = nodes.iter().flat_map(|node| node.configs.clone());
+    pools.chain(builds).chain(nodes).collect()
+}
+
 fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
     pool.metadata.labels.get(labels::LAYERING_ENABLED)?;
     let data = |name: &str| {

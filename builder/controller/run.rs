@@ -20,6 +20,7 @@ use super::metrics::Metrics;
 use super::observe::concerned;
 use super::probe;
 use super::queue::Queue;
+use super::rendering::{Rendering, pools_concerned};
 use super::serve::{Answers, Server};
 use super::stores::{Cause, Stores};
 
@@ -89,8 +90,13 @@ pub async fn run(
         stores: Arc::clone(&stores),
         metrics: Arc::clone(&metrics),
     })));
-    let waking = (Arc::clone(&stores), Arc::clone(&queue));
-    always.spawn(wake_all(waking, causes_seen, nodes));
+    let pools = options.render.then(|| Arc::new(Queue::default()));
+    let waking = Waking {
+        stores: Arc::clone(&stores),
+        queue: Arc::clone(&queue),
+        pools: pools.clone(),
+    };
+    always.spawn(waking.run(causes_seen, nodes));
     let engine = Arc::new(Engine::new(
         Asking {
             client: client.clone(),
@@ -122,7 +128,7 @@ pub async fn run(
     );
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
-    let mut work = tokio::spawn(act(engine, queue, stopped, nodes_changed));
+    let mut work = tokio::spawn(act(engine, queue, pools, stopped, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
@@ -167,22 +173,39 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// Wakes the keys that changes concern, and tells when there are other nodes.
-async fn wake_all(
-    (stores, queue): (Arc<Stores>, Arc<Queue<String>>),
-    mut causes: mpsc::UnboundedReceiver<Cause>,
-    nodes: watch::Sender<()>,
-) {
-    let mut known = BTreeSet::new();
-    while let Some(cause) = causes.recv().await {
-        for key in concerned(&stores, &cause) {
-            queue.wake(&key);
-        }
-        if cause == Cause::All {
-            let now: BTreeSet<String> = stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
-            if now != known {
-                known = now;
-                nodes.send_replace(());
+/// Wakes the keys that changes concern.
+struct Waking {
+    stores: Arc<Stores>,
+    queue: Arc<Queue<String>>,
+    /// Pools that are rendered.
+    pools: Option<Arc<Queue<String>>>,
+}
+
+impl Waking {
+    /// Tells when there are other nodes, too.
+    async fn run(self, mut causes: mpsc::UnboundedReceiver<Cause>, nodes: watch::Sender<()>) {
+        let Self {
+            stores,
+            queue,
+            pools,
+        } = self;
+        let mut known = BTreeSet::new();
+        while let Some(cause) = causes.recv().await {
+            for key in concerned(&stores, &cause) {
+                queue.wake(&key);
+            }
+            if let Some(pools) = &pools {
+                for pool in pools_concerned(&stores, &cause) {
+                    pools.wake(&pool);
+                }
+            }
+            if cause == Cause::All {
+                let now: BTreeSet<String> =
+                    stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
+                if now != known {
+                    known = now;
+                    nodes.send_replace(());
+                }
             }
         }
     }
@@ -192,6 +215,7 @@ async fn wake_all(
 async fn act(
     engine: Arc<Engine>,
     queue: Arc<Queue<String>>,
+    pools: Option<Arc<Queue<String>>>,
     stopped: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
@@ -217,6 +241,13 @@ async fn act(
             stopped.clone(),
         ));
     }
+    if let Some(pools) = pools {
+        let rendering = Rendering {
+            asking: engine.asking.clone(),
+            acting: engine.acting.clone(),
+        };
+        workers.spawn(renderer(rendering, pools, stopped));
+    }
     while let Some(ended) = workers.join_next().await {
         if let Err(failed) = ended
             && failed.is_panic()
@@ -240,6 +271,22 @@ async fn worker(
         };
         let outcome = engine.look(&key).await;
         queue.done(&key, outcome);
+    }
+}
+
+async fn renderer(
+    rendering: Rendering,
+    pools: Arc<Queue<String>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    loop {
+        let pool = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            pool = pools.next() => pool,
+        };
+        let outcome = rendering.look(&pool).await;
+        pools.done(&pool, outcome);
     }
 }
 

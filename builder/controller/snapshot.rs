@@ -61,7 +61,7 @@ pub struct SeenInput {
     pub uid: String,
     /// UID of the Job that owns it; empty without one.
     pub job_uid: String,
-    /// Its label `machine-os-build`.
+    /// Its annotation `machine-os-build`, else its label, which is cut where a name is too long.
     pub build: String,
     /// Whether its deletion was asked for.
     pub going_away: bool,

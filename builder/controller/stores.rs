@@ -99,6 +99,8 @@ pub struct SeenNode {
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The rendered configs that it has or should have.
+    pub configs: Vec<String>,
 }
 
 /// What a change is about, so that those are woken whom it concerns.
@@ -397,7 +399,13 @@ fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta
 
 fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
     let meta = object.metadata;
+    let annotations = meta.annotations.unwrap_or_default();
+    let configs = [labels::NODE_CURRENT_CONFIG, labels::NODE_DESIRED_CONFIG];
     let node = SeenNode {
+        configs: configs
+            .iter()
+            .filter_map(|key| annotations.get(*key).cloned())
+            .collect(),
         uid: meta.uid.unwrap_or_default(),
         labels: meta.labels.unwrap_or_default(),
     };

@@ -102,6 +102,7 @@ pub struct Daemon {
     pub pid: u32,
     stop: Option<mpsc::Sender<()>>,
     keeper: Option<JoinHandle<()>>,
+    said: Arc<Mutex<String>>,
 }
 
 /// A command for a [`Daemon`]: the kernel kills it when the thread that started it ends.
@@ -148,6 +149,7 @@ impl Daemon {
             pid,
             stop: Some(stop),
             keeper: Some(keeper),
+            said: Arc::clone(&said),
         };
         let end = Instant::now() + READY;
         loop {
@@ -160,6 +162,13 @@ impl Daemon {
                 Err(why) => panic!("{what}: not ready: {why}\n{}", said.lock().unwrap()),
             }
         }
+    }
+}
+
+impl Daemon {
+    /// All that it said so far.
+    pub fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
     }
 }
 

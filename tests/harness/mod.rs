@@ -39,7 +39,7 @@ pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use tree::Tree;
 pub use web::{Act, SecureWeb, Web, reply};
 
-pub use child::{Finished, run};
+pub use child::{Daemon, Finished, finish, lasting, limited, run};
 pub use http::{Head, ask};
 pub use image::{MOSB_IMAGE, mosb_image};
 pub use ostree::{base as ostree_base, import as ostree_import};

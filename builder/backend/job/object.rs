@@ -200,15 +200,17 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
     all.secret(volumes::PACKAGE_KEYS, request.package_keys.clone());
 }
 
-/// The degraded form: root of the node, with the capabilities that every container has, and no profile that would keep it
+/// The degraded form: root of the node, with no more capabilities than every container has, and no profile that would keep it
 /// from separating `RUN` lines.
 fn without_user_namespace(pod: &mut PodSpec) {
     pod.host_users = None;
     let all = pod.init_containers.iter_mut().flatten();
     for container in all.filter(|container| container.name == IMAGE_BUILD) {
         let context = container.security_context.get_or_insert_default();
+        if let Some(capabilities) = &mut context.capabilities {
+            capabilities.add = None;
+        }
         *context = SecurityContext {
-            capabilities: None,
             seccomp_profile: Some(SeccompProfile {
                 type_: "Unconfined".to_owned(),
                 localhost_profile: None,

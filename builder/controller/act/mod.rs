@@ -4,6 +4,8 @@
 mod build;
 mod write;
 
+pub(super) use write::{delete_params, patch, post};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -117,7 +119,7 @@ impl Stopped {
 }
 
 /// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
-fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
+pub(super) fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
     move |error| match super::error::code(&error) {
         Some(404 | 409) => {
             tracing::debug!("{object}: {verb}: {}", super::error::told(&error));

@@ -27,7 +27,7 @@ pub(super) const BUILD: Kind = Kind::MachineOsBuild;
 pub(super) const POOL: Kind = Kind::MachineConfigPool;
 
 /// Deletes the very object, and nothing that has its name since.
-pub(super) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
+pub(in crate::controller) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
         preconditions: Some(Preconditions {
@@ -47,14 +47,14 @@ pub(super) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Resu
     }
 }
 
-pub(super) fn post() -> PostParams {
+pub(in crate::controller) fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
 }
 
-pub(super) fn patch() -> PatchParams {
+pub(in crate::controller) fn patch() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -242,7 +242,7 @@ impl Acting {
         Ok(())
     }
 
-    pub(super) async fn write_pool_conditions(
+    pub(in crate::controller) async fn write_pool_conditions(
         &self,
         name: &str,
         version: &str,

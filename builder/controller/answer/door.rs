@@ -103,7 +103,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-fn variables(proxy: &Proxy) -> ProxyVariables {
+pub(in crate::controller) fn variables(proxy: &Proxy) -> ProxyVariables {
     ProxyVariables {
         http: proxy
             .http_proxy

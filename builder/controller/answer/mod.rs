@@ -12,14 +12,15 @@ use futures_util::future::join_all;
 use kube::Client;
 
 use super::Error;
-use super::question::{Existence, PlanQuestion, Problem, Question};
+use super::question::{Existence, PlanQuestion, Planned, Problem, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::api::{ClusterSettings, ClusterSettingsError};
-use crate::image::PinnedRef;
+use crate::image::{ImageRef, PinnedRef};
 use crate::registry;
 use crate::report::Class;
 use door::Door;
+pub(super) use door::variables;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -48,7 +49,10 @@ impl Asking {
     ) {
         let answers = questions.iter().map(|question| async {
             match question {
-                Question::Plan(question) => Answer::Plan(self.plan(question, kept.as_ref()).await),
+                Question::Plan(question) => {
+                    let plan = self.plan(question, kept.as_ref()).await;
+                    Answer::Plan(plan.map(|plan| (plan.planned_for(question), plan)))
+                }
                 Question::Exists { image, secret } => {
                     Answer::Exists(image.clone(), self.exists(image, secret).await)
                 }
@@ -56,8 +60,8 @@ impl Asking {
         });
         for answer in join_all(answers).await {
             match answer {
-                Answer::Plan(Ok(plan)) => {
-                    world.answers.plan = Some(Ok(plan.planned.clone()));
+                Answer::Plan(Ok((planned, plan))) => {
+                    world.answers.plan = Some(Ok(planned));
                     *kept = Some(plan);
                 }
                 Answer::Plan(Err(problem)) => {
@@ -96,7 +100,23 @@ impl Asking {
         })
     }
 
-    fn settings(&self) -> Result<ClusterSettings, Problem> {
+    /// What a tag is now: `repo@sha256:…`.
+    pub(super) async fn pin(&self, image: &ImageRef) -> Result<String, Problem> {
+        let settings = self.settings()?;
+        let proxy = self.proxy(&settings).await?;
+        let pull = self.pull_secret(None, &settings).await?;
+        let door = Door::open(&pull.credentials, &settings, proxy.as_ref())?;
+        let digest = door.client().digest_of(image).await?;
+        let digest = digest.ok_or_else(|| {
+            given(
+                "not-found",
+                format!("{image}: the registry has no such tag; check the name"),
+            )
+        })?;
+        Ok(image.repo().pinned(digest).to_string())
+    }
+
+    pub(super) fn settings(&self) -> Result<ClusterSettings, Problem> {
         let (settings, findings) = self.stores.settings()?;
         for finding in findings {
             let object = finding.object.unwrap_or_default();
@@ -107,7 +127,7 @@ impl Asking {
 }
 
 enum Answer {
-    Plan(Result<Arc<Kept>, Problem>),
+    Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
 }
 
@@ -117,6 +137,19 @@ fn given(reason: &str, message: String) -> Problem {
         class: Class::UserInput,
         reason: reason.to_owned(),
         message,
+    }
+}
+
+/// The problem that an error of another room is.
+pub(super) fn problem(
+    class: Class,
+    reason: &str,
+    error: &(dyn std::error::Error + 'static),
+) -> Problem {
+    Problem {
+        class,
+        reason: reason.to_owned(),
+        message: sentence(error),
     }
 }
 

@@ -31,8 +31,7 @@ use crate::report::Class;
 pub struct Kept {
     /// As it was asked for.
     question: PlanQuestion,
-    /// What is told of it.
-    pub planned: Planned,
+    planned: Planned,
     drafted: Drafted,
     base: PinnedRef,
     push: NamedSecret,
@@ -285,17 +284,29 @@ impl Kept {
     /// Whether asking again would give the same: the base is pinned to the one that was found, and nothing that was read
     /// has changed since.
     pub(super) fn still_answers(&self, question: &PlanQuestion, stores: &Stores) -> bool {
+        // How a Job is made, and what is compared with, changes nothing of what was read.
         let pinned = |question: &PlanQuestion| PlanQuestion {
             base: Some(self.base.clone()),
+            method: None,
+            compare: None,
             ..question.clone()
         };
         let same_settings = stores
             .settings()
             .is_ok_and(|(settings, _)| settings == self.settings);
         question.base.as_ref() == Some(&self.base)
-            && pinned(&self.question) == *question
+            && question.compare.is_none()
+            && pinned(&self.question) == pinned(question)
             && same_settings
             && self.versions == versions(question, stores)
+    }
+
+    /// What is told of it to somebody who asks again.
+    pub(super) fn planned_for(&self, question: &PlanQuestion) -> Planned {
+        Planned {
+            method: question.method.unwrap_or(self.planned.method),
+            ..self.planned.clone()
+        }
     }
 
     /// What the Job is made of.

@@ -61,7 +61,10 @@ impl Asking {
     }
 
     /// How registries are reached, with what the Secret says that holds addresses with a password.
-    pub(super) async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
+    pub(in crate::controller) async fn proxy(
+        &self,
+        settings: &ClusterSettings,
+    ) -> Result<Option<Proxy>, Problem> {
         let Some(proxy) = settings.proxy.clone() else {
             return Ok(None);
         };

@@ -129,7 +129,7 @@ impl<'a> Round<'a> {
                 None => missing = true,
                 Some(one) if one.going_away => waits = true,
                 Some(one) if one.job_uid == uid => {}
-                Some(one) if one.build != label => {
+                Some(one) if one.build != label && one.build != build.metadata.name => {
                     let message = format!(
                         "{} {name} has the name of one that the build needs, and is not ours; delete or rename it",
                         kind.as_str()

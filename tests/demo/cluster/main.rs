@@ -30,7 +30,7 @@ mod world;
 
 use node::{Node, Programs};
 use story::{Story, say};
-use world::{IMAGE, NAMESPACE, change, os_config, render, world};
+use world::{IMAGE, NAMESPACE, change, os_config, world};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
@@ -93,7 +93,10 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     for object in world(&node, &base) {
         node.apply(&object.to_string());
     }
-    render(&node, mosb, "worker");
+    story.until("mosb rendered the pool", || {
+        let pool = node.get(&["machineconfigpool", "worker"]);
+        pool["spec"]["configuration"]["name"].is_string()
+    })?;
     story.show(&["machineconfig,machineconfigpool"]);
 
     say("The pool opts in: a MachineOSConfig says where its images go");
@@ -106,7 +109,6 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     say("One more MachineConfig: a sysctl");
     let begun = story.clock();
     node.apply(&change().to_string());
-    render(&node, mosb, "worker");
     let second = story.image(begun, Some(&first))?;
     story.everything();
 

@@ -1,9 +1,6 @@
 //! What an administrator says to a cluster with mosb; the demo and a test do.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
+use mosb::api::yaml;
 use serde_json::{Value, json};
 
 use super::Node;
@@ -25,7 +22,7 @@ pub fn world(node: &Node, base: &str) -> Vec<Value> {
         })
     };
     let settings = json!({"imageRegistryBundles": {&registry.host_port: registry.ca_pem}});
-    let mut worker: Value = serde_saphyr::from_str(WORKER).unwrap();
+    let mut worker = yaml::parse_one(WORKER.as_bytes()).unwrap();
     worker["metadata"] = json!({"name": "00-worker", "labels": role()});
     worker["spec"]["osImageURL"] = base.into();
     vec![
@@ -77,31 +74,4 @@ pub fn change() -> Value {
         "metadata": {"name": "50-forward", "labels": role()},
         "spec": {"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": [file]}}},
     })
-}
-
-/// Renders a pool and tells it so, as a `machine-config-controller` would.
-pub fn render(node: &Node, mosb: &Path, pool: &str) {
-    let kinds = "machineconfigs,machineconfigpools";
-    let inputs = node.kubectl(&["get", kinds, "--output=json"]).ok();
-    let mut program = Command::new(mosb)
-        .args(["render", "--offline", "-o", "json", "--pool", pool, "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = program.stdin.take().unwrap();
-    stdin.write_all(&inputs.stdout).unwrap();
-    drop(stdin);
-    let rendered = program.wait_with_output().unwrap();
-    assert!(
-        rendered.status.success(),
-        "mosb render: {}",
-        rendered.status
-    );
-    let rendered: Value = serde_json::from_slice(&rendered.stdout).unwrap();
-    node.apply(&rendered.to_string());
-    let change = json!({"spec": {"configuration": {"name": rendered["metadata"]["name"]}}});
-    let change = format!("--patch={change}");
-    node.kubectl(&["patch", "machineconfigpool", pool, "--type=merge", &change])
-        .ok();
 }

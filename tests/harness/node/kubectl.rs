@@ -68,6 +68,15 @@ impl Node {
         self.kubectl(&arguments).ok().json()
     }
 
+    /// An object without a namespace (`machineconfigpool/worker`), if it is there.
+    #[track_caller]
+    pub fn find(&self, what: &str) -> Option<Value> {
+        let found = self
+            .kubectl(&["get", what, "--output=json", "--ignore-not-found"])
+            .ok();
+        (!found.stdout.is_empty()).then(|| found.json())
+    }
+
     /// Waits until an object without a namespace (`machineconfigpool/worker`) is there and fits, by a watch. Past the limit
     /// the test ends, with the object as it is.
     #[track_caller]

@@ -285,6 +285,11 @@ fn buildah_gets_a_namespace_or_no_capability() {
         let capabilities = context.capabilities.clone().unwrap_or_default();
         assert_eq!(capabilities.add.unwrap_or_default(), added, "{what}");
         assert_eq!(
+            capabilities.drop.as_deref(),
+            Some(&["NET_RAW".to_owned()][..]),
+            "{what}"
+        );
+        assert_eq!(
             context.seccomp_profile.as_ref().map(|p| &*p.type_),
             seccomp,
             "{what}"

@@ -368,6 +368,32 @@ fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
 }
 
 #[test]
+fn what_is_not_ours_stays_in_the_way() {
+    let mut world = World::opted_in();
+    while world.seen.jobs.is_empty() {
+        world.round(usize::MAX);
+    }
+    let name = format!("mc-{}", world.seen.builds[0].metadata.name);
+    world.seen.inputs.push(SeenInput {
+        kind: InputKind::ConfigMap,
+        name: name.clone(),
+        uid: "theirs".to_owned(),
+        job_uid: String::new(),
+        build: "another".to_owned(),
+        going_away: false,
+    });
+    let decision = world.settle();
+    assert!(
+        decision
+            .because
+            .to_string()
+            .starts_with(&format!("ConfigMap {name} "))
+    );
+    assert_eq!(world.blocked().unwrap().0, "True");
+    assert!(world.seen.inputs.iter().any(|one| one.uid == "theirs"));
+}
+
+#[test]
 fn another_jobs_leftovers_go_first() {
     let mut world = World::opted_in();
     while world.seen.jobs.is_empty() {

@@ -149,7 +149,7 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn it_converges_from_everywhere(deeds in prop::collection::vec(deed(), 0..40)) {

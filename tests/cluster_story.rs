@@ -1,0 +1,280 @@
+//! The controller on a real node: what somebody does to a pool, and what becomes of it.
+
+use serde_json::{Value, json};
+
+use crate::cluster_world::{Cluster, SOON, state};
+
+const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
+const CURRENT: &str = "machineconfiguration.openshift.io/current-machine-os-build";
+const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran && id -u > /etc/ran-as\n";
+const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
+const HANGS: &str = "FROM configs AS final\nRUN sleep 600\n";
+
+/// From the wish for images to its end, with everything that an administrator does in between.
+#[test]
+fn a_pool_from_opting_in_to_opting_out() {
+    let mut cluster = Cluster::new("story");
+    let pool = cluster.pool.clone();
+    let rendered = cluster.render("one");
+    cluster.start();
+    let status = cluster.mosb(&["status", &pool, "-o", "json"]).ok().json();
+    assert_eq!(status["pools"][0]["because"]["code"], "not-opted-in");
+    assert_eq!(cluster.builds(), Vec::<Value>::new(), "nobody asked");
+
+    // Directly.
+    cluster.opt_in(None);
+    let first = cluster.image_after("");
+    assert_eq!(cluster.file(&first, "/etc/story"), "one");
+    let build = cluster.current();
+    assert_eq!(state(&build), "Succeeded");
+    assert_eq!(build["spec"]["machineConfig"]["name"], rendered.as_str());
+    let name = build["metadata"]["name"].as_str().unwrap();
+    assert_eq!(
+        build["spec"]["renderedImagePushSpec"],
+        format!("{}:{rendered}", cluster.push)
+    );
+    let owner = &build["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"]),
+        (&json!("MachineOSConfig"), &json!(pool))
+    );
+    assert_eq!(build["status"]["digestedImagePushSpec"], first.as_str());
+    let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
+    assert!(start.as_str() < end.as_str(), "{start} {end}");
+    cluster.pool_says("BuildSuccess");
+    cluster.told(&[
+        ("MachineOSBuild", "BuildStarted"),
+        ("MachineOSBuild", "JobCreated"),
+        ("MachineOSBuild", "BuildCompleted"),
+    ]);
+    let newest = "machineconfiguration.openshift.io/newestImageEquivalentConfig";
+    let annotated = cluster
+        .node
+        .wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
+            pool["metadata"]["annotations"][newest] == first.as_str()
+        });
+    assert_eq!(annotated["metadata"]["name"], pool.as_str());
+    cluster.nothing_is_left_of(name);
+    let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
+    assert_eq!(waited.code(), Some(0), "{}", waited.text());
+
+    // The next config, directly too.
+    cluster.render("two");
+    let second = cluster.image_after(&first);
+    assert_eq!(cluster.file(&second, "/etc/story"), "two");
+
+    // With instructions of an administrator's own.
+    cluster.opt_in(Some(RUNS));
+    let third = cluster.image_after(&second);
+    assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
+    assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
+    assert_eq!(cluster.file(&third, "/etc/story"), "two");
+
+    // Which can fail.
+    cluster.opt_in(Some(FAILS));
+    let degraded = cluster.pool_says("BuildFailed");
+    let failed = cluster.current();
+    assert_eq!(state(&failed), "Failed");
+    let message = cluster.message(&failed, "Failed");
+    assert!(message.contains("what went wrong"), "{message}");
+    assert!(
+        degraded
+            .to_string()
+            .contains(failed["metadata"]["name"].as_str().unwrap())
+    );
+    let kept = cluster.config();
+    assert_eq!(
+        kept["status"]["currentImagePullSpec"],
+        third.as_str(),
+        "still in service"
+    );
+    let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
+    assert_eq!(waited.code(), Some(1), "{}", waited.text());
+    let logs = cluster.mosb(&["logs", &pool]).ok().text();
+    assert!(logs.contains("what went wrong"), "{logs}");
+
+    // And is mended; what failed is cleared away.
+    let mended = RUNS.replace("echo ran", "echo mended");
+    cluster.opt_in(Some(&mended));
+    let fourth = cluster.image_after(&third);
+    assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
+    cluster.pool_says("BuildSuccess");
+    cluster.is_gone(
+        "machineosbuild",
+        failed["metadata"]["name"].as_str().unwrap(),
+    );
+
+    // One that is under way is given up when something else is wanted; what was built before is taken again.
+    cluster.opt_in(Some(HANGS));
+    let hanging = cluster.building();
+    cluster.opt_in(Some(&mended));
+    cluster.is_gone("machineosbuild", &hanging);
+    cluster.is_gone(
+        &format!("job --namespace {}", cluster.namespace.name),
+        &format!("build-{hanging}"),
+    );
+    cluster.pool_says("BuildSuccess");
+    assert_eq!(
+        cluster.config()["status"]["currentImagePullSpec"],
+        fourth.as_str()
+    );
+
+    // Again, because somebody asks.
+    let before = cluster.current();
+    cluster.mosb(&["rebuild", &pool]).ok();
+    let again = cluster.node.wait(
+        &format!(
+            "machineosbuild/{}",
+            before["metadata"]["name"].as_str().unwrap()
+        ),
+        crate::cluster_world::BUILD,
+        |build| {
+            build["metadata"]["uid"] != before["metadata"]["uid"] && state(build) == "Succeeded"
+        },
+    );
+    assert_eq!(again["metadata"]["name"], before["metadata"]["name"]);
+    cluster
+        .node
+        .wait(&format!("machineosconfig/{pool}"), SOON, |config| {
+            config["metadata"]["annotations"].get(REBUILD).is_none()
+                && config["metadata"]["annotations"][CURRENT] == again["metadata"]["name"]
+        });
+
+    // Nobody wants images any more.
+    cluster
+        .node
+        .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
+        .ok();
+    cluster.is_gone("machineosconfig", &pool);
+    assert_eq!(cluster.builds(), Vec::<Value>::new());
+    cluster.nothing_is_left_of(again["metadata"]["name"].as_str().unwrap());
+}
+
+/// Whatever somebody takes away while it is built, the image comes.
+#[test]
+fn a_build_gets_over_what_is_done_to_it() {
+    let mut cluster = Cluster::new("mishaps");
+    let pool = cluster.pool.clone();
+    cluster.render("one");
+    cluster.start();
+    let slow = "FROM configs AS final\nRUN sleep 6; echo ran > /etc/ran\n";
+    cluster.opt_in(Some(slow));
+    let build = cluster.building();
+    let uid = |build: &Value| build["metadata"]["uid"].as_str().unwrap().to_owned();
+    let job_uid = |cluster: &Cluster| {
+        let job = cluster.namespace.find(&format!("job/build-{build}"));
+        job.map(|job| uid(&job))
+    };
+
+    // Its pod is evicted.
+    let before = job_uid(&cluster).unwrap();
+    cluster.evict(&build);
+    cluster.another(|| job_uid(&cluster), &before);
+    cluster.building();
+
+    // Its Job is deleted.
+    let before = job_uid(&cluster).unwrap();
+    cluster
+        .namespace
+        .kubectl(&["delete", "job", &format!("build-{build}"), "--wait=false"])
+        .ok();
+    cluster.another(|| job_uid(&cluster), &before);
+    assert_eq!(state(&cluster.current()), "Building");
+
+    // Its controller is away while it goes on.
+    cluster.building();
+    cluster.stop();
+    cluster.start();
+
+    // It is deleted itself.
+    let before = uid(&cluster.current());
+    cluster
+        .node
+        .kubectl(&["delete", "machineosbuild", &build, "--wait=false"])
+        .ok();
+    let build_uid = || {
+        cluster
+            .node
+            .find(&format!("machineosbuild/{build}"))
+            .map(|build| uid(&build))
+    };
+    cluster.another(build_uid, &before);
+
+    let image = cluster.image_after("");
+    assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
+
+    // Another password builds nothing.
+    let before = cluster.builds();
+    cluster.secret("push", &cluster.node.registry().docker_config());
+    cluster.secret("unrelated", &json!({ "auths": {} }));
+    cluster.patch(
+        &format!("machineconfigpool/{pool}"),
+        &json!({ "spec": { "paused": true } }),
+    );
+    let woken = cluster.log().len();
+    cluster.render("two");
+    cluster.image_after(&image);
+    assert!(cluster.log().len() > woken);
+    assert_eq!(
+        cluster.builds().len(),
+        before.len() + 1,
+        "one for the config, none for the rest"
+    );
+}
+
+const LAYERING: &str = "machineconfiguration.openshift.io/layering-enabled";
+
+/// Where no Machine Config Operator runs, a label and ConfigMaps ask for images; and another builder is left alone.
+#[test]
+fn a_label_opts_in_and_out() {
+    let mut cluster = Cluster::new("label");
+    let pool = cluster.pool.clone();
+    cluster.render("one");
+    cluster.config_map(
+        "on-cluster-build-config",
+        &json!({ "baseImagePullSecretName": "global-pull-secret-copy", "finalImagePushSecretName": "push",
+            "finalImagePullspec": format!("{}:latest", cluster.push), "imageBuilderType": "Job" }),
+    );
+    let other = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "machine-os-builder" },
+        "spec": { "replicas": 1, "selector": { "matchLabels": { "k8s-app": "x" } },
+            "template": { "metadata": { "labels": { "k8s-app": "x" } }, "spec": {
+                // Runs nowhere: it is only asked for.
+                "nodeSelector": { "nowhere": "" },
+                "containers": [{ "name": "x", "image": "x" }] } } } });
+    cluster.namespace.apply(&other.to_string());
+    cluster.start();
+    let labelled = |value: Value| json!({ "metadata": { "labels": { LAYERING: value } } });
+    cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(json!("")));
+    cluster.says("other-builder");
+    assert!(
+        cluster
+            .node
+            .find(&format!("machineosconfig/{pool}"))
+            .is_none(),
+        "nothing is written"
+    );
+
+    cluster
+        .namespace
+        .kubectl(&["scale", "deployment/machine-os-builder", "--replicas=0"])
+        .ok();
+    let image = cluster.image_after("");
+    assert_eq!(cluster.file(&image, "/etc/story"), "one");
+    let owner = &cluster.config()["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"]),
+        (&json!("MachineConfigPool"), &json!(pool))
+    );
+
+    // One Containerfile for each pool.
+    cluster.config_map(
+        "on-cluster-build-custom-dockerfile",
+        &json!({ &pool: RUNS }),
+    );
+    let image = cluster.image_after(&image);
+    assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
+
+    cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(Value::Null));
+    cluster.is_gone("machineosconfig", &pool);
+    assert_eq!(cluster.builds(), Vec::<Value>::new());
+}
