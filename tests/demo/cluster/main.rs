@@ -12,6 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use serde_json::Value;
+
 #[path = "../base.rs"]
 mod base;
 #[expect(dead_code, reason = "tests use more of it")]
@@ -85,11 +87,15 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     })?;
 
     say("A pool of workers, its MachineConfig, the registry's credentials and CA");
-    for object in world(&node) {
+    let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
+    let digest = index["manifests"][0]["digest"].as_str().unwrap();
+    let base = node.registry().repository(&format!("acme/base@{digest}"));
+    for object in world(&node, &base) {
         node.apply(&object.to_string());
     }
     story.until("mosb rendered the pool", || {
-        story.pool()["spec"]["configuration"]["name"].is_string()
+        let pool = node.get(&["machineconfigpool", "worker"]);
+        pool["spec"]["configuration"]["name"].is_string()
     })?;
     story.show(&["machineconfig,machineconfigpool"]);
 

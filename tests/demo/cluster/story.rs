@@ -56,10 +56,6 @@ impl<'n> Story<'n> {
         Ok(())
     }
 
-    pub fn pool(&self) -> Value {
-        self.node.get(&["machineconfigpool", "worker"])
-    }
-
     /// Waits for an image in the status that is another than the one before; tells what appears meanwhile.
     pub fn image(&self, begun: Instant, before: Option<&str>) -> Result<String, Box<dyn Error>> {
         let image = RefCell::new(None);

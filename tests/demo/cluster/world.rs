@@ -1,5 +1,6 @@
 //! What an administrator says to a cluster with mosb; the demo and a test do.
 
+use mosb::api::yaml;
 use serde_json::{Value, json};
 
 use super::Node;
@@ -10,8 +11,8 @@ const WORKER: &str = include_str!("../../../testdata/demo/worker.yaml");
 pub const IMAGE: &str = "mosb.local/mosb:dev";
 pub const NAMESPACE: &str = "mosb-system";
 
-/// What an administrator has to say before he opts in.
-pub fn world(node: &Node) -> Vec<Value> {
+/// What an administrator has to say before he opts in; the base by its digest, as a renderer wants it.
+pub fn world(node: &Node, base: &str) -> Vec<Value> {
     let registry = node.registry();
     let secret = |name: &str| {
         json!({
@@ -21,9 +22,9 @@ pub fn world(node: &Node) -> Vec<Value> {
         })
     };
     let settings = json!({"imageRegistryBundles": {&registry.host_port: registry.ca_pem}});
-    let mut worker: Value = serde_saphyr::from_str(WORKER).unwrap();
+    let mut worker = yaml::parse_one(WORKER.as_bytes()).unwrap();
     worker["metadata"] = json!({"name": "00-worker", "labels": role()});
-    worker["spec"]["osImageURL"] = registry.repository("acme/base:v1").into();
+    worker["spec"]["osImageURL"] = base.into();
     vec![
         secret("push"),
         secret("global-pull-secret-copy"),
