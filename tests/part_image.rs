@@ -49,6 +49,7 @@ fn program_and_buildah_run_in_it_as_root_and_as_any_user() {
                 .args([root.to_str().unwrap(), program, "--version"])
                 .env_clear()
                 .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+                .env("HOME", "/tmp")
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{user}: {program}: {output:?}");

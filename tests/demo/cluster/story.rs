@@ -6,8 +6,6 @@ use std::error::Error;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::Node;
 use super::world::NAMESPACE;
 
