@@ -131,6 +131,8 @@ impl Cluster {
             .args([
                 "controller",
                 "--verbose",
+                "--log-format",
+                "json",
                 "--listen",
                 "127.0.0.1:0",
                 "--namespace",

@@ -20,6 +20,7 @@ mod build_world;
 mod buildah_build;
 mod buildah_world;
 mod cli_commands;
+mod cluster_render;
 mod cluster_story;
 mod cluster_world;
 mod consumers;

@@ -60,6 +60,10 @@ const EXCUSED: &[(&str, &str)] = &[
     ("leases list", "while another controller has it"),
     ("leases watch", "the same"),
     (
+        "machineconfigs delete",
+        "a pool's rendered configs that nobody names, from the fourth on",
+    ),
+    (
         "controllerconfigs watch",
         "a kind that this cluster has not got",
     ),
@@ -68,6 +72,8 @@ const EXCUSED: &[(&str, &str)] = &[
         "the same",
     ),
     ("imagetagmirrorsets.config.openshift.io watch", "the same"),
+    ("kubeletconfigs watch", "the same"),
+    ("containerruntimeconfigs watch", "the same"),
     (
         "imagecontentsourcepolicies.operator.openshift.io watch",
         "the same",

@@ -155,7 +155,7 @@ pub struct RegistryBundle {
 }
 
 /// A KubeletConfig or ContainerRuntimeConfig: what the cluster turns into a MachineConfig of the pools that it selects.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
@@ -170,7 +170,7 @@ pub struct PoolSettings {
 }
 
 /// `spec` of a KubeletConfig or ContainerRuntimeConfig.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSettingsSpec {
     /// By the labels of the pool.
@@ -178,7 +178,7 @@ pub struct PoolSettingsSpec {
 }
 
 /// What a controller says of an object.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// The generation that it speaks of.

@@ -18,6 +18,10 @@ pub enum Kind {
     MachineConfig,
     /// What an OpenShift release says.
     ControllerConfig,
+    /// Settings of kubelets, of which a cluster makes MachineConfigs.
+    KubeletConfig,
+    /// Settings of container runtimes, the same.
+    ContainerRuntimeConfig,
     /// Mirrors of images by digest.
     ImageDigestMirrorSet,
     /// Mirrors of images by tag.
@@ -35,6 +39,13 @@ impl Kind {
             Self::MachineConfigPool => (GROUP, "v1", "MachineConfigPool", "machineconfigpools"),
             Self::MachineConfig => (GROUP, "v1", "MachineConfig", "machineconfigs"),
             Self::ControllerConfig => (GROUP, "v1", "ControllerConfig", "controllerconfigs"),
+            Self::KubeletConfig => (GROUP, "v1", "KubeletConfig", "kubeletconfigs"),
+            Self::ContainerRuntimeConfig => (
+                GROUP,
+                "v1",
+                "ContainerRuntimeConfig",
+                "containerruntimeconfigs",
+            ),
             Self::ImageDigestMirrorSet => (
                 "config.openshift.io",
                 "v1",
@@ -71,6 +82,8 @@ impl Kind {
             | Self::MachineConfigPool
             | Self::MachineConfig => false,
             Self::ControllerConfig
+            | Self::KubeletConfig
+            | Self::ContainerRuntimeConfig
             | Self::ImageDigestMirrorSet
             | Self::ImageTagMirrorSet
             | Self::ImageContentSourcePolicy => true,

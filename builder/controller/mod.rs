@@ -21,7 +21,7 @@ mod observe;
 mod probe;
 mod question;
 pub mod queue;
-mod rendering;
+pub mod render;
 mod run;
 pub mod serve;
 pub mod shelf;

@@ -36,6 +36,8 @@ const OPERATOR: &str = "machine-config-operator";
 const DAEMON: &str = "machine-config-daemon";
 /// Whoever renders pools where a Machine Config Operator runs.
 pub const RENDERER: &str = "machine-config-controller";
+/// Where the Machine Config Operator is installed.
+const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 /// The MachineConfig that brings an image at installation, by pool.
 const PRE_BUILT: &str = "10-prebuiltimage-osimageurl-";
 /// Its annotation: the image.
@@ -180,10 +182,21 @@ impl Stores {
         (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.namespace))
     }
 
-    /// Whether somebody else renders pools.
+    /// Whether somebody else renders pools, here or where the operator's own namespace is.
     pub fn other_renderer(&self) -> Option<String> {
-        let wanted = self.deployments.get(RENDERER)?;
-        (*wanted > 0).then(|| format!("Deployment {}/{RENDERER}", self.namespace))
+        let places = [&*self.namespace, OPERATOR_NAMESPACE];
+        let mut named = places
+            .map(|namespace| format!("{namespace}/{RENDERER}"))
+            .into_iter();
+        let here = self
+            .deployments
+            .get(RENDERER)
+            .is_some_and(|wanted| *wanted > 0);
+        if here {
+            return named.next().map(|name| format!("Deployment {name}"));
+        }
+        let wanted = |name: &String| self.renderers.get(name).is_some_and(|wanted| *wanted > 0);
+        named.find(wanted).map(|name| format!("Deployment {name}"))
     }
 }
 
@@ -220,22 +233,6 @@ pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
         Some((base, image.parse().ok()?))
     };
     data.into_iter().flatten().filter_map(digest).collect()
-}
-
-/// The rendered configs that a pool, a build or a node names.
-pub fn named_configs(stores: &Stores) -> BTreeSet<String> {
-    let pools = stores.pools.all();
-    let pools = pools.iter().flat_map(|pool| {
-        let (wanted, there) = (&pool.spec.configuration, &pool.status.configuration);
-        [wanted.name.clone(), there.name.clone()]
-    });
-    let builds = stores.builds.all();
-    let builds = builds
-        .iter()
-        .map(|build| build.spec.machine_config.name.clone());
-    let nodes = stores.nodes.all();
-    let nodes = nodes.iter().flat_map(|node| node.configs.clone());
-    pools.chain(builds).chain(nodes).collect()
 }
 
 fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {

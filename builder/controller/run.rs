@@ -20,7 +20,7 @@ use super::metrics::Metrics;
 use super::observe::concerned;
 use super::probe;
 use super::queue::Queue;
-use super::rendering::{Rendering, pools_concerned};
+use super::render::Renderer;
 use super::serve::{Answers, Server};
 use super::stores::{Cause, Stores};
 
@@ -28,6 +28,8 @@ use super::stores::{Cause, Stores};
 pub const LEASE: &str = "mosb-controller";
 /// Keys that are looked at at once: a look mostly waits for the API or a registry.
 const WORKERS: usize = 16;
+/// Pools that are rendered at once: that is mostly computing.
+const RENDERERS: usize = 4;
 /// What is under way when a signal comes may take no longer.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -82,7 +84,8 @@ pub async fn run(
         // Nobody hears it only when the program ends.
         let _ = causes.send(cause);
     };
-    let (stores, _watches) = Stores::watch(&client, &options.namespace, Arc::new(wake));
+    let (stores, _watches) =
+        Stores::watch(&client, &options.namespace, options.render, Arc::new(wake));
     let queue = Arc::new(Queue::default());
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
@@ -90,18 +93,17 @@ pub async fn run(
         stores: Arc::clone(&stores),
         metrics: Arc::clone(&metrics),
     })));
-    let pools = options.render.then(|| Arc::new(Queue::default()));
-    let waking = Waking {
+    let asking = Asking {
+        client: client.clone(),
         stores: Arc::clone(&stores),
-        queue: Arc::clone(&queue),
-        pools: pools.clone(),
     };
-    always.spawn(waking.run(causes_seen, nodes));
+    let renderer = options
+        .render
+        .then(|| Arc::new(Renderer::new(asking.clone(), options.identity.clone())));
+    let waking = (Arc::clone(&stores), Arc::clone(&queue), renderer.clone());
+    always.spawn(wake_all(waking, causes_seen, nodes));
     let engine = Arc::new(Engine::new(
-        Asking {
-            client: client.clone(),
-            stores: Arc::clone(&stores),
-        },
+        asking,
         Acting {
             client: client.clone(),
             stores: Arc::clone(&stores),
@@ -128,7 +130,7 @@ pub async fn run(
     );
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
-    let mut work = tokio::spawn(act(engine, queue, pools, stopped, nodes_changed));
+    let mut work = tokio::spawn(act(engine, queue, renderer, stopped, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
@@ -173,39 +175,25 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// Wakes the keys that changes concern.
-struct Waking {
-    stores: Arc<Stores>,
-    queue: Arc<Queue<String>>,
-    /// Pools that are rendered.
-    pools: Option<Arc<Queue<String>>>,
-}
-
-impl Waking {
-    /// Tells when there are other nodes, too.
-    async fn run(self, mut causes: mpsc::UnboundedReceiver<Cause>, nodes: watch::Sender<()>) {
-        let Self {
-            stores,
-            queue,
-            pools,
-        } = self;
-        let mut known = BTreeSet::new();
-        while let Some(cause) = causes.recv().await {
-            for key in concerned(&stores, &cause) {
-                queue.wake(&key);
-            }
-            if let Some(pools) = &pools {
-                for pool in pools_concerned(&stores, &cause) {
-                    pools.wake(&pool);
-                }
-            }
-            if cause == Cause::All {
-                let now: BTreeSet<String> =
-                    stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
-                if now != known {
-                    known = now;
-                    nodes.send_replace(());
-                }
+/// Wakes the keys that changes concern, and tells when there are other nodes.
+async fn wake_all(
+    (stores, queue, renderer): (Arc<Stores>, Arc<Queue<String>>, Option<Arc<Renderer>>),
+    mut causes: mpsc::UnboundedReceiver<Cause>,
+    nodes: watch::Sender<()>,
+) {
+    let mut known = BTreeSet::new();
+    while let Some(cause) = causes.recv().await {
+        for key in concerned(&stores, &cause) {
+            queue.wake(&key);
+        }
+        if let Some(renderer) = &renderer {
+            renderer.wake(&cause);
+        }
+        if cause == Cause::All {
+            let now: BTreeSet<String> = stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
+            if now != known {
+                known = now;
+                nodes.send_replace(());
             }
         }
     }
@@ -215,7 +203,7 @@ impl Waking {
 async fn act(
     engine: Arc<Engine>,
     queue: Arc<Queue<String>>,
-    pools: Option<Arc<Queue<String>>>,
+    renderer: Option<Arc<Renderer>>,
     stopped: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
@@ -241,12 +229,12 @@ async fn act(
             stopped.clone(),
         ));
     }
-    if let Some(pools) = pools {
-        let rendering = Rendering {
-            asking: engine.asking.clone(),
-            acting: engine.acting.clone(),
-        };
-        workers.spawn(renderer(rendering, pools, stopped));
+    if let Some(renderer) = renderer {
+        renderer.begin();
+        for _ in 0..RENDERERS {
+            let (renderer, stopped) = (Arc::clone(&renderer), stopped.clone());
+            workers.spawn(async move { renderer.work(stopped).await });
+        }
     }
     while let Some(ended) = workers.join_next().await {
         if let Err(failed) = ended
@@ -271,22 +259,6 @@ async fn worker(
         };
         let outcome = engine.look(&key).await;
         queue.done(&key, outcome);
-    }
-}
-
-async fn renderer(
-    rendering: Rendering,
-    pools: Arc<Queue<String>>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    loop {
-        let pool = tokio::select! {
-            biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return,
-            pool = pools.next() => pool,
-        };
-        let outcome = rendering.look(&pool).await;
-        pools.done(&pool, outcome);
     }
 }
 

@@ -19,9 +19,10 @@ use serde_json::Value;
 use super::Error;
 use super::error::is_not_found;
 use super::kinds::Kind;
+use super::observe::RENDERER;
 use super::shelf::{Change, Shelf};
 use super::watch::{Board, Watched, follow};
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 
 /// ConfigMap: the release's images.
 pub const OPERATOR_IMAGES: &str = "machine-config-operator-images";
@@ -90,6 +91,12 @@ pub struct Stores {
     pub deployments: Arc<Shelf<i32>>,
     /// DaemonSets of the namespace.
     pub daemon_sets: Arc<Shelf<()>>,
+    /// Whether pools are rendered here: only then the shelves below are filled.
+    pub rendering: bool,
+    /// KubeletConfigs and ContainerRuntimeConfigs.
+    pub pool_settings: [Arc<Shelf<PoolSettings>>; 2],
+    /// Deployments that render pools, by `namespace/name`, and how many pods they want.
+    pub renderers: Arc<Shelf<i32>>,
 }
 
 /// What matters of a node.
@@ -99,8 +106,6 @@ pub struct SeenNode {
     pub uid: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// The rendered configs that it has or should have.
-    pub configs: Vec<String>,
 }
 
 /// What a change is about, so that those are woken whom it concerns.
@@ -159,6 +164,9 @@ impl Stores {
             mirror_sets: Default::default(),
             deployments: Arc::default(),
             daemon_sets: Arc::default(),
+            rendering: false,
+            pool_settings: Default::default(),
+            renderers: Arc::default(),
         }
     }
 
@@ -174,13 +182,18 @@ impl Stores {
         Ok(stores)
     }
 
-    /// Begins to watch everything; the watches end with the returned set.
+    /// Begins to watch everything, and what rendering needs only if pools are rendered here; the watches end with the
+    /// returned set.
     pub fn watch(
         client: &Client,
         namespace: &str,
+        rendering: bool,
         wake: Arc<dyn Fn(Cause) + Send + Sync>,
     ) -> (Arc<Self>, tokio::task::JoinSet<()>) {
-        let stores = Arc::new(Self::empty(namespace));
+        let stores = Arc::new(Self {
+            rendering,
+            ..Self::empty(namespace)
+        });
         let mut follower = Follower {
             board: Arc::clone(&stores.board),
             wake,
@@ -194,6 +207,28 @@ impl Stores {
         self.machine_kinds(client, visitor);
         self.our_kinds(client, visitor);
         self.setting_kinds(client, visitor);
+        if self.rendering {
+            self.render_kinds(client, visitor);
+        }
+    }
+
+    fn render_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+        let kinds = [Kind::KubeletConfig, Kind::ContainerRuntimeConfig];
+        for (kind, shelf) in kinds.into_iter().zip(&self.pool_settings) {
+            visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
+        }
+        let renderers = Watched {
+            what: format!("deployments named {RENDERER}"),
+            api: Api::<Deployment>::all(client.clone()),
+            config: Config::default().fields(&format!("metadata.name={RENDERER}")),
+            optional: false,
+        };
+        let placed = |object: Deployment| {
+            let namespace = object.namespace()?;
+            let (name, replicas) = deployment(object)?;
+            Some((format!("{namespace}/{name}"), replicas))
+        };
+        visitor.visit(renderers, &self.renderers, placed, |_| Cause::All);
     }
 
     fn machine_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
@@ -399,13 +434,7 @@ fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta
 
 fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
     let meta = object.metadata;
-    let annotations = meta.annotations.unwrap_or_default();
-    let configs = [labels::NODE_CURRENT_CONFIG, labels::NODE_DESIRED_CONFIG];
     let node = SeenNode {
-        configs: configs
-            .iter()
-            .filter_map(|key| annotations.get(*key).cloned())
-            .collect(),
         uid: meta.uid.unwrap_or_default(),
         labels: meta.labels.unwrap_or_default(),
     };

@@ -127,6 +127,16 @@ fn view(stores: &Stores, key: &str) -> View {
         }),
         _ => decision.because,
     };
+    let because = match (because, stores.other_renderer()) {
+        (Because::NotRendered, Some(who)) => Because::Problem(Problem {
+            class: Class::Retry,
+            reason: "other-renderer".to_owned(),
+            message: format!(
+                "{who} renders pools, and has not rendered this one; as long as it does, mosb renders none"
+            ),
+        }),
+        (because, _) => because,
+    };
     let current =
         config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
     let build = world

@@ -97,9 +97,13 @@ impl Fetcher {
         references: &[Reference],
         contents: &mut Contents,
     ) -> Result<(), Error> {
-        let mut answers = stream::iter(references.iter().enumerate())
-            .map(|(n, reference)| async move { (n, self.fetch(reference).await) })
-            .buffer_unordered(self.options.parallel.max(1));
+        let fetches = references
+            .iter()
+            .enumerate()
+            .map(|(n, reference)| async move { (n, self.fetch(reference).await) });
+        // Made before the first is awaited: a stream that makes them can't be sent to another thread.
+        let fetches: Vec<_> = fetches.collect();
+        let mut answers = stream::iter(fetches).buffer_unordered(self.options.parallel.max(1));
         let (mut errors, mut size) = (Vec::new(), contents.size());
         while let Some((n, answer)) = answers.next().await {
             match answer {

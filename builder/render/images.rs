@@ -33,7 +33,7 @@ pub(super) struct Base {
 }
 
 /// How a message calls the image that the caller gives.
-const GIVEN: &str = "the image that was given";
+pub const GIVEN: &str = "the image that was given";
 /// How a message calls that of the release.
 const RELEASE: &str = "ControllerConfig machine-config-controller";
 

@@ -48,8 +48,10 @@ use crate::report::Finding;
 
 pub use error::Error;
 pub use explain::{Explanation, Origin, Said};
+pub use images::GIVEN;
 pub use outcome::{Outcome, Rendered};
-pub use reconcile::unreconcilable;
+pub use reconcile::{Update, unreconcilable};
+pub use select::is_rendered_one;
 
 /// The renderer that made a config, for its annotation. A constant: another version of mosb makes the same image.
 pub const RENDERER: &str = "mosb";

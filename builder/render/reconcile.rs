@@ -9,21 +9,37 @@ use crate::api::RenderedConfig;
 use crate::ignition::{self, Document};
 use crate::report::Finding;
 
-/// Lists of objects by what their entries are found by, and whether an entry may go.
-const LISTS: [(&str, &str, &str, bool); 7] = [
-    ("/passwd/groups", "passwd.groups", "name", false),
-    ("/storage/disks", "storage.disks", "device", false),
-    ("/storage/raid", "storage.raid", "name", false),
+/// Lists of objects by what their entries are found by, whether an entry may go, and whether an image brings them.
+const LISTS: [(&str, &str, &str, bool, bool); 7] = [
+    ("/passwd/groups", "passwd.groups", "name", false, false),
+    ("/storage/disks", "storage.disks", "device", false, false),
+    ("/storage/raid", "storage.raid", "name", false, false),
     (
         "/storage/filesystems",
         "storage.filesystems",
         "device",
         false,
+        false,
     ),
-    ("/storage/luks", "storage.luks", "name", false),
-    ("/storage/directories", "storage.directories", "path", false),
-    ("/storage/links", "storage.links", "path", true),
+    ("/storage/luks", "storage.luks", "name", false, false),
+    (
+        "/storage/directories",
+        "storage.directories",
+        "path",
+        false,
+        true,
+    ),
+    ("/storage/links", "storage.links", "path", true, true),
 ];
+
+/// How machines come from one config to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// A daemon changes what differs.
+    Daemon,
+    /// They boot an image that holds all of it: directories, links, and files that are appended to come with it.
+    Image,
+}
 
 /// The user whose keys and password nodes take.
 const CORE: &str = "core";
@@ -36,7 +52,12 @@ const FORCE: &str = "/run/machine-config-daemon-force";
 ///
 /// # Errors
 /// The old config has no Ignition config that can be read.
-pub fn unreconcilable(old: &RenderedConfig, new: &RenderedConfig) -> Result<Vec<Finding>, Error> {
+pub fn unreconcilable(
+    old: &RenderedConfig,
+    new: &RenderedConfig,
+    update: Update,
+) -> Result<Vec<Finding>, Error> {
+    let by_image = update == Update::Image;
     let read = |config: &RenderedConfig| match config.ignition() {
         None => Ok(Value::Null),
         Some(raw) => match Document::read(raw) {
@@ -49,7 +70,10 @@ pub fn unreconcilable(old: &RenderedConfig, new: &RenderedConfig) -> Result<Vec<
     if old.fips != new.fips {
         found.add("spec.fips", "it is decided when a node is installed");
     }
-    for (pointer, list, key, may_go) in LISTS {
+    for (pointer, list, key, may_go, in_image) in LISTS {
+        if by_image && in_image {
+            continue;
+        }
         found.list(
             list,
             by(before.pointer(pointer), key),
@@ -69,7 +93,7 @@ pub fn unreconcilable(old: &RenderedConfig, new: &RenderedConfig) -> Result<Vec<
     }
     for (path, file) in by(after.pointer("/storage/files"), "path") {
         let field = format!("spec.config.storage.files[{path}]");
-        if file.get("append").is_some() {
+        if file.get("append").is_some() && !by_image {
             found.add(
                 &format!("{field}.append"),
                 "it would be appended again with each update; give the whole contents",
@@ -279,15 +303,27 @@ mod tests {
                 &["kernelArguments"],
             ),
         ] {
-            let found = unreconcilable(&rendered(before, false), &rendered(after, false)).unwrap();
+            let (before, after) = (rendered(before, false), rendered(after, false));
+            let found = unreconcilable(&before, &after, Update::Daemon).unwrap();
             let objects: Vec<_> = found.iter().filter_map(|it| it.object.as_deref()).collect();
             let want: Vec<_> = want
                 .iter()
                 .map(|field| format!("spec.config.{field}"))
                 .collect();
             assert_eq!(objects, want, "{what}");
+            let by_image = unreconcilable(&before, &after, Update::Image).unwrap();
+            let brought = ["new link", "new directory", "directory goes", "append"];
+            let left = match brought.contains(&what) {
+                true => Vec::new(),
+                false => found,
+            };
+            assert_eq!(by_image, left, "{what}, by an image");
         }
-        let fips = unreconcilable(&rendered(json!({}), false), &rendered(json!({}), true));
+        let fips = unreconcilable(
+            &rendered(json!({}), false),
+            &rendered(json!({}), true),
+            Update::Image,
+        );
         assert_eq!(fips.unwrap()[0].object.as_deref(), Some("spec.fips"));
     }
 }

@@ -55,9 +55,19 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
 /// Made by a renderer, of a cluster or of ours. Nobody who names one by hand would leave out its role.
 fn is_rendered(one: &Component) -> bool {
     let metadata = &one.config.metadata;
-    let mut owners = metadata.owner_references.iter();
-    metadata.name.parse::<RenderedName>().is_ok()
-        && (owners.any(|owner| owner.kind == "MachineConfigPool") || role(one).is_none())
+    let owners = metadata.owner_references.iter();
+    let kinds = owners.map(|owner| owner.kind.as_str());
+    is_rendered_one(&metadata.name, kinds, role(one))
+}
+
+/// Whether a MachineConfig of this name, with owners of these kinds and this role, was made by a renderer.
+pub fn is_rendered_one<'a>(
+    name: &str,
+    mut owners: impl Iterator<Item = &'a str>,
+    role: Option<&str>,
+) -> bool {
+    name.parse::<RenderedName>().is_ok()
+        && (owners.any(|kind| kind == "MachineConfigPool") || role.is_none_or(str::is_empty))
 }
 
 fn skipped(rendered: &[&Component]) -> Option<Finding> {

@@ -101,6 +101,10 @@ pub enum EventReason {
     BuildDegraded,
     /// The pool has another rendered config.
     PoolConfigChanged,
+    /// A rendered config is made.
+    RenderedConfigGenerated,
+    /// An administrator's MachineConfig decides which base a rendered config has.
+    OsImageUrlOverridden,
 }
 
 impl EventReason {
@@ -126,6 +130,8 @@ impl EventReason {
             Self::BuildRecovered => "BuildRecovered",
             Self::BuildDegraded => "BuildDegraded",
             Self::PoolConfigChanged => "PoolConfigChanged",
+            Self::RenderedConfigGenerated => "RenderedConfigGenerated",
+            Self::OsImageUrlOverridden => "OSImageURLOverridden",
         }
     }
 
@@ -150,7 +156,9 @@ impl EventReason {
             | Self::ConfigDeleted
             | Self::RebuildRequested
             | Self::BuildRecovered
-            | Self::PoolConfigChanged => EventKind::Normal,
+            | Self::PoolConfigChanged
+            | Self::RenderedConfigGenerated
+            | Self::OsImageUrlOverridden => EventKind::Normal,
         }
     }
 }

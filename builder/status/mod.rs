@@ -8,6 +8,7 @@ mod config;
 mod event;
 mod message;
 mod pool;
+mod render;
 
 use jiff::Timestamp;
 
@@ -18,6 +19,7 @@ pub use config::{BLOCKED, Said, Service, USER_NAMESPACES, config_status};
 pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;
 pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions};
+pub use render::{RENDER_DEGRADED, render_conditions};
 
 /// Cut to whole seconds, as the API's other clients do.
 fn whole(time: Timestamp) -> Timestamp {

@@ -17,7 +17,7 @@ use crate::fetch::{self, Fetcher, HostHeaders};
 use crate::http::ProxyVariables;
 use crate::ignition::snapshot::Contents;
 use crate::image::ImageRef;
-use crate::render::{self, Outcome, Rendered, Request};
+use crate::render::{self, Outcome, Rendered, Request, Update};
 use crate::report::Finding;
 
 /// Renders, prints the config or where it comes from, and gives the exit code.
@@ -32,7 +32,11 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     }
     let rendered = rendered(request, wanted, settings, progress).await?;
     let unreconcilable = match &previous {
-        Some(previous) => Some(render::unreconcilable(previous, &rendered.config)?),
+        Some(previous) => Some(render::unreconcilable(
+            previous,
+            &rendered.config,
+            Update::Daemon,
+        )?),
         None => None,
     };
     let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));

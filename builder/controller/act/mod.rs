@@ -4,7 +4,7 @@
 mod build;
 mod write;
 
-pub(super) use write::{delete_params, patch, post};
+pub(super) use write::{delete_params, deleted, patch, post};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -39,7 +39,10 @@ pub(in crate::controller) fn delete_params(uid: &str, policy: PropagationPolicy)
 }
 
 /// Gone, or another one by now: either way this one is not there.
-pub(super) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), Stopped> {
+pub(in crate::controller) fn deleted<T>(
+    object: String,
+    answer: Result<T, kube::Error>,
+) -> Result<(), Stopped> {
     match answer {
         Ok(_) => Ok(()),
         Err(error) if matches!(error::code(&error), Some(404 | 409)) => Ok(()),
@@ -242,7 +245,7 @@ impl Acting {
         Ok(())
     }
 
-    pub(in crate::controller) async fn write_pool_conditions(
+    pub(super) async fn write_pool_conditions(
         &self,
         name: &str,
         version: &str,

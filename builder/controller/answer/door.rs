@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -69,7 +69,10 @@ const EVERYWHERE: &str = "certs";
 const MIRRORS: &str = "registries.conf";
 
 fn files(logins: &DockerConfigJson, settings: &ClusterSettings) -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("mosb-").tempdir()?;
+    let folder = tempfile::Builder::new()
+        .prefix("mosb-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir()?;
     let root = folder.path();
     write(&root.join(LOGINS), logins.to_bytes().expose())?;
     if let Some(text) = registries_conf(&settings.mirrors) {
@@ -120,7 +123,6 @@ pub(in crate::controller) fn variables(proxy: &Proxy) -> ProxyVariables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn what_a_client_reads_is_for_this_user_alone_and_gone_with_it() {

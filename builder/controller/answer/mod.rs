@@ -116,7 +116,7 @@ impl Asking {
         Ok(image.repo().pinned(digest).to_string())
     }
 
-    pub(super) fn settings(&self) -> Result<ClusterSettings, Problem> {
+    fn settings(&self) -> Result<ClusterSettings, Problem> {
         let (settings, findings) = self.stores.settings()?;
         for finding in findings {
             let object = finding.object.unwrap_or_default();
@@ -137,19 +137,6 @@ fn given(reason: &str, message: String) -> Problem {
         class: Class::UserInput,
         reason: reason.to_owned(),
         message,
-    }
-}
-
-/// The problem that an error of another room is.
-pub(super) fn problem(
-    class: Class,
-    reason: &str,
-    error: &(dyn std::error::Error + 'static),
-) -> Problem {
-    Problem {
-        class,
-        reason: reason.to_owned(),
-        message: sentence(error),
     }
 }
 
@@ -188,4 +175,5 @@ problem_of!(
     crate::backend::job::SecretError,
     crate::containerfile::Error,
     crate::payload::Error,
+    crate::fetch::Error,
 );

@@ -185,7 +185,6 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
         let roles = roles.iter().map(|role| (*role, ""));
         SeenNode {
             uid: String::new(),
-            configs: Vec::new(),
             labels: fixed.into_iter().chain(roles).map(pair).collect(),
         }
     };

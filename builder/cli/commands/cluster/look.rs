@@ -116,7 +116,7 @@ pub async fn wait(
         // Nobody hears it only when we are through.
         let _ = changes.send(());
     };
-    let (stores, _watches) = Stores::watch(client, namespace, Arc::new(wake));
+    let (stores, _watches) = Stores::watch(client, namespace, false, Arc::new(wake));
     let over = || Error::TimedOut {
         pool: pool.to_owned(),
         seconds: limit.as_secs(),

@@ -270,3 +270,26 @@ fn a_direct_job_may_find_that_something_must_be_run() {
     assert_eq!(world.made.len(), 2);
     is_idle(&mut world);
 }
+
+#[test]
+fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
+    let mut world = World::opted_in();
+    world.settle();
+    world.run();
+    world.settle();
+    let old = world.current().clone();
+    world.delete_job();
+    let pause = world.settle().again.expect("a next attempt");
+    world.wait(pause.as_secs() as i64 + 1);
+    world.settle();
+    // The watch of builds is behind that of Jobs.
+    let at = world
+        .seen
+        .builds
+        .iter_mut()
+        .find(|b| b.metadata.uid == old.metadata.uid);
+    *at.unwrap() = old;
+    let decision = world.decide();
+    assert_eq!(decision.steps, []);
+    assert_eq!(decision.because.code(), "preparing");
+}

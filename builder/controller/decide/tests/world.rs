@@ -67,8 +67,10 @@ impl World {
         world.seen.name = "worker".to_owned();
         world.seen.cluster.namespace = "ns".to_owned();
         world.seen.pool_platforms = ["linux/amd64".parse().unwrap()].into();
-        let mut pool = MachineConfigPool::default();
-        pool.metadata = world.metadata("worker");
+        let mut pool = MachineConfigPool {
+            metadata: world.metadata("worker"),
+            ..MachineConfigPool::default()
+        };
         pool.spec.configuration.name = rendered(1);
         pool.status.configuration.name = rendered(1);
         pool.status.conditions = vec![Condition {

@@ -1,0 +1,168 @@
+//! Carries out steps about a pool, on the version of it that they were decided from.
+
+use kube::Api;
+use kube::api::{Patch, PropagationPolicy};
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::super::act::{Stopped, delete_params, deleted, patch, post, stopped};
+use super::super::answer::Asking;
+use super::super::kinds::Kind;
+use super::super::question::Problem;
+use super::super::{Error, error, events};
+use super::contents::find;
+use super::decide::Step;
+use crate::api::{API_VERSION, Metadata, labels};
+use crate::report::Class;
+
+/// With what steps about one pool are carried out.
+#[derive(Debug)]
+pub(super) struct Acting<'a> {
+    pub asking: &'a Asking,
+    /// Who we are, for events.
+    pub instance: &'a str,
+    /// Of the pool.
+    pub metadata: &'a Metadata,
+    /// The rendered config that was just made.
+    pub object: Option<Value>,
+}
+
+impl Acting<'_> {
+    /// Carries out the steps in their order. The first that fails ends it.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn all(&self, steps: &[Step]) -> Result<(), Stopped> {
+        let mut version = self.metadata.resource_version().to_owned();
+        for step in steps {
+            match step {
+                Step::Tell(event) => {
+                    let told = events::tell(&self.asking.client, self.instance, event).await;
+                    if let Err(error) = told {
+                        tracing::warn!("{error}");
+                    }
+                }
+                Step::Create { name } => self.create(name).await?,
+                Step::Move {
+                    name,
+                    sources,
+                    stamp,
+                    pins,
+                } => {
+                    let pins = (!pins.is_empty()).then(|| json!(pins).to_string());
+                    let annotations = json!({ labels::RENDERED_FROM: stamp, labels::PINS: pins });
+                    version = self.moved(&version, name, sources, annotations).await?;
+                }
+                Step::Say { conditions } => {
+                    let change = json!({ "metadata": { "resourceVersion": version },
+                        "status": { "conditions": conditions } });
+                    let api = self.api(Kind::MachineConfigPool);
+                    let pool = &self.metadata.name;
+                    let (params, change) = (patch(), Patch::Merge(&change));
+                    let written = api.patch_status(pool, &params, &change).await;
+                    let written = written.map_err(stopped(self.pool(), "patch status"))?;
+                    version = written.metadata.resource_version.unwrap_or_default();
+                }
+                Step::Delete { name, uid } => {
+                    let params = delete_params(uid, PropagationPolicy::Background);
+                    let answer = self.api(Kind::MachineConfig).delete(name, &params).await;
+                    deleted(format!("machineconfig {name}"), answer)?;
+                    tracing::info!("deleted {name}: nobody names it any more");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::all_with(self.asking.client.clone(), &kind.resource())
+    }
+
+    fn pool(&self) -> String {
+        format!("machineconfigpool {}", self.metadata.name)
+    }
+
+    async fn create(&self, name: &str) -> Result<(), Stopped> {
+        let wanted = self.object.as_ref().expect("it was rendered in this round");
+        let object = format!("machineconfig {name}");
+        let new: DynamicObject =
+            serde_json::from_value(wanted.clone()).expect("an object of the API");
+        let created = self.api(Kind::MachineConfig).create(&post(), &new).await;
+        match created {
+            Ok(_) => Ok(()),
+            Err(error) if error::is_conflict(&error) => {
+                let there = find(&self.asking.client, name).await?;
+                match there.map(|there| judge(&there, wanted)) {
+                    Some(Existing::Fine) => Ok(()),
+                    Some(Existing::Clash(problem)) => Err(Stopped::Problem(problem)),
+                    Some(Existing::Leaving) | None => Err(Stopped::Stale(object)),
+                }
+            }
+            Err(error) => Err(Error::api(object, "create")(error).into()),
+        }
+    }
+
+    async fn moved(
+        &self,
+        version: &str,
+        name: &str,
+        sources: &[String],
+        annotations: Value,
+    ) -> Result<String, Stopped> {
+        let reference = |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
+        let source: Vec<Value> = sources.iter().map(|name| reference(name)).collect();
+        let mut configuration = reference(name);
+        configuration["source"] = json!(source);
+        // Somebody may have said more of the config that it was before.
+        for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
+            configuration[field] = Value::Null;
+        }
+        let change = json!({
+            "metadata": { "resourceVersion": version, "annotations": annotations },
+            "spec": { "configuration": configuration },
+        });
+        let api = self.api(Kind::MachineConfigPool);
+        let pool = &self.metadata.name;
+        let written = api.patch(pool, &patch(), &Patch::Merge(&change)).await;
+        let written = written.map_err(stopped(self.pool(), "patch"))?;
+        Ok(written.metadata.resource_version.unwrap_or_default())
+    }
+}
+
+/// What of the wanted name is there already.
+#[derive(Debug, PartialEq)]
+pub(super) enum Existing {
+    /// Just that, made by us before, or by somebody else.
+    Fine,
+    /// It is on its way out, or its owner is.
+    Leaving,
+    /// Something else.
+    Clash(Problem),
+}
+
+/// Judges an object by what would be made in its place.
+pub(super) fn judge(there: &DynamicObject, wanted: &Value) -> Existing {
+    let name = there.metadata.name.as_deref().unwrap_or_default();
+    if there.metadata.deletion_timestamp.is_some() {
+        return Existing::Leaving;
+    }
+    if there.data.get("spec") != wanted.get("spec") {
+        return Existing::Clash(Problem {
+            class: Class::UserInput,
+            reason: "not-ours".to_owned(),
+            message: format!(
+                "machineconfig {name}: exists with another content than what the pool's MachineConfigs come to; delete it, and it is made again"
+            ),
+        });
+    }
+    let owner = wanted.pointer("/metadata/ownerReferences/0");
+    let owners = there.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    match controllers.next() {
+        // Of an earlier pool of this name: it goes with that.
+        Some(other) if owner.is_some_and(|owner| owner["uid"] != other.uid.as_str()) => {
+            Existing::Leaving
+        }
+        _ => Existing::Fine,
+    }
+}

@@ -1,0 +1,289 @@
+//! Finds out what a pool's MachineConfigs come to, and what else metadata doesn't tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use super::super::Error;
+use super::super::act::Stopped;
+use super::super::answer::{Asking, variables};
+use super::super::question::Problem;
+use super::act::{Existing, judge};
+use super::contents::{Contents, find};
+use super::observe::{controller_config, images};
+use super::snapshot::{Inputs, Made, Snapshot};
+use crate::api::{MachineConfig, PoolName, PoolSettings, RenderedConfig, labels};
+use crate::fetch::{self, Fetcher};
+use crate::ignition::snapshot::{Contents as Fetched, Reference};
+use crate::image::ImageRef;
+use crate::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
+use crate::report::{Class, Finding};
+
+/// A rendered config, and the object to create.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub made: Made,
+    pub object: Value,
+}
+
+/// Renders a pool. What is wrong with the inputs is a problem, to be told; that the API can't be asked ends the round.
+pub(super) async fn render(
+    asking: &Asking,
+    contents: &Contents,
+    world: &Snapshot,
+    inputs: &Inputs,
+) -> Result<Result<Draft, Problem>, Stopped> {
+    let configs = contents.read(&asking.client, &inputs.members).await?;
+    let request = match request(asking, world, configs) {
+        Ok(request) => request,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let request = match pin(asking, request).await {
+        Ok(request) => request,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let pins = request.pins.clone();
+    let rendered = match rendered(asking, request).await {
+        Ok(rendered) => rendered,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let name = rendered.config.name().to_string();
+    let (refused, clash) = futures_util::try_join!(
+        refused(asking, world, &rendered.config),
+        clash(asking, world, &name, &rendered.object)
+    )?;
+    if let Some(problem) = without_base(asking, &rendered).or(clash).or(refused) {
+        return Ok(Err(problem));
+    }
+    for warning in &rendered.warnings {
+        let place = warning.object.as_deref().unwrap_or_default();
+        tracing::warn!(code = warning.code, "{place}: {}", warning.message);
+    }
+    let overridden = rendered
+        .object
+        .pointer("/metadata/annotations")
+        .is_some_and(|all| all.get(labels::OS_IMAGE_URL_OVERRIDDEN).is_some());
+    let overriding = rendered.config.os_image_url.filter(|_| overridden);
+    Ok(Ok(Draft {
+        made: Made {
+            name,
+            overriding,
+            pins,
+        },
+        object: rendered.object,
+    }))
+}
+
+fn request(
+    asking: &Asking,
+    world: &Snapshot,
+    configs: Vec<Arc<MachineConfig>>,
+) -> Result<Request, Problem> {
+    let name = &world.pool.metadata.name;
+    let pool: PoolName = name.parse().map_err(|cause| Problem {
+        class: Class::UserInput,
+        reason: "bad-pool-name".to_owned(),
+        message: format!("the pool's name {cause}"),
+    })?;
+    let controller_config = controller_config(&asking.stores)?;
+    let (os_image, extensions_image) = match &controller_config {
+        Some(_) => (None, None),
+        None => {
+            let images = images(&asking.stores)?;
+            (images.os, images.extensions)
+        }
+    };
+    let pool_settings = asking.stores.pool_settings.iter();
+    let pool_settings = pool_settings.flat_map(|shelf| shelf.all());
+    let component = |config: Arc<MachineConfig>| Component {
+        origin: String::new(),
+        config: (*config).clone(),
+    };
+    Ok(Request {
+        pool,
+        pool_object: Some(world.pool.clone()),
+        controller_config,
+        pool_settings: pool_settings
+            .map(|settings| PoolSettings::clone(&settings))
+            .collect(),
+        os_image,
+        extensions_image,
+        pins: Default::default(),
+        configs: configs.into_iter().map(component).collect(),
+        explain: false,
+    })
+}
+
+/// Gives images with a tag the digest that they had when the pool was last rendered; of a new text, the registry is asked. So a
+/// tag that moves changes nothing by itself.
+async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> {
+    let known = known_pins(&request);
+    for image in render::unpinned(&request) {
+        // What is no reference at all is told when it is rendered.
+        let Ok(reference) = image.parse::<ImageRef>() else {
+            continue;
+        };
+        let pinned = match known.get(&image) {
+            Some(pinned) => pinned.clone(),
+            None => asking.pin(&reference).await?,
+        };
+        request.pins.insert(image, pinned);
+    }
+    Ok(request)
+}
+
+/// One that somebody made unreadable knows nothing.
+fn known_pins(request: &Request) -> BTreeMap<String, String> {
+    let pool = request.pool_object.as_ref();
+    let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
+    known
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// Renders, and fetches what that needs, until it is done.
+async fn rendered(asking: &Asking, request: Request) -> Result<Rendered, Problem> {
+    let (mut fetched, mut request) = (Fetched::new(), request);
+    loop {
+        let outcome;
+        let merging = spawn_blocking(move || {
+            let outcome = render::render(&request, &fetched);
+            (outcome, request, fetched)
+        });
+        (outcome, request, fetched) = merging.await.expect("rendering does not panic");
+        match outcome.map_err(|error| told(&asking.stores.namespace, &error))? {
+            Outcome::Rendered(rendered) => return Ok(*rendered),
+            Outcome::Needs(needs) => fetch_all(asking, &needs, &mut fetched).await?,
+        }
+    }
+}
+
+async fn fetch_all(
+    asking: &Asking,
+    needs: &[Reference],
+    fetched: &mut Fetched,
+) -> Result<(), Problem> {
+    let (settings, _) = asking.stores.settings()?;
+    let proxy = asking.proxy(&settings).await?;
+    let fetcher = Fetcher::new(fetch::Options {
+        authorities: settings
+            .additional_trust_bundle
+            .map(|pem| pem.into_bytes().into()),
+        proxy: proxy.as_ref().map(variables).unwrap_or_default(),
+        ..fetch::Options::default()
+    })?;
+    Ok(fetcher.fetch_all(needs, fetched).await?)
+}
+
+/// All that is wrong, in one sentence each.
+fn told(namespace: &str, error: &render::Error) -> Problem {
+    let told = |finding: &Finding| {
+        let place = match finding.object.as_deref() {
+            Some(GIVEN) => format!("ConfigMap {namespace}/mosb-config"),
+            place => place.unwrap_or_default().to_owned(),
+        };
+        let path = finding.path.as_deref().map(|path| format!(" ({path})"));
+        format!("{place}{}: {}", path.unwrap_or_default(), finding.message)
+    };
+    let findings: Vec<String> = error.findings().iter().map(told).collect();
+    Problem {
+        class: error.class(),
+        reason: error.reason().to_owned(),
+        message: match findings.is_empty() {
+            true => error.to_string(),
+            false => format!("{error}: {}", findings.join("; ")),
+        },
+    }
+}
+
+/// A config without a base can't get an image.
+fn without_base(asking: &Asking, rendered: &Rendered) -> Option<Problem> {
+    let namespace = &asking.stores.namespace;
+    rendered.config.os_image_url.is_none().then(|| Problem {
+        class: Class::UserInput,
+        reason: "no-base-image".to_owned(),
+        message: format!(
+            "nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
+        ),
+    })
+}
+
+/// What the pool's machines could not take of it without being installed anew.
+async fn refused(
+    asking: &Asking,
+    world: &Snapshot,
+    new: &RenderedConfig,
+) -> Result<Option<Problem>, Error> {
+    let name = &world.pool.spec.configuration.name;
+    if name.is_empty() || name == new.name().as_str() {
+        return Ok(None);
+    }
+    let Some(object) = find(&asking.client, name).await? else {
+        return Ok(None);
+    };
+    let value = serde_json::to_value(object).expect("what came as JSON is JSON");
+    // Machines that have one that can't be read have none that could be compared.
+    let Ok(old) = RenderedConfig::from_value(value) else {
+        return Ok(None);
+    };
+    let update = match asking.stores.daemon_sets.is_empty() {
+        true => Update::Image,
+        false => Update::Daemon,
+    };
+    Ok(refusal(&old, new, update))
+}
+
+fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option<Problem> {
+    let found = render::unreconcilable(old, new, update).ok()?;
+    let told = found.iter().map(|finding| {
+        let place = finding.object.as_deref().unwrap_or_default();
+        format!("{place}: {}", finding.message)
+    });
+    let told: Vec<String> = told.collect();
+    (!found.is_empty()).then(|| Problem {
+        class: Class::UserInput,
+        reason: "needs-reinstall".to_owned(),
+        message: format!(
+            "machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
+            old.name(),
+            told.join("; ")
+        ),
+    })
+}
+
+/// What of the name is there already, unless mosb made it and nobody touched it.
+async fn clash(
+    asking: &Asking,
+    world: &Snapshot,
+    name: &str,
+    object: &Value,
+) -> Result<Option<Problem>, Error> {
+    let mut there = world.rendered.iter();
+    let is_doubtful = there.any(|one| one.name == name && (one.is_edited || !one.is_ours));
+    if !is_doubtful {
+        return Ok(None);
+    }
+    let found = find(&asking.client, name).await?;
+    Ok(found.and_then(|found| match judge(&found, object) {
+        Existing::Clash(problem) => Some(problem),
+        Existing::Fine | Existing::Leaving => None,
+    }))
+}
+
+/// The rendered configs that nodes have or shall have.
+pub(super) async fn on_nodes(asking: &Asking) -> Result<BTreeSet<String>, Error> {
+    let api: Api<Node> = Api::all(asking.client.clone());
+    let nodes = api.list_metadata(&ListParams::default()).await;
+    let nodes = nodes.map_err(Error::api("nodes", "list"))?;
+    let names = nodes.items.iter().flat_map(|node| {
+        let annotations = node.annotations();
+        let keys = [labels::NODE_CURRENT_CONFIG, labels::NODE_DESIRED_CONFIG];
+        keys.map(|key| annotations.get(key).cloned())
+    });
+    Ok(names.flatten().collect())
+}

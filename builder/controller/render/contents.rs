@@ -1,0 +1,114 @@
+//! Contents of MachineConfigs, read when they are needed and kept as long as they are what the watch tells of.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+
+use super::super::act::Stopped;
+use super::super::kinds::Kind;
+use super::super::{Error, error};
+use super::snapshot::Member;
+use crate::api::MachineConfig;
+
+/// Reads on their way at once.
+const PARALLEL: usize = 16;
+/// Bytes of JSON that are kept: what all pools of a cluster share is read once.
+const KEPT: usize = 64 << 20;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    configs: BTreeMap<String, Arc<MachineConfig>>,
+    size: usize,
+}
+
+impl Contents {
+    /// All of these, as they are or newer.
+    ///
+    /// # Errors
+    /// The API; or one is gone, and the watch is about to tell.
+    pub async fn read(
+        &self,
+        client: &Client,
+        members: &[Member],
+    ) -> Result<Vec<Arc<MachineConfig>>, Stopped> {
+        let read = members.iter().map(|member| async {
+            match self.known(member) {
+                Some(known) => Ok(known),
+                None => self.fetch(client, &member.name).await,
+            }
+        });
+        // Made before the first is awaited: a stream that makes them can't be sent to another thread.
+        let read: Vec<_> = read.collect();
+        stream::iter(read).buffered(PARALLEL).try_collect().await
+    }
+
+    fn known(&self, member: &Member) -> Option<Arc<MachineConfig>> {
+        let kept = self.lock();
+        let known = kept.configs.get(&member.name)?;
+        let metadata = &known.metadata;
+        let labels = &metadata.labels;
+        let annotations = &metadata.annotations;
+        let role = labels.get(crate::api::labels::ROLE);
+        let same = metadata.uid() == member.uid
+            && metadata.generation == Some(member.generation)
+            && role.map(String::as_str).unwrap_or_default() == member.role
+            && annotations.get(crate::api::labels::GENERATED_BY_CONTROLLER_VERSION)
+                == member.generated_by.as_ref();
+        same.then(|| Arc::clone(known))
+    }
+
+    async fn fetch(&self, client: &Client, name: &str) -> Result<Arc<MachineConfig>, Stopped> {
+        let object = format!("machineconfig {name}");
+        let Some(found) = find(client, name).await? else {
+            return Err(Stopped::Stale(object));
+        };
+        let value = serde_json::to_value(found).expect("what came as JSON is JSON");
+        let size = value.to_string().len();
+        let config: MachineConfig = serde_json::from_value(value).map_err(|cause| {
+            Stopped::Api(Error::Unreadable {
+                object,
+                cause: cause.to_string(),
+            })
+        })?;
+        let config = Arc::new(config);
+        let mut kept = self.lock();
+        if kept.size + size > KEPT {
+            *kept = Kept::default();
+        }
+        // What it replaces counts on until all are dropped: the bound holds all the more.
+        kept.size += size;
+        kept.configs.insert(name.to_owned(), Arc::clone(&config));
+        Ok(config)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept
+            .lock()
+            .expect("nobody panics while holding it: maps don't")
+    }
+}
+
+/// The MachineConfig of this name, with its content.
+///
+/// # Errors
+/// The API.
+pub(super) async fn find(client: &Client, name: &str) -> Result<Option<DynamicObject>, Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineConfig.resource());
+    match api.get_opt(name).await {
+        Ok(found) => Ok(found.map(|mut object| {
+            object.metadata.managed_fields = None;
+            object
+        })),
+        Err(error) if error::is_not_found(&error) => Ok(None),
+        Err(error) => Err(Error::api(format!("machineconfig {name}"), "get")(error)),
+    }
+}

@@ -1,0 +1,250 @@
+//! From a snapshot of a pool to the steps that bring it to the rendered config of its MachineConfigs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::question::Problem;
+use super::collect;
+use super::snapshot::{Inputs, Made, Snapshot};
+use crate::api::{Condition, labels};
+use crate::report::Class;
+use crate::status::{Event, EventReason, Regarding, render_conditions};
+
+/// After something that may pass by itself.
+const SOON: Duration = Duration::from_secs(15);
+/// After something that somebody must mend where nobody may tell us that it is mended, as on a server.
+const LATER: Duration = Duration::from_secs(300);
+
+/// What to do about a snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What must be known first: put the answer into the snapshot, and decide again; there are no steps.
+    pub ask: Option<Question>,
+    /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
+    pub steps: Vec<Step>,
+    /// How far the pool is.
+    pub because: Because,
+    /// When to decide again even if nothing changes.
+    pub again: Option<Duration>,
+}
+
+/// What is not known from metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// What the pool's MachineConfigs come to.
+    Render,
+    /// Which rendered configs nodes have or shall have.
+    Nodes,
+}
+
+/// One change. Done twice it ends where once does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Tell something, once.
+    Tell(Event),
+    /// Create the rendered config that was just made; one that is there with the same content is fine.
+    Create {
+        /// Its name.
+        name: String,
+    },
+    /// Let the pool name it: `spec.configuration`, and the annotation `mosb.dev/rendered-from`.
+    Move {
+        /// Name of the rendered config.
+        name: String,
+        /// Names of the MachineConfigs, sorted.
+        sources: Vec<String>,
+        /// The annotation's value.
+        stamp: String,
+        /// Images with a tag, and what each was found to be: the annotation `mosb.dev/pins`.
+        pins: BTreeMap<String, String>,
+    },
+    /// Replace the pool's list of conditions, in which only our entry is another.
+    Say {
+        /// All of them.
+        conditions: Vec<Condition>,
+    },
+    /// Delete a rendered config.
+    Delete {
+        /// Its name.
+        name: String,
+        /// This very one.
+        uid: String,
+    },
+}
+
+/// How far a pool is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Because {
+    /// Somebody else renders it.
+    OtherRenderer(String),
+    /// It has no selector: whoever names its rendered config does so by himself.
+    ByHand,
+    /// It is being deleted.
+    GoingAway,
+    /// It is being found out what its MachineConfigs come to.
+    Rendering,
+    /// It can't be rendered.
+    Degraded(Problem),
+    /// It has the rendered config of its MachineConfigs, or gets it now.
+    Rendered(String),
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherRenderer(who) => write!(
+                f,
+                "not rendered by mosb: {who} renders pools; take --render away from mosb, or scale it to 0"
+            ),
+            Self::ByHand => write!(
+                f,
+                "not rendered by mosb: the pool has no machineConfigSelector; its spec.configuration is whoever's who wrote it"
+            ),
+            Self::GoingAway => write!(f, "the pool is being deleted"),
+            Self::Rendering => write!(f, "its MachineConfigs are read and merged"),
+            Self::Degraded(problem) => write!(f, "not rendered: {}", problem.message),
+            Self::Rendered(name) => write!(f, "rendered: {name}"),
+        }
+    }
+}
+
+/// Everything that should change, in order. Pure: same world, same steps.
+///
+/// A pool that is paused is rendered too: what waits then are its machines.
+pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
+    if let Some(who) = &world.other_renderer {
+        return Decision::of(Because::OtherRenderer(who.clone()), Vec::new());
+    }
+    if world.pool.metadata.is_going_away() {
+        return Decision::of(Because::GoingAway, Vec::new());
+    }
+    if world.pool.spec.machine_config_selector.is_none() {
+        return Decision::of(Because::ByHand, Vec::new());
+    }
+    let inputs = match &world.inputs {
+        Ok(inputs) => inputs,
+        Err(problem) => return degraded(world, problem, now),
+    };
+    if is_settled(world, inputs) {
+        return settled(world, now);
+    }
+    match &world.answers.made {
+        None => Decision::asking(Question::Render, Because::Rendering),
+        Some(Err(problem)) => degraded(world, problem, now),
+        Some(Ok(made)) => moved(world, inputs, made, now),
+    }
+}
+
+/// Whether the pool has what its MachineConfigs come to, as far as that is known without reading them.
+fn is_settled(world: &Snapshot, inputs: &Inputs) -> bool {
+    let configuration = &world.pool.spec.configuration;
+    let mut rendered = world.rendered.iter();
+    let is_there =
+        rendered.any(|one| one.name == configuration.name && !one.is_edited && !one.is_going_away);
+    is_there && has_stamp(world, inputs, &configuration.name) && has_sources(world, inputs)
+}
+
+fn has_stamp(world: &Snapshot, inputs: &Inputs, name: &str) -> bool {
+    world.pool.metadata.annotation(labels::RENDERED_FROM) == Some(&inputs.stamp(name))
+}
+
+fn has_sources(world: &Snapshot, inputs: &Inputs) -> bool {
+    let sources = world.pool.spec.configuration.source.iter();
+    sources
+        .map(|source| source.name.as_str())
+        .eq(inputs.sources())
+}
+
+/// Nothing is to be rendered; what nobody needs any more goes.
+fn settled(world: &Snapshot, now: Timestamp) -> Decision {
+    let because = Because::Rendered(world.pool.spec.configuration.name.clone());
+    let steps: Vec<Step> = said(world, None, now).into_iter().collect();
+    let superfluous = collect::superfluous(world);
+    if !steps.is_empty() || superfluous.is_empty() {
+        return Decision::of(because, steps);
+    }
+    match &world.answers.on_nodes {
+        None => Decision::asking(Question::Nodes, because),
+        Some(on_nodes) => {
+            let unused = superfluous
+                .into_iter()
+                .filter(|one| !on_nodes.contains(&one.name));
+            let steps = unused.map(|one| Step::Delete {
+                name: one.name.clone(),
+                uid: one.uid.clone(),
+            });
+            Decision::of(because, steps.collect())
+        }
+    }
+}
+
+/// The pool stays as it is, and says why.
+fn degraded(world: &Snapshot, problem: &Problem, now: Timestamp) -> Decision {
+    Decision {
+        steps: said(world, Some(problem), now).into_iter().collect(),
+        again: Some(match problem.class {
+            Class::Retry => SOON,
+            Class::UserInput | Class::Refused | Class::Bug => LATER,
+        }),
+        ..Decision::of(Because::Degraded(problem.clone()), Vec::new())
+    }
+}
+
+/// The pool gets what was made.
+fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Decision {
+    let name = &made.name;
+    let mut steps = Vec::new();
+    let is_there = |one: &super::SeenRendered| one.name == *name && !one.is_going_away;
+    if !world.rendered.iter().any(is_there) {
+        let on = || Regarding::new("MachineConfigPool", &world.pool.metadata);
+        let note = format!("{name} of {} MachineConfigs", inputs.members.len());
+        let reason = EventReason::RenderedConfigGenerated;
+        steps.push(Step::Tell(Event::new(on(), reason, name, note)));
+        if let Some(image) = &made.overriding {
+            let note = format!(
+                "a MachineConfig decides on the base OS image of {name}: {image}; updates of the cluster don't change it any more"
+            );
+            let reason = EventReason::OsImageUrlOverridden;
+            steps.push(Step::Tell(Event::new(on(), reason, image, note)));
+        }
+        steps.push(Step::Create { name: name.clone() });
+    }
+    let is_named = world.pool.spec.configuration.name == *name;
+    if !is_named || !has_stamp(world, inputs, name) || !has_sources(world, inputs) {
+        steps.push(Step::Move {
+            name: name.clone(),
+            sources: inputs.sources().map(str::to_owned).collect(),
+            stamp: inputs.stamp(name),
+            pins: made.pins.clone(),
+        });
+    }
+    steps.extend(said(world, None, now));
+    Decision::of(Because::Rendered(name.clone()), steps)
+}
+
+fn said(world: &Snapshot, wrong: Option<&Problem>, now: Timestamp) -> Option<Step> {
+    let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
+    let conditions = render_conditions(&world.pool.status.conditions, wrong, now)?;
+    Some(Step::Say { conditions })
+}
+
+impl Decision {
+    fn of(because: Because, steps: Vec<Step>) -> Self {
+        Self {
+            ask: None,
+            steps,
+            because,
+            again: None,
+        }
+    }
+
+    fn asking(question: Question, because: Because) -> Self {
+        Self {
+            ask: Some(question),
+            ..Self::of(because, Vec::new())
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What is seen of a pool, as one value. Pure: the stores are read, nothing is asked.
+
+use std::collections::BTreeSet;
+
+use kube::api::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::super::observe::RENDERER;
+use super::super::question::Problem;
+use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
+use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
+use crate::api::{ControllerConfig, MachineConfigPool, RenderedName, Selector, labels};
+use crate::render::is_rendered_one;
+use crate::report::Class;
+
+/// The pool of this name; none if there is none.
+pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
+    let pool = stores.pools.get(name)?;
+    let rendered = rendered(stores, &pool);
+    Some(Snapshot {
+        other_renderer: stores.other_renderer(),
+        inputs: settings(stores).map(|settings| Inputs {
+            members: members(stores, &pool),
+            settings,
+        }),
+        named: named(stores, &rendered),
+        rendered,
+        pool: (*pool).clone(),
+        answers: Answers::default(),
+    })
+}
+
+/// The pools that a change concerns, by what is seen now. Which pools had a MachineConfig until now is the caller's to know.
+pub(super) fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
+    let names = |pools: Vec<std::sync::Arc<MachineConfigPool>>| {
+        let names = pools.iter().map(|pool| pool.metadata.name.clone());
+        names.collect::<BTreeSet<String>>()
+    };
+    match cause {
+        Cause::Pool(name) => [name.clone()].into(),
+        Cause::MachineConfig(name) => {
+            let meta = stores.machine_configs.get(name);
+            names(stores.pools.only(|pool| {
+                let configuration = &pool.spec.configuration;
+                configuration.name == *name
+                    || configuration
+                        .source
+                        .iter()
+                        .any(|source| source.name == *name)
+                    || meta.as_ref().is_some_and(|meta| {
+                        selector(pool).is_some_and(|selector| is_member(&selector, meta))
+                    })
+            }))
+        }
+        Cause::All => names(stores.pools.all()),
+        Cause::Config(..) | Cause::Serves(_) | Cause::Secret(_) | Cause::Nobody => BTreeSet::new(),
+    }
+}
+
+/// One that can't be read selects nothing; that is told when the pool is rendered.
+fn selector(pool: &MachineConfigPool) -> Option<Selector> {
+    Selector::new(pool.spec.machine_config_selector.as_ref()?).ok()
+}
+
+fn is_member(selector: &Selector, meta: &ObjectMeta) -> bool {
+    let nothing = Default::default();
+    let labels = meta.labels.as_ref().unwrap_or(&nothing);
+    selector.matches(labels) && !is_rendered(meta)
+}
+
+fn is_rendered(meta: &ObjectMeta) -> bool {
+    let owners = meta.owner_references.iter().flatten();
+    let kinds = owners.map(|owner| owner.kind.as_str());
+    let role = meta.labels.as_ref().and_then(|all| all.get(labels::ROLE));
+    is_rendered_one(
+        meta.name.as_deref().unwrap_or_default(),
+        kinds,
+        role.map(String::as_str),
+    )
+}
+
+fn members(stores: &Stores, pool: &MachineConfigPool) -> Vec<Member> {
+    let Some(selector) = selector(pool) else {
+        return Vec::new();
+    };
+    let metas = stores
+        .machine_configs
+        .only(|meta| is_member(&selector, meta) && meta.deletion_timestamp.is_none());
+    let member = |meta: &ObjectMeta| Member {
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+        generation: meta.generation.unwrap_or_default(),
+        role: meta
+            .labels
+            .as_ref()
+            .and_then(|all| all.get(labels::ROLE))
+            .cloned()
+            .unwrap_or_default(),
+        generated_by: meta
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(labels::GENERATED_BY_CONTROLLER_VERSION))
+            .cloned(),
+    };
+    metas.iter().map(|meta| member(meta)).collect()
+}
+
+/// What gets into a rendered config beside MachineConfigs.
+fn settings(stores: &Stores) -> Result<Value, Problem> {
+    Ok(match controller_config(stores)? {
+        Some(config) => json!({
+            "os": config.spec.base_os_image, "extensions": config.spec.extensions_image,
+            "release": config.metadata.annotation(labels::RELEASE_IMAGE_VERSION),
+        }),
+        None => {
+            let images = images(stores)?;
+            json!({ "os": images.os, "extensions": images.extensions })
+        }
+    })
+}
+
+/// The images of pools whose MachineConfigs name none, where there is no ControllerConfig.
+pub(super) struct Images {
+    pub os: Option<String>,
+    pub extensions: Option<String>,
+}
+
+/// Our settings' images, else those of the ConfigMap that clusters had before.
+pub(super) fn images(stores: &Stores) -> Result<Images, Problem> {
+    let (settings, _) = stores.settings()?;
+    let older = stores.named(OS_IMAGE_URL);
+    let older = |key: &str| {
+        let image = older.as_ref()?.data.as_ref()?.get(key)?.trim();
+        (!image.is_empty()).then(|| image.to_owned())
+    };
+    Ok(Images {
+        os: settings
+            .base_os_container_image
+            .or_else(|| older("baseOSContainerImage")),
+        extensions: settings
+            .base_os_extensions_container_image
+            .or_else(|| older("baseOSExtensionsContainerImage")),
+    })
+}
+
+/// What an OpenShift release says.
+pub(super) fn controller_config(stores: &Stores) -> Result<Option<ControllerConfig>, Problem> {
+    let Some(value) = stores.controller_configs.get(RENDERER) else {
+        return Ok(None);
+    };
+    let read = serde_json::from_value((*value).clone());
+    read.map(Some).map_err(|cause| Problem {
+        class: Class::UserInput,
+        reason: "unreadable-object".to_owned(),
+        message: format!(
+            "controllerconfig {RENDERER}: not readable as its kind: {cause}; correct the object"
+        ),
+    })
+}
+
+fn rendered(stores: &Stores, pool: &MachineConfigPool) -> Vec<SeenRendered> {
+    let pool_uid = pool.metadata.uid();
+    let controls = |meta: &ObjectMeta| {
+        let mut owners = meta.owner_references.iter().flatten();
+        owners.any(|owner| owner.controller == Some(true) && owner.uid == pool_uid)
+    };
+    let of_pool = |meta: &ObjectMeta| {
+        let name = meta.name.as_deref().unwrap_or_default();
+        name.starts_with("rendered-")
+            && name
+                .parse::<RenderedName>()
+                .is_ok_and(|name| name.pool().as_str() == pool.metadata.name || controls(meta))
+    };
+    let seen = |meta: &ObjectMeta| {
+        let annotations = meta.annotations.as_ref();
+        let by = annotations.and_then(|all| all.get(labels::GENERATED_BY_CONTROLLER_VERSION));
+        SeenRendered {
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            created: meta.creation_timestamp.clone(),
+            is_ours: controls(meta) && by.is_some_and(|by| by == crate::render::RENDERER),
+            is_edited: meta.generation.is_some_and(|generation| generation > 1),
+            is_going_away: meta.deletion_timestamp.is_some(),
+        }
+    };
+    let metas = stores.machine_configs.only(of_pool);
+    metas.iter().map(|meta| seen(meta)).collect()
+}
+
+/// Those of them that a pool or a build names.
+fn named(stores: &Stores, rendered: &[SeenRendered]) -> BTreeSet<String> {
+    let ours: BTreeSet<&str> = rendered.iter().map(|one| one.name.as_str()).collect();
+    let mut named = BTreeSet::new();
+    let mut name = |name: &str| {
+        if ours.contains(name) {
+            named.insert(name.to_owned());
+        }
+    };
+    for pool in stores.pools.all() {
+        name(&pool.spec.configuration.name);
+        name(&pool.status.configuration.name);
+    }
+    for build in stores.builds.all() {
+        name(&build.spec.machine_config.name);
+    }
+    named
+}

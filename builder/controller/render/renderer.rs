@@ -1,0 +1,280 @@
+//! Pools that wait to be looked at, and what a look is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::super::act::Stopped;
+use super::super::answer::Asking;
+use super::super::question::Problem;
+use super::super::queue::{Outcome, Queue};
+use super::super::stores::Cause;
+use super::act::Acting;
+use super::answer;
+use super::contents::Contents;
+use super::decide::{Because, Question, Step, decide};
+use super::observe::{concerned, observe};
+use super::snapshot::{Inputs, Snapshot};
+use crate::report::Class;
+
+/// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
+/// long, or at last after the second time.
+const BREATH: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
+/// While a watch is away that nothing may be decided without.
+const BLIND: Duration = Duration::from_secs(1);
+/// A watch that has not told of our own write after so long does not hold anything up.
+const ECHO: Duration = Duration::from_secs(2);
+/// What went wrong with the same inputs is not tried again sooner: it may take a minute to go wrong.
+const SAME: Duration = Duration::from_secs(10);
+/// More questions in a row than any decision has.
+const QUESTIONS: usize = 3;
+
+/// Renders pools.
+#[derive(Debug)]
+pub struct Renderer {
+    asking: Asking,
+    /// Who we are, for events.
+    instance: String,
+    queue: Queue<String>,
+    contents: Contents,
+    notes: Mutex<BTreeMap<String, Note>>,
+    /// Before that, all pools are still to be looked at.
+    works: AtomicBool,
+}
+
+/// What is kept of a pool from one look to the next; nothing of it is needed.
+#[derive(Debug, Default)]
+struct Note {
+    /// When it was woken since the last look, first and last.
+    woken: Option<(Instant, Instant)>,
+    /// What was last logged.
+    because: String,
+    /// The MachineConfigs that it had, and the rendered one.
+    used: BTreeSet<String>,
+    /// What went wrong last, with which inputs.
+    wrong: Option<(Instant, Inputs, Problem)>,
+    /// The version of the pool that we wrote over.
+    overwritten: Option<(Instant, String)>,
+}
+
+impl Renderer {
+    /// Nothing was looked at yet.
+    pub fn new(asking: Asking, instance: String) -> Self {
+        Self {
+            asking,
+            instance,
+            queue: Queue::default(),
+            contents: Contents::default(),
+            notes: Mutex::default(),
+            works: AtomicBool::new(false),
+        }
+    }
+
+    /// Looks at all pools, and from then on at those that are woken.
+    pub fn begin(&self) {
+        self.works.store(true, Ordering::SeqCst);
+        self.wake(&Cause::All);
+    }
+
+    /// Wakes the pools that a change concerns.
+    pub fn wake(&self, cause: &Cause) {
+        if !self.works.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut pools = concerned(&self.asking.stores, cause);
+        let now = Instant::now();
+        {
+            let mut notes = self.notes();
+            if let Cause::MachineConfig(name) = cause {
+                let used = notes.iter().filter(|(_, note)| note.used.contains(name));
+                pools.extend(used.map(|(pool, _)| pool.clone()));
+            }
+            for pool in &pools {
+                let woken = &mut notes.entry(pool.clone()).or_default().woken;
+                let first = woken.map_or(now, |(first, _)| first);
+                *woken = Some((first, now));
+            }
+        }
+        for pool in &pools {
+            self.queue.wake(pool);
+        }
+    }
+
+    /// Looks at pools until it is stopped; what is under way is done first.
+    pub async fn work(&self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let pool = tokio::select! {
+                // A pool that is due must not be taken any more.
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                pool = self.queue.next() => pool,
+            };
+            let outcome = self.look(&pool).await;
+            self.queue.done(&pool, outcome);
+        }
+    }
+
+    async fn look(&self, pool: &str) -> Outcome {
+        if !self.asking.stores.board.missing().is_empty() {
+            return Outcome::After(BLIND);
+        }
+        if let Some(wait) = self.breath(pool) {
+            return Outcome::After(wait);
+        }
+        let Some(mut world) = observe(&self.asking.stores, pool) else {
+            self.notes().remove(pool);
+            return Outcome::Idle;
+        };
+        if self.is_behind(pool, &world) {
+            // The watch tells what we wrote, and wakes us.
+            return Outcome::After(ECHO);
+        }
+        match self.round(pool, &mut world).await {
+            Ok(Some(again)) => Outcome::After(again),
+            Ok(None) => Outcome::Idle,
+            Err(stopped) => match stopped.class() {
+                None => {
+                    tracing::debug!("pool {pool}: {stopped}");
+                    Outcome::Stale
+                }
+                Some(class) => {
+                    tracing::warn!(reason = stopped.reason(), "pool {pool}: {stopped}");
+                    Outcome::Failed(class)
+                }
+            },
+        }
+    }
+
+    async fn round(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Duration>, Stopped> {
+        let mut object = None;
+        let mut decision = decide(world, Timestamp::now());
+        for _ in 0..QUESTIONS {
+            match decision.ask {
+                None => break,
+                Some(Question::Render) => object = self.render(pool, world).await?,
+                Some(Question::Nodes) => {
+                    let named = answer::on_nodes(&self.asking).await?;
+                    world.answers.on_nodes = Some(named);
+                }
+            }
+            decision = decide(world, Timestamp::now());
+        }
+        self.tell(pool, world, &decision.because);
+        let acting = Acting {
+            asking: &self.asking,
+            instance: &self.instance,
+            metadata: &world.pool.metadata,
+            object,
+        };
+        acting.all(&decision.steps).await?;
+        let writes = |step: &Step| matches!(step, Step::Move { .. } | Step::Say { .. });
+        if decision.steps.iter().any(writes) {
+            let version = world.pool.metadata.resource_version().to_owned();
+            self.note(pool, |note| {
+                note.overwritten = Some((Instant::now(), version))
+            });
+        }
+        Ok(decision.again)
+    }
+
+    /// Puts the answer into the snapshot; the object to create, if it is one.
+    async fn render(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Value>, Stopped> {
+        let inputs = match &world.inputs {
+            Ok(inputs) => inputs.clone(),
+            Err(_) => return Ok(None),
+        };
+        let known = self.note(pool, |note| note.wrong.clone());
+        if let Some((at, before, problem)) = known
+            && before == inputs
+            && problem.class == Class::Retry
+            && at.elapsed() < SAME
+        {
+            world.answers.made = Some(Err(problem));
+            return Ok(None);
+        }
+        let began = Instant::now();
+        let answer = answer::render(&self.asking, &self.contents, world, &inputs).await?;
+        let (made, object) = match answer {
+            Ok(draft) => (Ok(draft.made), Some(draft.object)),
+            Err(problem) => (Err(problem), None),
+        };
+        tracing::debug!(
+            "pool {pool}: rendered in {} ms",
+            began.elapsed().as_millis()
+        );
+        let problem = made.as_ref().err().cloned();
+        let wrong = problem.map(|problem| (Instant::now(), inputs, problem));
+        self.note(pool, |note| note.wrong = wrong);
+        world.answers.made = Some(made);
+        Ok(object)
+    }
+
+    /// How long changes are still awaited; none if it is time to look.
+    fn breath(&self, pool: &str) -> Option<Duration> {
+        self.note(pool, |note| {
+            let (first, last) = note.woken?;
+            let end = (last + BREATH.0).min(first + BREATH.1);
+            let wait = end.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                note.woken = None;
+                return None;
+            }
+            Some(wait)
+        })
+    }
+
+    /// Whether the stores still show what was before our last write.
+    fn is_behind(&self, pool: &str, world: &Snapshot) -> bool {
+        let seen = world.pool.metadata.resource_version();
+        self.note(pool, |note| {
+            let written = note.overwritten.as_ref();
+            written.is_some_and(|(at, version)| at.elapsed() < ECHO && seen == version)
+        })
+    }
+
+    /// One line a state; and what the pool has, for whom a change of that concerns.
+    fn tell(&self, pool: &str, world: &Snapshot, because: &Because) {
+        let mut used = BTreeSet::new();
+        if let Ok(inputs) = &world.inputs {
+            used.extend(inputs.sources().map(str::to_owned));
+        }
+        if let Some(Ok(made)) = &world.answers.made {
+            used.insert(made.name.clone());
+        }
+        let told = because.to_string();
+        let before = self.note(pool, |note| {
+            note.used = used;
+            std::mem::replace(&mut note.because, told.clone())
+        });
+        if before != told {
+            match because {
+                Because::Degraded(problem) => {
+                    tracing::warn!(pool, reason = problem.reason, "pool {pool}: {told}");
+                }
+                Because::OtherRenderer(_) => {
+                    tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {told}");
+                }
+                Because::ByHand
+                | Because::GoingAway
+                | Because::Rendering
+                | Because::Rendered(_) => {
+                    tracing::info!(pool, "pool {pool}: {told}");
+                }
+            }
+        }
+    }
+
+    fn note<T>(&self, pool: &str, take: impl FnOnce(&mut Note) -> T) -> T {
+        take(self.notes().entry(pool.to_owned()).or_default())
+    }
+
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
+        self.notes.lock().expect("nobody panics while holding it")
+    }
+}

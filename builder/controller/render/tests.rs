@@ -1,0 +1,506 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::question::Problem;
+use super::super::stores::{Cause, Stores};
+use super::act::{Existing, judge};
+use super::*;
+use crate::api::labels;
+use crate::report::Class;
+use crate::status::EventReason;
+
+const OLD: &str = "rendered-infra-00000000000000000000000000000000";
+const NEW: &str = "rendered-infra-11111111111111111111111111111111";
+const POOL: &str = "uid-infra";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(100).unwrap()
+}
+
+fn member(name: &str, generation: i64) -> Member {
+    Member {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        generation,
+        role: "infra".to_owned(),
+        generated_by: None,
+    }
+}
+
+fn inputs() -> Inputs {
+    Inputs {
+        members: vec![member("00-worker", 1), member("50-infra", 2)],
+        settings: json!({ "os": "registry.example.com/os@sha256:0" }),
+    }
+}
+
+fn rendered(name: &str, created: i64) -> SeenRendered {
+    SeenRendered {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        created: Some(Time(Timestamp::from_second(created).unwrap())),
+        is_ours: true,
+        is_edited: false,
+        is_going_away: false,
+    }
+}
+
+/// A pool that has the rendered config OLD of exactly these inputs.
+fn settled() -> Snapshot {
+    let pool = json!({
+        "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
+            "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
+        "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
+        "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
+    });
+    Snapshot {
+        pool: serde_json::from_value(pool).unwrap(),
+        other_renderer: None,
+        inputs: Ok(inputs()),
+        rendered: vec![rendered(OLD, 1)],
+        named: [OLD.to_owned()].into(),
+        answers: Answers::default(),
+    }
+}
+
+fn problem(class: Class) -> Problem {
+    Problem {
+        class,
+        reason: "invalid-machine-configs".to_owned(),
+        message: "50-infra: spec.kernelType: …".to_owned(),
+    }
+}
+
+/// What is otherwise than when all is settled, and the steps.
+type Case<'a> = (&'a str, &'a dyn Fn(&mut Snapshot), &'a [&'a str]);
+
+/// What the steps are, in few words.
+fn words(decision: &Decision) -> Vec<String> {
+    if let Some(question) = decision.ask {
+        return vec![format!("{question:?}")];
+    }
+    let word = |step: &Step| match step {
+        Step::Tell(event) => event.reason.as_str().to_owned(),
+        Step::Create { name } => format!("create {}", &name[..16]),
+        Step::Move { name, .. } => format!("move {}", &name[..16]),
+        Step::Say { conditions } => {
+            let ours = conditions.last().unwrap();
+            format!("say {}", ours.status)
+        }
+        Step::Delete { name, .. } => format!("delete {name}"),
+    };
+    decision.steps.iter().map(word).collect()
+}
+
+#[test]
+fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
+    let made = |overriding: Option<&str>| {
+        Some(Ok(Made {
+            name: NEW.to_owned(),
+            overriding: overriding.map(str::to_owned),
+            pins: Default::default(),
+        }))
+    };
+    let change = |world: &mut Snapshot| world.inputs.as_mut().unwrap().members[1].generation = 3;
+    let (create, go) = ("create rendered-infra-1", "move rendered-infra-1");
+    let cases: &[Case] = &[
+        ("nothing changed", &|_| {}, &[]),
+        (
+            "another controller renders",
+            &|world| {
+                change(world);
+                world.other_renderer = Some("Deployment a/b".to_owned());
+            },
+            &[],
+        ),
+        (
+            "the pool goes",
+            &|world| {
+                change(world);
+                world.pool.metadata.deletion_timestamp = Some(Time(now()));
+            },
+            &[],
+        ),
+        (
+            "nobody said what it selects",
+            &|world| {
+                change(world);
+                world.pool.spec.machine_config_selector = None;
+            },
+            &[],
+        ),
+        ("a changed MachineConfig", &change, &["Render"]),
+        (
+            "a MachineConfig made anew",
+            &|world| world.inputs.as_mut().unwrap().members[0].uid = "other".to_owned(),
+            &["Render"],
+        ),
+        (
+            "one that is gone",
+            &|world| drop(world.inputs.as_mut().unwrap().members.pop()),
+            &["Render"],
+        ),
+        (
+            "another role",
+            &|world| world.inputs.as_mut().unwrap().members[0].role = "worker".to_owned(),
+            &["Render"],
+        ),
+        (
+            "another base image",
+            &|world| world.inputs.as_mut().unwrap().settings = json!({}),
+            &["Render"],
+        ),
+        (
+            "the rendered config is gone",
+            &|world| world.rendered.clear(),
+            &["Render"],
+        ),
+        (
+            "the rendered config was edited",
+            &|world| world.rendered[0].is_edited = true,
+            &["Render"],
+        ),
+        (
+            "somebody let the pool name another one",
+            &|world| {
+                world.pool.spec.configuration.name = NEW.to_owned();
+                world.rendered.push(rendered(NEW, 2));
+            },
+            &["Render"],
+        ),
+        (
+            "somebody changed the sources",
+            &|world| drop(world.pool.spec.configuration.source.pop()),
+            &["Render"],
+        ),
+        (
+            "a paused pool",
+            &|world| {
+                world.pool.spec.paused = true;
+                change(world);
+            },
+            &["Render"],
+        ),
+        (
+            "a new rendered config",
+            &|world| {
+                change(world);
+                world.answers.made = made(None);
+            },
+            &["RenderedConfigGenerated", create, go],
+        ),
+        (
+            "with an administrator's base",
+            &|world| {
+                change(world);
+                world.answers.made = made(Some("registry.example.com/own@sha256:1"));
+            },
+            &[
+                "RenderedConfigGenerated",
+                "OSImageURLOverridden",
+                create,
+                go,
+            ],
+        ),
+        (
+            "one that was there before",
+            &|world| {
+                change(world);
+                world.rendered.push(rendered(NEW, 2));
+                world.answers.made = made(None);
+            },
+            &[go],
+        ),
+        (
+            "one that is on its way out",
+            &|world| {
+                change(world);
+                world.rendered.push(rendered(NEW, 2));
+                world.rendered[1].is_going_away = true;
+                world.answers.made = made(None);
+            },
+            &["RenderedConfigGenerated", create, go],
+        ),
+        (
+            "the same content of other inputs",
+            &|world| {
+                change(world);
+                world.answers.made = Some(Ok(Made {
+                    name: OLD.to_owned(),
+                    overriding: None,
+                    pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
+                }));
+            },
+            &["move rendered-infra-0"],
+        ),
+        (
+            "what can't be rendered",
+            &|world| {
+                change(world);
+                world.answers.made = Some(Err(problem(Class::UserInput)));
+            },
+            &["say True"],
+        ),
+        (
+            "settings that can't be read",
+            &|world| world.inputs = Err(problem(Class::UserInput)),
+            &["say True"],
+        ),
+        (
+            "what is mended by taking it back",
+            &|world| world.pool.status.conditions[1].status = "True".to_owned(),
+            &["say False"],
+        ),
+        (
+            "what is mended by something new",
+            &|world| {
+                change(world);
+                world.pool.status.conditions[1].status = "True".to_owned();
+                world.answers.made = made(None);
+            },
+            &["RenderedConfigGenerated", create, go, "say False"],
+        ),
+    ];
+    for (what, edit, want) in cases {
+        let mut world = settled();
+        edit(&mut world);
+        assert_eq!(words(&decide(&world, now())), *want, "{what}");
+    }
+}
+
+#[test]
+fn what_a_pool_gets_is_written_whole() {
+    let mut world = settled();
+    world.inputs.as_mut().unwrap().members[1].generation = 3;
+    world.answers.made = Some(Ok(Made {
+        name: NEW.to_owned(),
+        overriding: None,
+        pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
+    }));
+    let decision = decide(&world, now());
+    let Step::Tell(event) = &decision.steps[0] else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(event.reason, EventReason::RenderedConfigGenerated);
+    assert_eq!(event.note, format!("{NEW} of 2 MachineConfigs"));
+    assert_eq!((event.on.kind, &*event.on.uid), ("MachineConfigPool", POOL));
+    let inputs = world.inputs.as_ref().unwrap();
+    let want = Step::Move {
+        name: NEW.to_owned(),
+        sources: vec!["00-worker".to_owned(), "50-infra".to_owned()],
+        stamp: inputs.stamp(NEW),
+        pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
+    };
+    assert_eq!(decision.steps[2], want);
+    assert_ne!(inputs.stamp(NEW), inputs.stamp(OLD));
+}
+
+#[test]
+fn a_problem_is_tried_again_by_its_class() {
+    for (class, want) in [(Class::Retry, 15), (Class::UserInput, 300)] {
+        let mut world = settled();
+        world.inputs.as_mut().unwrap().members.clear();
+        world.answers.made = Some(Err(problem(class)));
+        let decision = decide(&world, now());
+        assert_eq!(decision.again.unwrap().as_secs(), want, "{class:?}");
+        let Step::Say { conditions } = &decision.steps[0] else {
+            panic!("{decision:?}");
+        };
+        let problem = problem(class);
+        let ours = conditions.last().unwrap();
+        assert!(ours.says("True", "InvalidMachineConfigs", &problem.message));
+    }
+}
+
+#[test]
+fn what_nobody_names_goes_but_for_the_newest() {
+    let name = |n: i64| format!("rendered-infra-{n:032}");
+    let with = |edit: &dyn Fn(&mut Snapshot)| {
+        let mut world = settled();
+        world
+            .rendered
+            .extend((1..=5).map(|n| rendered(&name(n), 10 + n)));
+        edit(&mut world);
+        words(&decide(&world, now()))
+    };
+    let on_nodes = |names: &[String]| Some(names.iter().cloned().collect());
+    let delete = |n: i64| format!("delete {}", name(n));
+    let all = on_nodes(&[]);
+    for (what, edit, want) in [
+        (
+            "nodes are asked first",
+            &(|_: &mut Snapshot| {}) as &dyn Fn(&mut Snapshot),
+            vec!["Nodes".to_owned()],
+        ),
+        (
+            "three stay",
+            &|world| world.answers.on_nodes = all.clone(),
+            vec![delete(2), delete(1)],
+        ),
+        (
+            "a node has one",
+            &|world| world.answers.on_nodes = on_nodes(&[name(1)]),
+            vec![delete(2)],
+        ),
+        (
+            "a build or another pool names one",
+            &|world| {
+                world.named.insert(name(2));
+                world.answers.on_nodes = all.clone();
+            },
+            vec![delete(1)],
+        ),
+        (
+            "others' stay",
+            &|world| {
+                for one in &mut world.rendered[1..3] {
+                    one.is_ours = false;
+                }
+            },
+            vec![],
+        ),
+        (
+            "what is on its way out is no candidate",
+            &|world| {
+                for one in &mut world.rendered[1..3] {
+                    one.is_going_away = true;
+                }
+            },
+            vec![],
+        ),
+        (
+            "what is to be rendered goes first",
+            &|world| world.rendered[0].is_edited = true,
+            vec!["Render".to_owned()],
+        ),
+    ] {
+        assert_eq!(with(edit), want, "{what}");
+    }
+}
+
+#[test]
+fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
+    let object = |spec: &str, uid: Option<&str>| {
+        let owner = |uid: &str| json!([{ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
+        json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+            "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
+    };
+    let wanted = object("a", Some(POOL));
+    let judged = |there: Value| match judge(&serde_json::from_value(there).unwrap(), &wanted) {
+        Existing::Fine => "fine",
+        Existing::Leaving => "leaving",
+        Existing::Clash(problem) => {
+            assert!(problem.message.contains(NEW), "{}", problem.message);
+            "clash"
+        }
+    };
+    let mut deleted = wanted.clone();
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    for (what, there, want) in [
+        ("ours", wanted.clone(), "fine"),
+        ("somebody applied the same", object("a", None), "fine"),
+        (
+            "an earlier pool's",
+            object("a", Some("uid-before")),
+            "leaving",
+        ),
+        ("deleted", deleted, "leaving"),
+        ("another content", object("b", Some(POOL)), "clash"),
+    ] {
+        assert_eq!(judged(there), want, "{what}");
+    }
+}
+
+fn stores() -> Stores {
+    let stores = Stores::empty("mosb");
+    let pool = |name: &str, roles: Value, source: &str| {
+        let pool = json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
+            "machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
+            "configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
+        (name.to_owned(), serde_json::from_value(pool).unwrap())
+    };
+    stores.pools.fill([
+        pool("worker", json!(["worker"]), "00-worker"),
+        pool("infra", json!(["worker", "infra"]), "70-gone"),
+    ]);
+    let config = |name: &str, meta: Value| {
+        let mut whole = json!({ "name": name, "uid": format!("uid-{name}"), "generation": 1 });
+        for (key, value) in meta.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        (name.to_owned(), serde_json::from_value(whole).unwrap())
+    };
+    let role = |role: &str| json!({ "labels": { labels::ROLE: role } });
+    let owner = json!([{ "apiVersion": "v1", "kind": "MachineConfigPool", "name": "infra", "uid": POOL, "controller": true }]);
+    stores.machine_configs.fill([
+        config("00-worker", role("worker")),
+        config("50-infra", role("infra")),
+        config("60-master", role("master")),
+        config("61-nobodys", json!({})),
+        config(
+            OLD,
+            json!({ "ownerReferences": owner, "generation": 2,
+            "annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
+        ),
+        config(NEW, json!({ "labels": { labels::ROLE: "" } })),
+    ]);
+    stores
+}
+
+#[test]
+fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
+    let stores = stores();
+    let world = observe(&stores, "infra").unwrap();
+    let inputs = world.inputs.unwrap();
+    assert_eq!(
+        inputs.sources().collect::<Vec<_>>(),
+        ["00-worker", "50-infra"]
+    );
+    let seen: Vec<_> = world.rendered.iter().collect();
+    let [old, new] = seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(
+        (&*old.name, old.is_ours, old.is_edited),
+        (OLD, true, true),
+        "it was edited"
+    );
+    assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
+    assert_eq!(world.named, [OLD.to_owned()].into());
+    assert!(observe(&stores, "gone").is_none());
+    assert_eq!(world.other_renderer, None);
+    for (name, want) in [
+        ("mosb/machine-config-controller", true),
+        (
+            "openshift-machine-config-operator/machine-config-controller",
+            true,
+        ),
+        ("elsewhere/machine-config-controller", false),
+    ] {
+        stores.renderers.fill([(name.to_owned(), 1)]);
+        assert_eq!(stores.other_renderer().is_some(), want, "{name}");
+        stores.renderers.fill([(name.to_owned(), 0)]);
+        assert_eq!(stores.other_renderer(), None, "{name} without replicas");
+    }
+}
+
+#[test]
+fn a_change_concerns_the_pools_that_have_or_select_it() {
+    let stores = stores();
+    let config = |name: &str| Cause::MachineConfig(name.to_owned());
+    for (what, cause, want) in [
+        ("everybody's", config("00-worker"), &["infra", "worker"][..]),
+        ("one's own", config("50-infra"), &["infra"]),
+        ("another role", config("60-master"), &[]),
+        ("one that was there", config("70-gone"), &["infra"]),
+        ("the rendered one", config(OLD), &["infra"]),
+        ("the pool", Cause::Pool("infra".to_owned()), &["infra"]),
+        ("settings", Cause::All, &["infra", "worker"]),
+        ("a secret", Cause::Secret("a".to_owned()), &[]),
+    ] {
+        let concerned = super::observe::concerned(&stores, &cause);
+        let concerned: Vec<_> = concerned.iter().map(String::as_str).collect();
+        assert_eq!(concerned, want, "{what}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The pool's condition `RenderDegraded`: one entry in an atomic list with other writers.
+
+use jiff::Timestamp;
+
+use super::condition_of;
+use crate::api::{Condition, condition};
+
+/// The type of the pool's condition.
+pub const RENDER_DEGRADED: &str = "RenderDegraded";
+/// The characters that its message may take.
+const MESSAGE: usize = 4096;
+
+/// The pool's conditions as they should be; none if they are. `wrong` is the reason (`bad-setting`) and the message of what
+/// can't be rendered.
+pub fn render_conditions(
+    old: &[Condition],
+    wrong: Option<(&str, &str)>,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let before = condition(old, RENDER_DEGRADED);
+    let (status, reason, message) = match wrong {
+        Some((reason, message)) => (
+            "True",
+            camel_case(reason),
+            message.chars().take(MESSAGE).collect(),
+        ),
+        None => ("False", String::new(), String::new()),
+    };
+    if before.is_some_and(|before| before.says(status, &reason, &message)) {
+        return None;
+    }
+    let mut list: Vec<Condition> = old.to_vec();
+    list.retain(|one| one.kind != RENDER_DEGRADED);
+    let said = (status, &*reason, &*message);
+    list.push(condition_of(before, RENDER_DEGRADED, said, now));
+    Some(list)
+}
+
+/// `bad-setting` as conditions have it: `BadSetting`.
+fn camel_case(reason: &str) -> String {
+    let words = reason.split('-').filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+            first.to_uppercase() + rest
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_entry_changes_and_its_time_only_when_it_flips() {
+        let now = |s| Timestamp::from_second(s).unwrap();
+        let other = Condition {
+            kind: "Updated".to_owned(),
+            status: "True".to_owned(),
+            ..Condition::default()
+        };
+        let old = render_conditions(std::slice::from_ref(&other), None, now(1)).unwrap();
+        assert_eq!(old[0], other);
+        assert!(old[1].says("False", "", ""));
+        assert_eq!(render_conditions(&old, None, now(2)), None, "said already");
+
+        let wrong = Some(("invalid-machine-configs", "50-a: spec.kernelType"));
+        let list = render_conditions(&old, wrong, now(3)).unwrap();
+        assert!(list[1].says("True", "InvalidMachineConfigs", "50-a: spec.kernelType"));
+        assert_eq!(list[1].last_transition_time, Some(now(3).into()));
+        assert_eq!(render_conditions(&list, wrong, now(4)), None);
+
+        let long = "x".repeat(2 * MESSAGE);
+        let list = render_conditions(&list, Some(("bad-setting", &long)), now(5)).unwrap();
+        assert_eq!(list[1].message.len(), MESSAGE);
+        assert_eq!(
+            list[1].last_transition_time,
+            Some(now(3).into()),
+            "it was degraded all the time"
+        );
+        let mended = render_conditions(&list, None, now(6)).unwrap();
+        assert_eq!(mended[1].last_transition_time, Some(now(6).into()));
+        assert_eq!(mended.len(), 2);
+    }
+}
