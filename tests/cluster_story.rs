@@ -1,8 +1,11 @@
 //! The controller on a real node: what somebody does to a pool, and what becomes of it.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::cluster_world::{Cluster, SOON, state};
+use crate::harness::{Daemon, wait};
 
 const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
 const CURRENT: &str = "machineconfiguration.openshift.io/current-machine-os-build";
@@ -277,4 +280,46 @@ fn a_label_opts_in_and_out() {
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(Value::Null));
     cluster.is_gone("machineosconfig", &pool);
     assert_eq!(cluster.builds(), Vec::<Value>::new());
+}
+
+/// Of two controllers one acts; the other goes on at once where the first is told to end, and one that lost its Lease ends.
+#[test]
+fn of_two_controllers_one_acts() {
+    let mut cluster = Cluster::new("lease");
+    let says = |controller: &Daemon, what: &str| controller.said().contains(what).then_some(());
+    cluster.start();
+    let acts = "this controller acts now";
+    wait("the first to act", SOON, || {
+        cluster.log().contains(acts).then_some(())
+    });
+    let second = cluster.another_controller();
+    wait("the second to wait", SOON, || says(&second, "; waiting"));
+    assert!(says(&second, acts).is_none());
+
+    cluster.stop();
+    let begun = Instant::now();
+    wait("the second to act", SOON, || says(&second, acts));
+    // Far less than the Lease lasts.
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    cluster.render("one");
+    cluster.opt_in(None);
+    cluster.image_after("");
+
+    let thief = json!({ "spec": { "holderIdentity": "thief" } }).to_string();
+    let patch = [
+        "patch",
+        "lease",
+        "mosb-controller",
+        "--type=merge",
+        "--patch",
+        &thief,
+    ];
+    cluster.namespace.kubectl(&patch).ok();
+    wait("the end of the second", SOON, || {
+        says(&second, "it is thief's")
+    });
 }

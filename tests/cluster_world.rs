@@ -126,17 +126,15 @@ impl Cluster {
 
     /// Starts the controller.
     pub fn start(&mut self) {
+        self.controller = Some(self.another_controller());
+    }
+
+    /// A controller beside the one there is.
+    pub fn another_controller(&self) -> Daemon {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
-            .args([
-                "controller",
-                "--verbose",
-                "--log-format",
-                "json",
-                "--listen",
-                "127.0.0.1:0",
-                "--namespace",
-            ])
+            .args(["controller", "--verbose", "--log-format", "json"])
+            .args(["--listen", "127.0.0.1:0", "--namespace"])
             .arg(&self.namespace.name)
             .arg("--kubeconfig")
             .arg(self.node.kubeconfig())
@@ -144,7 +142,7 @@ impl Cluster {
             .env("PATH", "/usr/bin:/bin");
         let listens = |line: &str| line.contains("listening on").then_some(());
         let (controller, ()) = Daemon::start(command, listens);
-        self.controller = Some(controller);
+        controller
     }
 
     /// Ends it as the kubelet does.

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::Error;
 use super::error::is_not_found;
-use super::kinds::Kind;
+use super::kinds::{GROUP, Kind};
 use super::observe::RENDERER;
 use super::shelf::{Change, Shelf};
 use super::watch::{Board, Watched, follow};
@@ -429,7 +429,17 @@ fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
 fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
+    // Among those of others is what kubectl last applied: all of a Secret.
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|key, _| is_known(key));
+    }
     Some((meta.name.clone()?, meta))
+}
+
+/// Whether an annotation is of machine configuration or of mosb.
+fn is_known(key: &str) -> bool {
+    key.split_once('/')
+        .is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
 }
 
 fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
@@ -516,5 +526,37 @@ impl Visitor for Lister {
             Ok(())
         };
         self.lists.push(list.boxed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubectl_applied_to_a_secret_is_not_kept() {
+        let annotations = [
+            (
+                "kubectl.kubernetes.io/last-applied-configuration",
+                "hunter2",
+            ),
+            (labels::MACHINE_OS_BUILD, "worker-b"),
+            (labels::ATTEMPT, "1"),
+        ];
+        let object = PartialObjectMeta::<Secret> {
+            metadata: ObjectMeta {
+                name: Some("push".to_owned()),
+                annotations: Some(
+                    annotations
+                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                        .into(),
+                ),
+                ..ObjectMeta::default()
+            },
+            ..PartialObjectMeta::default()
+        };
+        let (_, kept) = meta(object).unwrap();
+        let kept: Vec<String> = kept.annotations.unwrap().into_keys().collect();
+        assert_eq!(kept, [labels::MACHINE_OS_BUILD, labels::ATTEMPT]);
     }
 }
