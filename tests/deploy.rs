@@ -17,6 +17,11 @@ fn rendered(folder: &str) -> Vec<Value> {
         .collect()
 }
 
+fn renders(container: &Value) -> bool {
+    let arguments = container["args"].as_array().unwrap();
+    arguments.contains(&json!("--render"))
+}
+
 /// CRDs, namespace and rights; the controller itself would serve other tests' objects.
 fn install() -> Value {
     let mut deployment = Value::Null;
@@ -54,10 +59,7 @@ fn the_controllers_pod_is_restricted() {
         .kubectl_with(&dry, deployment.to_string().as_bytes())
         .ok();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(
-        container["args"],
-        json!(["--listen=0.0.0.0:8797", "--render"])
-    );
+    assert!(renders(container), "{container}");
 
     let level = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = Namespace::labelled(node(), "deploy-restricted", level);
@@ -105,7 +107,7 @@ fn the_overlay_for_openshift_brings_no_api_and_renders_nothing() {
         assert_eq!(object["metadata"]["namespace"], want, "{object}");
         if kind == "Deployment" {
             let container = &object["spec"]["template"]["spec"]["containers"][0];
-            assert_eq!(container["args"], json!(["--listen=0.0.0.0:8797"]));
+            assert!(!renders(container), "{container}");
         }
         if kind == "ClusterRole" {
             assert_eq!(object["metadata"]["name"], "mosb-controller");
