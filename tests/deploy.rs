@@ -1,6 +1,7 @@
 //! What `deploy/` installs is taken by the API server, and its rights are enough for what the controller makes, and not for
 //! more. What the rights are used for is seen where the controller runs.
 
+use mosb::api::cluster_settings::{self, ClusterSettings};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, node};
@@ -81,6 +82,18 @@ fn the_controllers_pod_is_restricted() {
         "{}",
         said.stderr
     );
+}
+
+#[test]
+fn the_example_of_settings_is_one() {
+    let example = include_str!("../deploy/mosb-config.example.yaml");
+    let object: Value = serde_saphyr::from_str(example).unwrap();
+    assert_eq!(object["metadata"]["name"], cluster_settings::CONFIG_MAP);
+    let text = object["data"][cluster_settings::CONFIG_KEY]
+        .as_str()
+        .unwrap();
+    let settings = ClusterSettings::parse(text).unwrap();
+    assert_eq!(settings.mirrors.len(), 1);
 }
 
 #[test]
