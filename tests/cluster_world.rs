@@ -330,7 +330,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until nothing that served a build is there.
+    /// Waits until nothing that served a build is there; a pod that is told to end has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
         let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
@@ -342,7 +342,7 @@ impl Cluster {
                 .ok();
             found.stdout.is_empty().then_some(())
         };
-        wait(&format!("everything of {build} to be gone"), SOON, nothing);
+        wait(&format!("everything of {build} to be gone"), BUILD, nothing);
     }
 
     /// Waits until the image in service is another than before; the image.
