@@ -24,7 +24,7 @@ fn an_archive_with_both_names_and_no_history_of_this_machine() {
 }
 
 #[test]
-fn program_and_buildah_run_in_it_as_root_and_as_any_user() {
+fn the_program_runs_in_it_as_anybody_and_buildah_as_root() {
     let folder = tempfile::tempdir().unwrap();
     let layout = folder.path().join("layout");
     let reference = format!("oci:{}:i", layout.display());
@@ -49,7 +49,7 @@ fn program_and_buildah_run_in_it_as_root_and_as_any_user() {
                 .args([root.to_str().unwrap(), program, "--version"])
                 .env_clear()
                 .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-                .env("HOME", "/tmp")
+                .env("HOME", "/root")
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{user}: {program}: {output:?}");
@@ -57,6 +57,10 @@ fn program_and_buildah_run_in_it_as_root_and_as_any_user() {
         };
         let version = within("/usr/bin/mosb");
         assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+        if user != "0:0" {
+            // buildah is only ever root, in a user namespace.
+            continue;
+        }
         let version = within("/usr/bin/buildah");
         let minor = version.split(['.', ' ']).nth(3).unwrap();
         assert!(minor.parse::<u32>().unwrap() >= 33, "{version}");

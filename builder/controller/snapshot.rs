@@ -144,6 +144,8 @@ pub enum Support {
     Yes,
     /// It has not.
     No,
+    /// The settings say that it is not to be used.
+    Forbidden,
     /// Not found out yet.
     #[default]
     Unknown,

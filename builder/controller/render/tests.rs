@@ -504,3 +504,34 @@ fn a_change_concerns_the_pools_that_have_or_select_it() {
         assert_eq!(concerned, want, "{what}");
     }
 }
+
+#[test]
+fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
+    let stores = Stores::empty("mosb");
+    let fill = |name: &str, key: &str, text: &str| {
+        let map = json!({ "metadata": { "name": name }, "data": { key: text } });
+        let map = serde_json::from_value(map).unwrap();
+        stores.settings[name].fill([(name.to_owned(), map)]);
+    };
+    let os = || super::observe::images(&stores).map(|images| images.os);
+    assert_eq!(os(), Ok(None));
+    let older = "machine-config-osimageurl";
+    fill(older, "baseOSContainerImage", "a.test/os:1\n");
+    assert_eq!(os(), Ok(Some("a.test/os:1".to_owned())));
+    let text = "baseOSContainerImage: b.test/os:1";
+    fill("mosb-config", "config.yaml", text);
+    assert_eq!(os(), Ok(Some("b.test/os:1".to_owned())));
+    let before = observe_settings(&stores);
+    fill("mosb-config", "config.yaml", "builderImage: b.test/mosb:1");
+    assert_ne!(observe_settings(&stores), before);
+    fill("mosb-config", "config.yaml", "nonsense: 1");
+    assert_eq!(os().unwrap_err().class, Class::UserInput);
+}
+
+fn observe_settings(stores: &Stores) -> Value {
+    let pool = json!({ "metadata": { "name": "infra" } });
+    stores
+        .pools
+        .fill([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
+    observe(stores, "infra").unwrap().inputs.unwrap().settings
+}

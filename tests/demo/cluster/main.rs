@@ -112,8 +112,21 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     let second = story.image(begun, Some(&first))?;
     story.everything();
 
-    say("What is in the image that the status names?");
-    files(mosb, &node, &second)?;
+    say("What does mosb say of it, and what is in the image that the status names?");
+    let kubeconfig = node.kubeconfig();
+    run(
+        mosb,
+        &["status", "worker"],
+        &["--kubeconfig".as_ref(), &kubeconfig],
+    )?;
+    let (authfile, certificates) = (node.registry().authfile(), node.registry().certificates());
+    let registry = [
+        "--authfile".as_ref(),
+        authfile.as_path(),
+        "--cert-dir".as_ref(),
+        &certificates,
+    ];
+    run(mosb, &["files", &second], &registry)?;
 
     say("The pool opts out");
     println!("$ kubectl delete machineosconfig worker");
@@ -165,17 +178,12 @@ fn programs(parts: &Path) -> Result<Programs, Box<dyn Error>> {
     })
 }
 
-fn files(mosb: &Path, node: &Node, image: &str) -> Result<(), Box<dyn Error>> {
-    println!("$ mosb files {image}");
-    let status = Command::new(mosb)
-        .args(["files", image])
-        .arg("--authfile")
-        .arg(node.registry().authfile())
-        .arg("--cert-dir")
-        .arg(node.registry().certificates())
-        .status()?;
+/// Runs the program with arguments, and others that are not worth showing.
+fn run(mosb: &Path, shown: &[&str], others: &[&Path]) -> Result<(), Box<dyn Error>> {
+    println!("$ mosb {}", shown.join(" "));
+    let status = Command::new(mosb).args(shown).args(others).status()?;
     match status.success() {
         true => Ok(()),
-        false => Err(format!("mosb files: {status}").into()),
+        false => Err(format!("mosb {}: {status}", shown[0]).into()),
     }
 }
