@@ -1,6 +1,7 @@
 //! What `deploy/` installs is taken by the API server, and its rights are enough for what the controller makes, and not for
 //! more. What the rights are used for is seen where the controller runs.
 
+use mosb::api::cluster_settings::{self, ClusterSettings};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, node};
@@ -15,6 +16,11 @@ fn rendered(folder: &str) -> Vec<Value> {
     text.split("\n---\n")
         .map(|object| serde_saphyr::from_str(object).unwrap())
         .collect()
+}
+
+fn renders(container: &Value) -> bool {
+    let arguments = container["args"].as_array().unwrap();
+    arguments.contains(&json!("--render"))
 }
 
 /// CRDs, namespace and rights; the controller itself would serve other tests' objects.
@@ -54,10 +60,7 @@ fn the_controllers_pod_is_restricted() {
         .kubectl_with(&dry, deployment.to_string().as_bytes())
         .ok();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(
-        container["args"],
-        json!(["--listen=0.0.0.0:8797", "--render"])
-    );
+    assert!(renders(container), "{container}");
 
     let level = json!({"pod-security.kubernetes.io/enforce": "restricted"});
     let namespace = Namespace::labelled(node(), "deploy-restricted", level);
@@ -79,6 +82,18 @@ fn the_controllers_pod_is_restricted() {
         "{}",
         said.stderr
     );
+}
+
+#[test]
+fn the_example_of_settings_is_one() {
+    let example = include_str!("../deploy/mosb-config.example.yaml");
+    let object: Value = serde_saphyr::from_str(example).unwrap();
+    assert_eq!(object["metadata"]["name"], cluster_settings::CONFIG_MAP);
+    let text = object["data"][cluster_settings::CONFIG_KEY]
+        .as_str()
+        .unwrap();
+    let settings = ClusterSettings::parse(text).unwrap();
+    assert_eq!(settings.mirrors.len(), 1);
 }
 
 #[test]
@@ -105,7 +120,7 @@ fn the_overlay_for_openshift_brings_no_api_and_renders_nothing() {
         assert_eq!(object["metadata"]["namespace"], want, "{object}");
         if kind == "Deployment" {
             let container = &object["spec"]["template"]["spec"]["containers"][0];
-            assert_eq!(container["args"], json!(["--listen=0.0.0.0:8797"]));
+            assert!(!renders(container), "{container}");
         }
         if kind == "ClusterRole" {
             assert_eq!(object["metadata"]["name"], "mosb-controller");

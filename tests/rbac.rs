@@ -236,20 +236,6 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
         (left["items"] == json!([])).then_some(())
     });
 
-    // Whoever looks at a pool clears away.
-    node.kubectl(&["label", "machineconfigpool", "worker", "looked=at"])
-        .ok();
-    wait("rendered configs that nobody names go", LIMIT, || {
-        let all = node.get(&["machineconfigs"]);
-        let names = all["items"].as_array().unwrap().iter();
-        let names = names.map(|one| one["metadata"]["name"].as_str().unwrap());
-        (names
-            .filter(|name| name.starts_with("rendered-worker-"))
-            .count()
-            == 1)
-            .then_some(())
-    });
-
     let (used, refused) = asked(&node);
     assert!(refused.is_empty(), "refused: {refused:#?}");
     let granted = granted(&node);
