@@ -1,8 +1,11 @@
 //! A registry's password is searched for wherever builds leave something. It is in the Secrets that are there for it, and nowhere else.
 
+mod evidence;
+mod watcher;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,205 +13,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::cluster_world::{BUILD, Cluster};
-use crate::harness::{MOSB_IMAGE, finish, limited, run};
+use crate::harness::MOSB_IMAGE;
+use evidence::Evidence;
+use watcher::{Watcher, entries};
 
 const RUNS: &str = "FROM configs AS final\nRUN sleep 3; echo ran > /etc/ran\n";
 const FAILS: &str = "FROM configs AS final\nRUN env; cat /proc/mounts; exit 7\n";
-/// Secrets that are there to hold it; builds' copies begin with `final-`.
-const HOLDERS: [&str; 2] = ["push", "registry-login"];
-
-/// All that was left anywhere, as files, and the words to look for.
-struct Evidence {
-    folder: TempDir,
-    needles: tempfile::NamedTempFile,
-}
-
-impl Evidence {
-    fn new(cluster: &Cluster) -> Self {
-        let registry = cluster.node.registry();
-        let auth = &registry.docker_config()["auths"][&registry.host_port]["auth"];
-        let auth = auth.as_str().unwrap();
-        let mut words = vec![registry.password.clone(), auth.to_owned()];
-        // Within anything that is base64 itself, wherever it begins there.
-        for secret in [&*registry.password, auth] {
-            for (before, skipped) in [("", 0), ("x", 2), ("xx", 3)] {
-                let encoded = STANDARD_NO_PAD.encode(format!("{before}{secret}"));
-                words.push(encoded[skipped..encoded.len() - 2].to_owned());
-            }
-        }
-        let needles = tempfile::NamedTempFile::new().unwrap();
-        fs::write(&needles, words.join("\n")).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        for inside in ["objects", "pods", "blobs"] {
-            fs::create_dir(folder.path().join(inside)).unwrap();
-        }
-        Self { folder, needles }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn put(&self, name: &str, text: impl AsRef<[u8]>) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    /// Files that hold one of the words, by their names here.
-    fn hits(&self) -> Vec<String> {
-        let mut grep = limited("grep");
-        grep.env("LC_ALL", "C")
-            .args(["-rlaF", "-f"])
-            .arg(self.needles.path())
-            .arg(".")
-            .current_dir(&self.folder);
-        let found = finish(&mut grep, &[]);
-        assert!(found.stderr.is_empty(), "{}", found.stderr);
-        found.text().lines().map(str::to_owned).collect()
-    }
-
-    /// Every object of every kind, with all of its fields; of the Secrets, those that have no right to it.
-    fn objects(&self, cluster: &Cluster, when: &str) {
-        let node = cluster.node;
-        let listed = ["api-resources", "--verbs=list", "--output=name"];
-        let kinds = node.kubectl(&listed).ok().text();
-        let others: Vec<_> = kinds.lines().filter(|kind| *kind != "secrets").collect();
-        assert!(
-            others.len() > 30
-                && others.contains(&"machineosbuilds.machineconfiguration.openshift.io"),
-            "{others:?}"
-        );
-        let words = [
-            "get",
-            &others.join(","),
-            "--all-namespaces",
-            "--show-managed-fields",
-            "--output=json",
-        ];
-        let all = node.kubectl(&words).ok().text();
-        assert!(all.contains("managedFields") && all.contains("MachineOSBuild"));
-        self.put(&format!("objects/{when}"), all);
-        let secrets = cluster.namespace.get("secrets");
-        let holds = |secret: &&Value| {
-            let name = secret["metadata"]["name"].as_str().unwrap();
-            HOLDERS.contains(&name) || name.starts_with("final-")
-        };
-        let (holding, others): (Vec<_>, Vec<_>) =
-            secrets["items"].as_array().unwrap().iter().partition(holds);
-        assert!(!holding.is_empty());
-        self.put(
-            &format!("objects/{when}-secrets"),
-            json!(others).to_string(),
-        );
-        // What is beside the data of those that may.
-        let bare = holding.into_iter().cloned().map(|mut secret| {
-            secret["data"] = Value::Null;
-            secret
-        });
-        self.put(
-            &format!("objects/{when}-holders"),
-            Value::from_iter(bare).to_string(),
-        );
-    }
-
-    /// What each blob is that was pushed for the pool, unpacked.
-    fn blobs(&self, cluster: &Cluster) {
-        let storage = cluster.node.registry().storage().join("docker/registry/v2");
-        let repository = storage.join("repositories").join(&cluster.pool);
-        let mut count = 0;
-        for links in ["_layers/sha256", "_manifests/revisions/sha256"] {
-            for link in fs::read_dir(repository.join(links)).unwrap() {
-                let hex = link.unwrap().file_name().into_string().unwrap();
-                let data = storage
-                    .join("blobs/sha256")
-                    .join(&hex[..2])
-                    .join(&hex)
-                    .join("data");
-                let unpack = r#"case $(head -c 2 "$1" | od -An -tx1) in ' 1f 8b') gzip -dc "$1" ;; ' 28 b5') zstd -dcq "$1" ;; *) cat "$1" ;; esac >"$2""#;
-                let to = self.path("blobs").join(hex);
-                run(
-                    "sh",
-                    [
-                        "-euc",
-                        unpack,
-                        "sh",
-                        data.to_str().unwrap(),
-                        to.to_str().unwrap(),
-                    ],
-                );
-                count += 1;
-            }
-        }
-        assert!(count > 8, "{count} blobs");
-    }
-}
-
-/// What is gone soon: command lines and environments of all processes; logs and last words of the namespace's containers,
-/// as second names of their files, which keep what is written later.
-struct Watcher<'a> {
-    node: &'a Path,
-    namespace: &'a str,
-    to: PathBuf,
-    lines: BTreeSet<String>,
-}
-
-impl Watcher<'_> {
-    fn look(&mut self) {
-        for process in fs::read_dir("/proc").unwrap().flatten() {
-            for file in ["cmdline", "environ"] {
-                // It may have ended.
-                let Ok(text) = fs::read(process.path().join(file)) else {
-                    continue;
-                };
-                let text = String::from_utf8_lossy(&text).replace('\0', " ");
-                if self.lines.len() < 100_000 {
-                    self.lines.insert(text);
-                }
-            }
-        }
-        let prefix = format!("{}_", self.namespace);
-        for pod in entries(&self.node.join("log/pods")) {
-            if pod
-                .file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with(&prefix)
-            {
-                let containers = entries(&pod);
-                containers
-                    .iter()
-                    .flat_map(|it| entries(it))
-                    .for_each(|log| self.keep(&log));
-            }
-        }
-        for pod in entries(&self.node.join("lib/kubelet/pods")) {
-            let containers = entries(&pod.join("containers"));
-            containers
-                .iter()
-                .flat_map(|it| entries(it))
-                .for_each(|last| self.keep(&last));
-        }
-    }
-
-    fn keep(&self, file: &Path) {
-        let name = file
-            .strip_prefix(self.node)
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('/', "!");
-        // It is kept already, or gone by now; that enough was kept is asked at the end.
-        fs::hard_link(file, self.to.join(name)).ok();
-    }
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let found = fs::read_dir(folder).into_iter().flatten();
-    found.flatten().map(|entry| entry.path()).collect()
-}
 
 /// Builds in each way, and looks on.
 fn builds(cluster: &mut Cluster, evidence: &Evidence) {
