@@ -1,4 +1,4 @@
-# Outlives its RUN line, and changes what the build leaves for as long as the container lives.
+# Outlives its RUN line, waits until the build has left its image, and changes that for as long as the container lives.
 set -u
 if [ "$1" != out ]; then
     mkdir -p /usr/share/found
@@ -12,6 +12,7 @@ mosb=/run/mosb
 push=/run/mosb/final-image-push-creds/config.json
 token=/var/run/secrets/kubernetes.io/serviceaccount/token
 swap() {
+    until [ -s "$mosb/image/digest" ]; do :; done
     while :; do
         ln -sfn "$token" "$mosb/failure/result.json"
         ln -sfn "$push" "$mosb/image/layout/index.json"
