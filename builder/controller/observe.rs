@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-use super::snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 use super::stores::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
 };
@@ -17,7 +17,7 @@ use crate::api::{
     ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
     Selector, labels,
 };
-use crate::backend::job::JobResult;
+use crate::backend::job::{InputKind, JobResult};
 use crate::image::{Digest, Platform};
 use crate::report::Finding;
 
