@@ -60,7 +60,7 @@ generate: ## writes generated reference files anew: JSON Schemas, command-line h
 	UPDATE_EXPECT=1 cargo test --lib generated
 
 .PHONY: bench
-bench: packages parts ## measures, and writes docs/performance.md (half an hour, 20 GB of disk)
+bench: packages parts ## measures, and writes docs/performance.md (root, half an hour, 20 GB of disk)
 	cargo bench --bench bench
 
 .PHONY: fuzz

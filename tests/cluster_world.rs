@@ -56,14 +56,7 @@ impl Cluster {
         };
         cluster.secret("push", &node.registry().docker_config());
         cluster.secret("global-pull-secret-copy", &node.registry().pull_config());
-        let settings = json!({
-            "builderImage": MOSB_IMAGE,
-            "imageRegistryBundles": { &node.registry().host_port: node.registry().ca_pem },
-        });
-        cluster.config_map(
-            "mosb-config",
-            &json!({ "config.yaml": settings.to_string() }),
-        );
+        cluster.settings(&json!({}));
         let pool = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": cluster.pool },
             "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
         node.apply(&pool.to_string());
@@ -76,6 +69,20 @@ impl Cluster {
         self.namespace.apply(&secret.to_string());
     }
 
+    /// The settings of the cluster, with these for Jobs.
+    pub fn settings(&self, job: &Value) {
+        let registry = self.node.registry();
+        let settings = json!({
+            "builderImage": MOSB_IMAGE,
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
+            "job": job,
+        });
+        self.config_map(
+            "mosb-config",
+            &json!({ "config.yaml": settings.to_string() }),
+        );
+    }
+
     pub fn config_map(&self, name: &str, data: &Value) {
         let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
         self.namespace.apply(&map.to_string());
@@ -83,13 +90,18 @@ impl Cluster {
 
     /// Gives the pool another rendered config: with a file of this content.
     pub fn render(&self, content: &str) -> String {
+        self.render_on(&base_name(self.node), content)
+    }
+
+    /// The same, on another base.
+    pub fn render_on(&self, base: &str, content: &str) -> String {
         let number = self.generation.fetch_add(1, Ordering::Relaxed);
         let name = format!("rendered-{}-{number:032x}", self.pool);
         let config = json!({ "apiVersion": API, "kind": "MachineConfig",
             "metadata": { "name": name, "annotations": {
                 "machineconfiguration.openshift.io/generated-by-controller-version": "test",
                 "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
-            "spec": { "osImageURL": base_name(self.node), "config": {
+            "spec": { "osImageURL": base, "config": {
                 "ignition": { "version": "3.5.0" },
                 "storage": { "files": [{ "path": "/etc/story", "mode": 420, "contents": { "source": format!("data:,{content}") } }] } },
                 "kernelArguments": [], "extensions": [], "fips": false, "kernelType": "default",
@@ -330,7 +342,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until nothing that served a build is there.
+    /// Waits until nothing that served a build is there; a pod that is told to end has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
         let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
@@ -342,7 +354,7 @@ impl Cluster {
                 .ok();
             found.stdout.is_empty().then_some(())
         };
-        wait(&format!("everything of {build} to be gone"), SOON, nothing);
+        wait(&format!("everything of {build} to be gone"), BUILD, nothing);
     }
 
     /// Waits until the image in service is another than before; the image.

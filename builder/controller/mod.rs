@@ -39,7 +39,7 @@ pub use logs::{Line as LogLine, logs};
 pub use observe::{Facts, observe};
 pub use question::{Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Question};
 pub use run::{Options, run};
-pub use snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+pub use snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};

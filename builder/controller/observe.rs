@@ -8,16 +8,16 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-use super::snapshot::{Cluster, InputKind, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 use super::stores::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
 };
-use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP, UserNamespaces};
 use crate::api::{
     ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
     Selector, labels,
 };
-use crate::backend::job::JobResult;
+use crate::backend::job::{InputKind, JobResult};
 use crate::image::{Digest, Platform};
 use crate::report::Finding;
 
@@ -207,16 +207,20 @@ fn cluster(stores: &Stores, facts: Facts) -> Cluster {
             .get(name)
             .is_some_and(|wanted| *wanted > 0)
     };
+    // Whoever plans says what is wrong with the settings.
+    let settings = stores.settings().ok().map(|(settings, _)| settings);
+    let never = settings
+        .as_ref()
+        .is_some_and(|settings| settings.job.user_namespaces == UserNamespaces::Never);
     Cluster {
         other_builder: stores.other_builder(),
         machine_config_operator: runs(OPERATOR) || !stores.controller_configs.is_empty(),
         machine_config_daemon: stores.daemon_sets.get(DAEMON).is_some(),
-        user_namespaces: facts.user_namespaces,
-        // Whoever plans says what is wrong with the settings.
-        stock_base: stores
-            .settings()
-            .ok()
-            .and_then(|(settings, _)| settings.base_os_container_image),
+        user_namespaces: match never {
+            true => Support::Forbidden,
+            false => facts.user_namespaces,
+        },
+        stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(stores),
         namespace: stores.namespace.clone(),
         nested_digests_refused: facts.nested_digests_refused,

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::question::Answers;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig};
-use crate::backend::job::JobResult;
+use crate::backend::job::{InputKind, JobResult};
 use crate::image::{Digest, Platform};
 
 /// What was observed of one MachineOSConfig and of everything that serves it.
@@ -67,46 +67,6 @@ pub struct SeenInput {
     pub going_away: bool,
 }
 
-/// The kinds of objects that a build pod needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum InputKind {
-    /// Config, Containerfile, certificates, and the one that the result goes into.
-    ConfigMap,
-    /// Registry credentials.
-    Secret,
-    /// Whom the sidecar speaks as.
-    ServiceAccount,
-    /// What it may do.
-    Role,
-    /// That it may.
-    RoleBinding,
-}
-
-impl InputKind {
-    /// The kind of this name; none for others.
-    pub fn named(name: &str) -> Option<Self> {
-        let all = [
-            Self::ConfigMap,
-            Self::Secret,
-            Self::ServiceAccount,
-            Self::Role,
-            Self::RoleBinding,
-        ];
-        all.into_iter().find(|kind| kind.as_str() == name)
-    }
-
-    /// The kind as the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-            Self::ServiceAccount => "ServiceAccount",
-            Self::Role => "Role",
-            Self::RoleBinding => "RoleBinding",
-        }
-    }
-}
-
 /// What the ConfigMaps `on-cluster-build-config` and `on-cluster-build-custom-dockerfile` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelOptIn {
@@ -144,6 +104,8 @@ pub enum Support {
     Yes,
     /// It has not.
     No,
+    /// The settings say that it is not to be used.
+    Forbidden,
     /// Not found out yet.
     #[default]
     Unknown,

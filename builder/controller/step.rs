@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::because::Because;
 use super::question::Question;
-use super::snapshot::InputKind;
 use crate::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
 };
-use crate::backend::job::JobMethod;
+use crate::backend::job::{InputKind, JobMethod};
 use crate::image::Digest;
 use crate::status::Event;
 

@@ -13,11 +13,11 @@ use crate::world::{Base, World};
 
 pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     let store = Store::empty(world);
-    store.pull(world, base);
+    store.pull(base);
     let times = race(vec![
         Contender::new("buildah push", rounds, || {
             let (name, _) = store.build(world, base);
-            store.push(world, base, &name)
+            store.push(base.repository(), &name)
         }),
         Contender::new("mosb, from the end of buildah's build on", rounds, || {
             ours(world, base)

@@ -1,7 +1,8 @@
 //! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [merging]`: only these, and on a small base if
-//! rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the others are the jobs.
+//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [containerfile] [merging] [cluster]`: only these,
+//! and on a small base if rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
+//! others are the jobs.
 #![expect(
     clippy::unwrap_used,
     reason = "a measurement that cannot go on stops where it stands"
@@ -14,12 +15,19 @@ use std::path::Path;
 #[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
 mod harness;
 
+#[path = "../cluster_world.rs"]
+#[expect(dead_code, reason = "the tests use the rest of it")]
+mod cluster_world;
+
 mod bare;
 mod base;
 mod base_tree;
 mod build;
+mod cluster;
 mod config;
+mod containerfile;
 mod content;
+mod counted;
 mod elsewhere;
 mod image_push;
 mod many;
@@ -74,8 +82,17 @@ fn main() {
     if wanted("image") {
         image_push::measure(&world, &big, 3, &mut report);
     }
+    if wanted("containerfile") {
+        // With vfs each layer of the big one would be a copy of all below it.
+        let base = world.base(base::REHEARSAL);
+        containerfile::measure(&world, &base, if rehearse { 1 } else { 3 }, &mut report);
+    }
     if wanted("merging") {
         merging::measure(&world, &mut report);
+    }
+    if wanted("cluster") {
+        let (direct, with_buildah) = if rehearse { (2, 1) } else { (12, 2) };
+        cluster::measure(&world, direct, with_buildah, &mut report);
     }
     if !rehearse && chosen.is_empty() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");

@@ -32,7 +32,7 @@ pub fn measure(
     let layout = world.fresh("layout");
     let fetched = peers::fetch_layout(world, base, &layout);
     let warm = Store::empty(world);
-    warm.pull(world, base);
+    warm.pull(base);
     let program_cache = world.shared("program-trees");
     let mut moved = Vec::new();
     let mut contenders = vec![

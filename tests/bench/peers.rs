@@ -90,28 +90,44 @@ pub fn umoci_and_skopeo(world: &World, base: &Base, layout: &Path) -> Duration {
 }
 
 /// A store of buildah's, gone when this value is.
-pub struct Store(PathBuf);
+pub struct Store {
+    path: PathBuf,
+    /// The registry, as it is called.
+    host: String,
+}
 
 impl Store {
     pub fn empty(world: &World) -> Self {
+        Self::at(world, world.registry.address())
+    }
+
+    /// With another address for the registry.
+    pub fn at(world: &World, host: &str) -> Self {
         let path = world.fresh("store");
         fs::create_dir(&path).unwrap();
-        Self(path)
+        let host = host.to_owned();
+        Self { path, host }
     }
 
     fn buildah(&self, subcommand: &str) -> Command {
-        let policy = self.0.join("policy.json");
+        self.buildah_through(&[], subcommand)
+    }
+
+    fn buildah_through(&self, through: &[&str], subcommand: &str) -> Command {
+        let policy = self.path.join("policy.json");
         fs::write(
             &policy,
             r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
         )
         .unwrap();
-        let mut command = Command::new("buildah");
+        let mut words = through.iter().chain(["buildah"].iter());
+        let mut command = Command::new(words.next().expect("at least one"));
         command
+            .args(words)
             .arg("--root")
-            .arg(self.0.join("root"))
+            .arg(self.path.join("root"))
             .arg("--runroot")
-            .arg(self.0.join("run"))
+            .arg(self.path.join("run"))
             .args([
                 "--storage-driver",
                 "overlay",
@@ -125,8 +141,8 @@ impl Store {
     }
 
     /// Brings the base into the store.
-    pub fn pull(&self, world: &World, base: &Base) -> Duration {
-        let image = format!("docker://{}", world.registry.repository(&base.image()));
+    pub fn pull(&self, base: &Base) -> Duration {
+        let image = format!("docker://{}/{}", self.host, base.image());
         run(self.buildah("pull").arg(image)).1
     }
 
@@ -136,7 +152,7 @@ impl Store {
         let context = world.fresh("context");
         fs::create_dir(&context).unwrap();
         fs::rename(layer.tar, context.join("layer.tar")).unwrap();
-        let from = world.registry.repository(&base.image());
+        let from = format!("{}/{}", self.host, base.image());
         let containerfile = context.join("Containerfile");
         fs::write(&containerfile, format!("FROM {from}\nADD layer.tar /\n")).unwrap();
         let name = format!("localhost/built:{}", layer.name);
@@ -149,24 +165,27 @@ impl Store {
     }
 
     /// Pushes an image of the store.
-    pub fn push(&self, world: &World, base: &Base, name: &str) -> Duration {
+    pub fn push(&self, repository: &str, name: &str) -> Duration {
+        self.push_through(&[], repository, name)
+    }
+
+    /// The same by a buildah that other words start.
+    pub fn push_through(&self, through: &[&str], repository: &str, name: &str) -> Duration {
         let tag = name.rsplit(':').next().expect("a tag");
-        let to = world
-            .registry
-            .repository(&format!("{}:{tag}", base.repository()));
-        run(self.buildah("push").args([name, &format!("docker://{to}")])).1
+        let to = format!("docker://{}/{repository}:{tag}", self.host);
+        run(self.buildah_through(through, "push").args([name, &to])).1
     }
 }
 
 /// Builds and pushes with what the store has.
 pub fn buildah(world: &World, base: &Base, store: &Store) -> Duration {
     let (name, built) = store.build(world, base);
-    built + store.push(world, base, &name)
+    built + store.push(base.repository(), &name)
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
         // What is left goes with the directory of this run.
-        fs::remove_dir_all(&self.0).ok();
+        fs::remove_dir_all(&self.path).ok();
     }
 }

@@ -46,6 +46,11 @@ impl InputKind {
         Self::RoleBinding,
     ];
 
+    /// The kind of this name; none for others.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {

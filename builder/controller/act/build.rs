@@ -14,12 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::super::answer::Wish;
-use super::super::snapshot::InputKind;
 use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, deleted, patch, post};
 use super::{Acting, Round, Stopped, stopped};
 use crate::api::labels;
-use crate::backend::job::{self, Input, JobMethod, JobRequest};
+use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest};
 use crate::report::Class;
 
 impl Acting {

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::batch::v1::Job;
 
-use super::super::snapshot::InputKind;
 use crate::api::{MachineOsBuild, labels};
-use crate::backend::job::JobMethod;
+use crate::backend::job::{InputKind, JobMethod};
 
 pub(super) fn name_of(job: &Job) -> String {
     job.metadata.name.clone().unwrap_or_default()

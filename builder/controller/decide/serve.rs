@@ -118,13 +118,19 @@ impl Round<'_> {
                 reason: "NotSupported",
                 message: "the cluster's nodes have no user namespaces for pods, so a Containerfile's instructions run with default capabilities of the node's root",
             }),
+            Support::Forbidden if runs => said.push(Said {
+                kind: USER_NAMESPACES,
+                status: "False",
+                reason: "Forbidden",
+                message: "job.userNamespaces of ConfigMap mosb-config is never, so a Containerfile's instructions run with default capabilities of the node's root",
+            }),
             Support::Yes if without => said.push(Said {
                 kind: USER_NAMESPACES,
                 status: "True",
                 reason: "Supported",
                 message: "a Containerfile's instructions run in a user namespace of their own",
             }),
-            Support::Yes | Support::No | Support::Unknown => {}
+            Support::Yes | Support::No | Support::Forbidden | Support::Unknown => {}
         }
         let service = status.image().map(|image| Service {
             image,

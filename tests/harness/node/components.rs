@@ -129,6 +129,9 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
         "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
             .to_owned(),
         "--allow-privileged".to_owned(),
+        // For what a cluster's own admission does to pods.
+        "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
         format!("--service-account-issuer=https://{}", subnet.node()),
         format!(
             "--service-account-key-file={}",

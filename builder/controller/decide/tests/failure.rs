@@ -3,6 +3,7 @@
 use super::rows::{degraded, is_idle};
 use super::world::*;
 use crate::api::*;
+use crate::backend::job::InputKind;
 use crate::controller::*;
 use crate::report::Class;
 use crate::status::EventReason;

@@ -266,6 +266,13 @@ fn a_direct_job_may_find_that_something_must_be_run() {
         condition(&conditions, "UserNamespaces").unwrap().reason,
         "NotSupported"
     );
+    world.seen.cluster.user_namespaces = Support::Forbidden;
+    world.settle();
+    let conditions = world.config().status.conditions.clone();
+    assert_eq!(
+        condition(&conditions, "UserNamespaces").unwrap().reason,
+        "Forbidden"
+    );
     world.build();
     assert_eq!(world.made.len(), 2);
     is_idle(&mut world);

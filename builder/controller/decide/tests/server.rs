@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 
 use super::world::World;
 use crate::api::*;
+use crate::backend::job::InputKind;
 use crate::controller::*;
 use crate::image::PinnedRef;
 use crate::status::IMAGE_BUILD_DEGRADED;

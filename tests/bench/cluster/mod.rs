@@ -1,0 +1,266 @@
+//! From a pool's change to the image in the status, on a real node with the controller beside it.
+
+mod journal;
+mod phases;
+
+use std::cell::RefCell;
+use std::process::Command;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use crate::cluster_world::Cluster;
+use crate::config;
+use crate::harness::{BUSYBOX_IMAGE, condition};
+use crate::race::{Contender, Times, race, run};
+use crate::report::{Report, Table, seconds};
+use crate::world::World;
+use journal::Journal;
+use phases::{POINTS, Phases};
+
+/// An instruction that needs no program in the image.
+const CONTAINERFILE: &str = "FROM configs AS final\nLABEL site=bench\n";
+
+pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
+    let mut cluster = Cluster::new("bench");
+    let node = cluster.node;
+    let site = Site {
+        journal: Journal::begin(node, &cluster.namespace.name),
+        // Debian with Ignition: what a Containerfile build runs.
+        base: node.registry().repository("story-base:12"),
+        world,
+    };
+    site.render(&cluster);
+    cluster.start();
+    cluster.opt_in(None);
+    // The base's tree is read and recorded.
+    cluster.image_after("");
+    cluster.pool_says("BuildSuccess");
+
+    let cache = world.shared("cluster-trees");
+    let built = RefCell::new(Vec::new());
+    let started = RefCell::new(Vec::new());
+    let times = race(vec![
+        Contender::new(
+            "in the cluster, from the pool's change to its status",
+            rounds,
+            || {
+                let phases = site.round(&cluster);
+                built.borrow_mut().push(phases.clone());
+                phases.total()
+            },
+        ),
+        Contender::new("`mosb build` by hand, all of it", rounds, || {
+            site.by_hand(&cluster, &cache)
+        }),
+        Contender::new(
+            "a bare Job of `true`, from its making to its end",
+            rounds,
+            || {
+                let (took, begun) = site.bare_job(&cluster);
+                started.borrow_mut().push(begun);
+                took
+            },
+        ),
+    ]);
+    // The race runs everybody once before the first round.
+    let warm = |len: usize| len - times[0].rounds.len();
+    let built = built.into_inner();
+    let built = &built[warm(built.len())..];
+    let started = started.into_inner();
+    let started = median(started[warm(started.len())..].iter().copied());
+
+    report.table("cluster-phases", steps(built));
+    let mut table = Table::of_race(&times, "in the cluster");
+    table.row(against(
+        &times[0],
+        "of the bare Job: until its process runs",
+        started,
+        rounds,
+    ));
+    report.table("cluster", table);
+    goals(built, &times, report);
+
+    cluster.opt_in(Some(CONTAINERFILE));
+    let before = cluster.config()["status"]["currentImagePullSpec"].clone();
+    cluster.image_after(before.as_str().unwrap());
+    let with_buildah: Vec<Phases> = (0..slow).map(|_| site.round(&cluster)).collect();
+    let mut table = Table::new(["", "median", "× in the cluster", "rounds"]);
+    let all = median(with_buildah.iter().map(Phases::total));
+    table.row(against(
+        &times[0],
+        "the same config by the Containerfile method",
+        all,
+        slow,
+    ));
+    report.table("cluster-containerfile", table);
+}
+
+/// Another row of a race, of something that was not in it.
+fn against(first: &Times, what: &str, took: Duration, rounds: usize) -> [String; 4] {
+    let ratio = took.as_secs_f64() / first.median().as_secs_f64();
+    let ratio = format!("{ratio:.2}");
+    [what.to_owned(), seconds(took), ratio, rounds.to_string()]
+}
+
+fn goals(built: &[Phases], times: &[Times], report: &mut Report) {
+    let ours = median(built.iter().map(Phases::ours));
+    report.at_most(
+        "from the pool's change to its status, without the pod's start and the registry",
+        ours.as_secs_f64(),
+        1.0,
+        "s",
+    );
+    let most = built.iter().map(Phases::ours).max().expect("it was built");
+    report.at_most("the same, the slowest round", most.as_secs_f64(), 1.0, "s");
+    eprintln!("cluster against by hand: {:.1}", times[0].to(&times[1]));
+}
+
+/// How long each step took, in the middle of all rounds and at most.
+fn steps(rounds: &[Phases]) -> Table {
+    let mut table = Table::new(["until", "median", "slowest"]);
+    let mut row = |what: String, took: &dyn Fn(&Phases) -> Duration| {
+        let most = rounds.iter().map(took).max().expect("it was built");
+        table.row([
+            what,
+            seconds(median(rounds.iter().map(took))),
+            seconds(most),
+        ]);
+    };
+    for (point, what) in POINTS.iter().enumerate().skip(1) {
+        row((*what).to_owned(), &|phases| phases.step(point));
+    }
+    row("**all of it**".to_owned(), &Phases::total);
+    row("of it the pod's start".to_owned(), &Phases::pod_start);
+    row(
+        "of it the pod's requests to the registry".to_owned(),
+        &Phases::registry,
+    );
+    row(
+        "of it the rest, which is **ours**".to_owned(),
+        &Phases::ours,
+    );
+    let millis =
+        |count: fn(&Phases) -> u64| move |phases: &Phases| Duration::from_millis(count(phases));
+    row(
+        "in the pod: asking for the base".to_owned(),
+        &millis(|it| it.build.resolve),
+    );
+    row(
+        "in the pod: the base's tree, planning".to_owned(),
+        &millis(|it| it.build.tree),
+    );
+    row(
+        "in the pod: making the layer".to_owned(),
+        &millis(|it| it.build.build),
+    );
+    row(
+        "in the pod: pushing".to_owned(),
+        &millis(|it| it.build.push),
+    );
+    row(
+        "in the pod: all that the program did".to_owned(),
+        &millis(|it| it.build.total),
+    );
+    row("afterwards: the Job is gone".to_owned(), &|phases| {
+        phases.cleared
+    });
+    table
+}
+
+fn median(times: impl Iterator<Item = Duration>) -> Duration {
+    let rounds = times.collect();
+    Times {
+        name: String::new(),
+        rounds,
+    }
+    .median()
+}
+
+struct Site<'w> {
+    world: &'w World,
+    journal: Journal,
+    base: String,
+}
+
+impl Site<'_> {
+    /// The next rendered config, not yet the pool's.
+    fn config(&self, cluster: &Cluster) -> String {
+        let number = self.world.number();
+        let mut object = config::object(number);
+        let name = format!("rendered-{}-{number:032x}", cluster.pool);
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["annotations"] = json!({
+            "machineconfiguration.openshift.io/generated-by-controller-version": "bench",
+            "machineconfiguration.openshift.io/release-image-version": "4.20.0" });
+        object["spec"]["osImageURL"] = json!(self.base);
+        cluster.node.apply(&object.to_string());
+        name
+    }
+
+    fn render(&self, cluster: &Cluster) {
+        cluster.wants(&self.config(cluster));
+    }
+
+    /// Another config for the pool, and what becomes of it.
+    fn round(&self, cluster: &Cluster) -> Phases {
+        let rendered = self.config(cluster);
+        let before = Timestamp::now();
+        cluster.wants(&rendered);
+        let phases = Phases::read(&self.journal, before, &cluster.pool, &rendered);
+        let steps = (1..POINTS.len()).map(|point| phases.step(point).as_millis());
+        eprintln!(
+            "  steps {:?}, {:?}",
+            steps.collect::<Vec<_>>(),
+            phases.build
+        );
+        phases
+    }
+
+    /// The same by a person, from outside of the cluster.
+    fn by_hand(&self, cluster: &Cluster, cache: &std::path::Path) -> Duration {
+        let registry = cluster.node.registry();
+        let config = self.world.config_file(self.world.number());
+        let mut command: Command = self.world.mosb(cache);
+        command.arg("build").arg(config);
+        command.args([
+            "--base",
+            &self.base,
+            "--output",
+            &cluster.push,
+            "-o",
+            "json",
+            "-q",
+        ]);
+        command.arg("--authfile").arg(registry.authfile());
+        command.arg("--cert-dir").arg(registry.certificates());
+        run(&mut command).1
+    }
+
+    /// What Kubernetes itself takes: until the end of a pod that does nothing is seen, and until its process runs.
+    fn bare_job(&self, cluster: &Cluster) -> (Duration, Duration) {
+        let name = format!("bare-{}", self.world.number());
+        let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },
+            "spec": { "backoffLimit": 0, "template": { "spec": { "restartPolicy": "Never",
+                "containers": [{ "name": "true", "image": BUSYBOX_IMAGE, "command": ["/bin/true"] }] } } } });
+        let before = Timestamp::now();
+        cluster.namespace.apply(&job.to_string());
+        let named = |object: &serde_json::Value| object["metadata"]["name"] == name.as_str();
+        let first = |what: &str, fits: &dyn Fn(&journal::Seen) -> bool| {
+            self.journal.first(what, before, fits)
+        };
+        let made = first("the Job", &|seen| seen.kind == "Job" && named(&seen.object));
+        let done = first("the Job's end", &|seen| {
+            seen.kind == "Job" && named(&seen.object) && condition(&seen.object, "Complete")
+        });
+        let begun = self.journal.starts(made.at, done.at, 2)[1];
+        cluster
+            .namespace
+            .kubectl(&["delete", "job", &name, "--wait=false"])
+            .ok();
+        let since =
+            |at: Timestamp| Duration::try_from(at.duration_since(made.at)).unwrap_or_default();
+        (since(done.at), since(begun))
+    }
+}

@@ -1,0 +1,158 @@
+//! What lies between a changed pool and the image in its status.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use mosb::backend::job::result::{JobResult, Outcome, RESULT_KEY};
+use serde_json::Value;
+
+use super::journal::{Journal, Seen};
+
+/// When what was there, of one build.
+#[derive(Debug, Clone)]
+pub struct Phases {
+    /// When each of [`POINTS`] was reached.
+    points: [Timestamp; POINTS.len()],
+    /// What the pod told of itself.
+    pub build: mosb::backend::job::result::Phases,
+    /// From the image in the status to the Job's end.
+    pub cleared: Duration,
+}
+
+/// What is reached at each point; between the two that are Kubernetes' own is the pod's start.
+pub const POINTS: [&str; 11] = [
+    "the pool's change is seen",
+    "MachineOSBuild made",
+    "Job made, suspended",
+    "all that its pod needs made",
+    "Job unsuspended",
+    "pod made",
+    "process of `wait-for-done` begun",
+    "process of `image-build` begun",
+    "result told in the ConfigMap",
+    "confirmed, and in the MachineOSBuild's status",
+    "image in the MachineOSConfig's status",
+];
+const UNSUSPENDED: usize = 4;
+const BEGUN: usize = 7;
+
+impl Phases {
+    /// Reads them off the journal, from when the pool was changed on.
+    pub fn read(journal: &Journal, after: Timestamp, pool: &str, rendered: &str) -> Self {
+        let at = |what: &str, fits: &dyn Fn(&Seen) -> bool| journal.first(what, after, fits);
+        let changed = at("the pool's change", &|seen| {
+            seen.kind == "MachineConfigPool"
+                && seen.object["spec"]["configuration"]["name"] == rendered
+        });
+        let made = at("a build", &|seen| {
+            seen.kind == "MachineOSBuild"
+                && seen.object["spec"]["machineConfig"]["name"] == rendered
+        });
+        let build = text(&made.object["metadata"]["name"]);
+        let of_build = |seen: &Seen| {
+            seen.object["metadata"]["labels"]["machineconfiguration.openshift.io/machine-os-build"]
+                == build.as_str()
+        };
+        let succeeded = at("its status", &|seen| {
+            let image = &seen.object["status"]["digestedImagePushSpec"];
+            seen.kind == "MachineOSBuild"
+                && seen.object["metadata"]["name"] == build.as_str()
+                && image.as_str().is_some_and(|image| !image.is_empty())
+        });
+        let image = text(&succeeded.object["status"]["digestedImagePushSpec"]);
+        let status = at("the image", &|seen| {
+            seen.kind == "MachineOSConfig"
+                && seen.object["metadata"]["name"] == pool
+                && seen.object["status"]["currentImagePullSpec"] == image.as_str()
+        });
+        let job = at("its Job", &|seen| seen.kind == "Job" && of_build(seen));
+        let free = at("its Job, unsuspended", &|seen| {
+            seen.kind == "Job" && of_build(seen) && seen.object["spec"]["suspend"] == false
+        });
+        let inputs = journal.all(|seen| {
+            (after..=free.at).contains(&seen.at)
+                && of_build(seen)
+                && [
+                    "ConfigMap",
+                    "Secret",
+                    "ServiceAccount",
+                    "Role",
+                    "RoleBinding",
+                ]
+                .contains(&seen.kind)
+        });
+        let inputs = inputs.last().expect("a pod needs something").at;
+        let pod = at("its pod", &|seen| seen.kind == "Pod" && of_build(seen));
+        let told = at("its result", &|seen| {
+            seen.kind == "ConfigMap"
+                && of_build(seen)
+                && seen.object["data"][RESULT_KEY].is_string()
+        });
+        let result = text(&told.object["data"][RESULT_KEY]);
+        let result = JobResult::from_json(result.as_bytes()).unwrap();
+        let Outcome::Succeeded { phases, .. } = result.outcome else {
+            panic!("{result:?}");
+        };
+        // The sandbox is the first, then the containers in their order.
+        let begun = journal.starts(pod.at, told.at, 3);
+        let points = [
+            changed.at,
+            made.at,
+            job.at,
+            inputs,
+            free.at,
+            pod.at,
+            begun[1],
+            begun[2],
+            told.at,
+            succeeded.at,
+            status.at,
+        ];
+        let end = at("the Job's end", &|seen| {
+            seen.kind == "Job" && of_build(seen) && seen.gone
+        });
+        Self {
+            points,
+            build: phases,
+            cleared: between(status.at, end.at),
+        }
+    }
+
+    /// From the change to the image in the status.
+    pub fn total(&self) -> Duration {
+        between(self.points[0], self.points[POINTS.len() - 1])
+    }
+
+    /// How long it took to get to a point from the one before; each watch tells for itself, so two at once may seem reversed.
+    pub fn step(&self, point: usize) -> Duration {
+        between(self.points[point - 1], self.points[point])
+    }
+
+    /// Kubernetes' part: from the Job's start to the process of the build.
+    pub fn pod_start(&self) -> Duration {
+        between(self.points[UNSUSPENDED], self.points[BEGUN])
+    }
+
+    /// The pod's requests to the registry: for the base's manifest, and to send the image.
+    pub fn registry(&self) -> Duration {
+        Duration::from_millis(self.build.resolve + self.build.push)
+    }
+
+    /// What is neither the pod's start nor the pod's requests to registries.
+    pub fn ours(&self) -> Duration {
+        self.total()
+            .saturating_sub(self.pod_start())
+            .saturating_sub(self.registry())
+    }
+}
+
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value}"))
+        .to_owned()
+}

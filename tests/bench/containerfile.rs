@@ -1,0 +1,217 @@
+//! A Containerfile build as a pod does it, whose store is always empty: by storage driver; and its push against buildah's.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use mosb::backend::buildah::{self, BaseSource, Options};
+use mosb::registry::Source;
+use mosb::registry::cache::{DEFAULT_LIMIT, TreeCache};
+
+use crate::base::TAG;
+use crate::build::{self, Job};
+use crate::config;
+use crate::counted::Counted;
+use crate::peers::Store;
+use crate::race::{Contender, Times, race, run, timed};
+use crate::report::{Report, Table, megabytes, seconds};
+use crate::world::{Base, World};
+
+/// What only `buildah push` of another machine has: nothing is remembered of where the base came from.
+const FORGETFUL: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-euc",
+    "mkdir -p /var/lib/containers/cache; mount -t tmpfs none /var/lib/containers/cache; exec \"$0\" \"$@\"",
+];
+
+pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    drivers(world, base, rounds, report);
+    pushes(world, base, rounds.max(2), report);
+}
+
+fn drivers(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    let disk = RefCell::new([0; 2]);
+    let contender = |at: usize, driver: &'static str| {
+        let disk = &disk;
+        Contender::new(format!("storage driver {driver}"), rounds, move || {
+            let (store, out) = (world.fresh("store"), world.fresh("image"));
+            for folder in [&store, &out] {
+                fs::create_dir_all(folder).unwrap();
+            }
+            let host = world.registry.address();
+            let took = timed(|| leave(world, base, host, driver, &store, &out)).1;
+            disk.borrow_mut()[at] = used(&store);
+            for folder in [&store, &out] {
+                // What is left goes with the directory of this run.
+                fs::remove_dir_all(folder).ok();
+            }
+            took
+        })
+    };
+    let times = race(vec![contender(0, "overlay"), contender(1, "vfs")]);
+    let mut table = Table::new(["", "median", "× overlay", "disk of the store", "rounds"]);
+    for (times_of, disk) in times.iter().zip(disk.into_inner()) {
+        table.row([
+            times_of.name.clone(),
+            seconds(times_of.median()),
+            format!("{:.2}", times_of.to(&times[0])),
+            megabytes(disk),
+            times_of.rounds.len().to_string(),
+        ]);
+    }
+    report.table("drivers", table);
+}
+
+fn pushes(world: &World, base: &Base, rounds: usize, report: &mut Report) {
+    let way = Counted::to(world.registry.address());
+    let host = &way.address;
+    let store = Store::at(world, host);
+    store.pull(base);
+    let ours = world.fresh("store");
+    fs::create_dir_all(&ours).unwrap();
+    let bytes = RefCell::new(vec![Vec::new(); 3]);
+    let repository = || format!("pushed-{}", world.number());
+    let theirs = |at: usize, through: &'static [&'static str]| {
+        let (bytes, way, store) = (&bytes, &way, &store);
+        move || {
+            let (name, _) = store.build(world, base);
+            way.sent();
+            let took = store.push_through(through, &repository(), &name);
+            bytes.borrow_mut()[at].push(way.sent());
+            took
+        }
+    };
+    let times = race(vec![
+        Contender::new(
+            "`buildah push`, which remembers the pull of the base",
+            rounds,
+            theirs(0, &[]),
+        ),
+        Contender::new(
+            "`buildah push`, which does not",
+            rounds,
+            theirs(1, &FORGETFUL),
+        ),
+        Contender::new(
+            "mosb: leaving what is new, checking it, pushing",
+            rounds,
+            || {
+                let out = world.fresh("image");
+                fs::create_dir_all(&out).unwrap();
+                let built = leave(world, base, host, "overlay", &ours, &out);
+                way.sent();
+                take(world, &built, &out, &repository());
+                let took = built.at.elapsed();
+                bytes.borrow_mut()[2].push(way.sent());
+                fs::remove_dir_all(out).ok();
+                took
+            },
+        ),
+    ]);
+    let bytes = bytes.into_inner();
+    report.table("containerfile-push", table(&times, &bytes));
+    fs::remove_dir_all(ours).ok();
+}
+
+fn table(times: &[Times], bytes: &[Vec<u64>]) -> Table {
+    let mut table = Table::new(["", "median", "× the first", "bytes sent", "rounds"]);
+    for (times_of, bytes) in times.iter().zip(bytes) {
+        let most = bytes.iter().max().expect("it was pushed");
+        table.row([
+            times_of.name.clone(),
+            seconds(times_of.median()),
+            format!("{:.2}", times_of.to(&times[0])),
+            megabytes(*most),
+            times_of.rounds.len().to_string(),
+        ]);
+    }
+    table
+}
+
+/// A build whose image lies in a folder.
+struct Left {
+    plan: mosb::plan::BuildPlan,
+    base: mosb::registry::Resolved,
+    /// When buildah had it in its store.
+    at: Instant,
+    host: String,
+}
+
+/// The last thing that buildah says of a build.
+const BUILT: [&str; 2] = [
+    "Writing manifest to image destination",
+    "Storing signatures",
+];
+
+/// As the container `image-build`: into a folder.
+fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out: &Path) -> Left {
+    let options = Options {
+        cache_dir: store.to_owned(),
+        storage_driver: Some(driver.to_owned()),
+        isolation: None,
+        volumes: Vec::new(),
+        authfile: None,
+        cert_dir: None,
+        tls_verify: false,
+        registries_conf: None,
+        limit: Duration::from_secs(1800),
+    };
+    let job = Job {
+        cache: TreeCache::new(world.shared("library-trees"), DEFAULT_LIMIT),
+        base: Source::Registry(
+            format!("{host}/{}:{TAG}", base.repository())
+                .parse()
+                .unwrap(),
+        ),
+        config: config::rendered(world.number()),
+        target: format!("{host}/planned").parse().unwrap(),
+    };
+    world.runtime.block_on(async {
+        let (plan, resolved) = build::containerfile_plan(&world.client(), job).await;
+        let from = resolved.pinned().expect("it is in a registry");
+        let mut containerfile = format!("FROM {from}\nCOPY . /usr/share/site/\n");
+        for (label, value) in &plan.labels {
+            containerfile += &format!("LABEL {label}={value:?}\n");
+        }
+        let source = BaseSource::of(&resolved);
+        let mut at = Instant::now();
+        let on_line = |_, line: &str| {
+            if BUILT.contains(&line) {
+                at = Instant::now();
+            }
+        };
+        buildah::leave(&plan, &containerfile, &source, &options, out, on_line)
+            .await
+            .unwrap();
+        Left {
+            plan,
+            base: resolved,
+            at,
+            host: host.to_owned(),
+        }
+    })
+}
+
+/// As the container `image-push`: from the folder.
+fn take(world: &World, left: &Left, out: &Path, repository: &str) {
+    let target = format!("{}/{repository}", left.host).parse().unwrap();
+    let client = world.client();
+    world.runtime.block_on(async {
+        let made = buildah::take(&left.plan, out).await.unwrap();
+        let push = buildah::push_plan(&left.plan, &made, &left.base);
+        client.push(&target, &push).await.unwrap();
+    });
+}
+
+/// Bytes of a folder, as they are on the disk.
+fn used(folder: &Path) -> u64 {
+    let (text, _) = run(Command::new("du")
+        .args(["--summarize", "--block-size=1"])
+        .arg(folder));
+    let text = String::from_utf8(text).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
