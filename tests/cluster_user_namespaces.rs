@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON, state};
+use crate::cluster_world::{Cluster, SOON};
 use crate::harness::{Layout, wait};
 
 const MAP: &str = "FROM configs AS final\nRUN cat /proc/self/uid_map > /etc/uid_map\n";
@@ -52,24 +52,17 @@ fn takes_them_away(cluster: &Cluster) {
     });
 }
 
-/// The reason of the condition `UserNamespaces`, once it has one.
+fn condition(config: &Value, kind: &str) -> Option<Value> {
+    let conditions = config["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|one| one["type"] == kind).cloned()
+}
+
+/// The condition `UserNamespaces`, once there is one.
 fn told(cluster: &Cluster) -> Value {
-    let condition = |config: &Value| {
-        let conditions = config["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        conditions
-            .into_iter()
-            .find(|one| one["type"] == "UserNamespaces")
-    };
     let what = format!("machineosconfig/{}", cluster.pool);
-    condition(
-        &cluster
-            .node
-            .wait(&what, SOON, |config| condition(config).is_some()),
-    )
-    .unwrap()
+    let is_there = |config: &Value| condition(config, "UserNamespaces").is_some();
+    condition(&cluster.node.wait(&what, SOON, is_there), "UserNamespaces").unwrap()
 }
 
 /// Root in the build's instructions, as the image has it.
@@ -100,9 +93,9 @@ fn a_cluster_without_is_told_of_or_refused() {
     cluster.opt_in(Some(MAP));
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
-    let condition = told(&cluster);
+    let said = told(&cluster);
     assert_eq!(
-        (&condition["status"], &condition["reason"]),
+        (&said["status"], &said["reason"]),
         (&json!("False"), &json!("NotSupported"))
     );
 
@@ -110,16 +103,23 @@ fn a_cluster_without_is_told_of_or_refused() {
     cluster.settings(&json!({ "userNamespaces": "required" }));
     let text = format!("{MAP}RUN true\n");
     cluster.opt_in(Some(&text));
-    cluster.pool_says("BuildFailed");
-    let build = cluster.current();
-    assert_eq!(state(&build), "Failed");
-    let message = cluster.message(&build, "Failed");
+    let what = format!("machineosconfig/{}", cluster.pool);
+    let blocked =
+        |config: &Value| condition(config, "Blocked").is_some_and(|one| one["status"] == "True");
+    let config = cluster.node.wait(&what, SOON, blocked);
+    let message = condition(&config, "Blocked").unwrap()["message"].to_string();
     assert!(
-        message.contains(
-            "root here is root on the node: the pod has no user namespace though one was planned"
-        ),
+        message.contains("job.userNamespaces of ConfigMap mosb-config is required"),
         "{message}"
     );
+    let jobs = cluster.node.kubectl(&[
+        "get",
+        "jobs",
+        "--output=json",
+        "--namespace",
+        &cluster.namespace.name,
+    ]);
+    assert_eq!(jobs.ok().json()["items"], json!([]), "nothing runs");
     assert_eq!(
         cluster.config()["status"]["currentImagePullSpec"],
         image,
@@ -140,9 +140,9 @@ fn who_forbids_them_is_told_what_that_means() {
     cluster.opt_in(Some(MAP));
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
-    let condition = told(&cluster);
+    let said = told(&cluster);
     assert_eq!(
-        (&condition["status"], &condition["reason"]),
+        (&said["status"], &said["reason"]),
         (&json!("False"), &json!("Forbidden"))
     );
 }

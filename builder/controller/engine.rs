@@ -9,10 +9,12 @@ use tracing::Instrument as _;
 
 use super::act::{Acting, Round, Stopped};
 use super::answer::{Asking, Kept};
-use super::decide::decide;
+use super::because::Because;
+use super::decide::{decide, refused};
 use super::metrics::Metrics;
 use super::observe::{Facts, observe};
 use super::probe;
+use super::question::Problem;
 use super::queue::Outcome;
 use super::snapshot::Snapshot;
 use super::step::{Decision, Step};
@@ -145,6 +147,12 @@ impl Engine {
                     None => Outcome::Stale,
                     Some(class) => Outcome::Failed(class),
                 };
+                if let Some(problem) = told(&stopped) {
+                    let steps = refused(world, problem, Timestamp::now());
+                    if let Err(error) = self.acting.all(&steps, &mut round).await {
+                        tracing::warn!(reason = error.reason(), "{key}: {error}");
+                    }
+                }
                 match &stopped {
                     Stopped::Stale(_) => tracing::debug!("{key}: {stopped}"),
                     _ => tracing::warn!(reason = stopped.reason(), "{key}: {stopped}"),
@@ -160,7 +168,11 @@ impl Engine {
         let mut notes = self.notes();
         let note = notes.entry(key.to_owned()).or_default();
         if note.because != because {
-            tracing::info!(because = decision.because.code(), "{key}: {because}");
+            // Of a pool that nobody asks images for nothing is kept, so it is told at each look.
+            match decision.because {
+                Because::NotOptedIn => tracing::debug!("{key}: {because}"),
+                _ => tracing::info!(because = decision.because.code(), "{key}: {because}"),
+            }
             note.because = because;
         }
     }
@@ -273,6 +285,16 @@ fn written(step: &Step) -> Option<(String, String)> {
         }
         _ => None,
     }
+}
+
+/// What somebody must mend before a step can be carried out.
+fn told(stopped: &Stopped) -> Option<Problem> {
+    let class = stopped.class().filter(|class| *class != Class::Retry)?;
+    Some(Problem {
+        class,
+        reason: stopped.reason().to_owned(),
+        message: stopped.to_string(),
+    })
 }
 
 /// The reason of something that could not be found out now, and may be later.

@@ -116,6 +116,13 @@ impl Draft {
         &self.reasons
     }
 
+    /// What to think of before the image is used, as far as is known without the base's tree.
+    pub fn warnings(&self) -> Vec<Finding> {
+        let mut warnings = self.warnings.clone();
+        warnings.extend(explain::warnings(&self.request, self.ignition.as_ref()));
+        warnings
+    }
+
     fn allow_reasons(&self) -> Result<(), Error> {
         if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
             let config = self.request.config.name().to_string();
@@ -155,13 +162,13 @@ impl Draft {
             }
         }
         let (inputs, build_name) = self.names();
+        let warnings = self.warnings();
         let Self {
             request,
             ignition,
             reasons,
-            mut warnings,
+            ..
         } = self;
-        warnings.extend(explain::warnings(&request, ignition.as_ref()));
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
         Ok(BuildPlan {
             method: if reasons.is_empty() {

@@ -10,6 +10,9 @@ pub const BLOCKED: &str = "Blocked";
 /// The type of the condition that says how a Containerfile's instructions are kept apart from the node.
 pub const USER_NAMESPACES: &str = "UserNamespaces";
 
+/// The type of the condition that says what to think of before the image is used.
+pub const WARNINGS: &str = "Warnings";
+
 /// What a condition of ours should say: type, status, reason, message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Said<'a> {

@@ -88,7 +88,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
             format!("{}: the base is in no registry", config.name()),
         )
     })?;
-    let planned = planned(question, &settings, &drafted, &base, os_changed?);
+    let planned = planned(question, &drafted, &base, os_changed?);
     Ok(Kept {
         question: question.clone(),
         planned,
@@ -104,7 +104,6 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
 
 fn planned(
     question: &PlanQuestion,
-    settings: &ClusterSettings,
     drafted: &Drafted,
     base: &PinnedRef,
     os_changed: bool,
@@ -118,11 +117,8 @@ fn planned(
     };
     let text = draft.request().containerfile.as_deref();
     let wrong = text.and_then(|text| containerfile::check(text).err());
-    let mut warnings = drafted.warnings.clone();
-    if settings.job.user_namespaces == UserNamespaces::Never && method == JobMethod::Containerfile {
-        let message = "job.userNamespaces of ConfigMap mosb-config is never: RUN lines run as the node's root";
-        warnings.push(crate::report::Finding::new("no-user-namespace", message));
-    }
+    let mut warnings = draft.warnings();
+    warnings.extend(drafted.warnings.iter().cloned());
     Planned {
         inputs: inputs.hex(),
         base: base.clone(),
@@ -356,19 +352,26 @@ impl Kept {
             builder_image: builder_image.to_owned(),
             settings: settings.job.clone(),
             node_platform: self.question.platform.clone(),
-            user_namespaces: user_namespace(settings.job.user_namespaces, wish.user_namespaces),
+            user_namespaces: user_namespace(settings.job.user_namespaces, wish)?,
             namespace,
             build,
         })
     }
 }
 
-/// Whether `RUN` lines get a user namespace. One that is required is planned even where none was found: the pod then refuses.
-fn user_namespace(wanted: UserNamespaces, there: Support) -> bool {
+/// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.
+fn user_namespace(wanted: UserNamespaces, wish: &Wish<'_>) -> Result<bool, Problem> {
+    let there = wish.user_namespaces;
     match wanted {
-        UserNamespaces::Required => true,
-        UserNamespaces::Never => false,
-        UserNamespaces::Auto => there == Support::Yes,
+        UserNamespaces::Required
+            if there == Support::No && wish.method == JobMethod::Containerfile =>
+        {
+            let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes have none for pods; use nodes that have, or say auto";
+            Err(given("no-user-namespace", message.to_owned()))
+        }
+        UserNamespaces::Required => Ok(true),
+        UserNamespaces::Never => Ok(false),
+        UserNamespaces::Auto => Ok(there == Support::Yes),
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use crate::backend::job::Lost;
 use crate::backend::job::result::Step as Container;
+use crate::backend::job::{JobMethod, Lost};
 use crate::report::Class;
 use crate::status::failed_message;
+
+/// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
+const MOST_FORGED: u32 = 20;
 
 /// How a Job ended without an image.
 #[derive(Debug, Clone)]
@@ -58,9 +61,17 @@ impl Setback {
         self.patience().tries.is_some()
     }
 
-    /// Whether there is no other Job after so many that count, this one among them.
-    pub fn is_the_last(&self, failures: u32) -> bool {
+    /// Whether there is no other Job after so many that count, this one among them, and so many at all.
+    pub fn is_the_last(&self, failures: u32, attempt: u32, method: JobMethod) -> bool {
         self.patience().tries.is_some_and(|tries| failures >= tries)
+            || self.may_be_forged(method) && attempt >= MOST_FORGED
+    }
+
+    /// Whether an administrator's `RUN` line that left its chroot may have told it.
+    fn may_be_forged(&self, method: JobMethod) -> bool {
+        let told_by_build = |step| step == Container::ImageBuild;
+        method == JobMethod::Containerfile
+            && matches!(self, Self::Told { step, .. } if told_by_build(*step))
     }
 
     /// How long the next Job waits after this attempt, the first being 1.
@@ -162,8 +173,10 @@ mod tests {
                 [10, 20, 40, 300],
             ),
         ] {
-            let last = (1..100).find(|failures| setback.is_the_last(*failures));
-            assert_eq!(last, tries, "{what}");
+            let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method));
+            assert_eq!(last(JobMethod::Direct), tries, "{what}");
+            let forged = tries.or(matches!(setback, Setback::Told { .. }).then_some(20));
+            assert_eq!(last(JobMethod::Containerfile), forged, "{what}");
             assert_eq!(setback.counts(), tries.is_some(), "{what}");
             let found = [1, 2, 3, u32::MAX].map(|attempt| setback.pause(attempt).as_secs());
             assert_eq!(found, pauses, "{what}");

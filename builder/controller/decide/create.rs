@@ -1,5 +1,7 @@
 //! A new build, and the end of those that nobody wants any more.
 
+use jiff::Timestamp;
+
 use super::super::question::Planned;
 use super::super::step::Step;
 use super::Round;
@@ -76,6 +78,7 @@ impl Round<'_> {
             status: MachineOsBuildStatus::default(),
         };
         self.tell_change(planned);
+        self.warn();
         self.steps.push(Step::CreateBuild {
             build: Box::new(build),
         });
@@ -121,26 +124,14 @@ impl Round<'_> {
         if self.is_deleted(build) {
             return;
         }
-        if !build.status.is_terminal() {
-            let note = "something else is wanted by now";
-            self.tell_build(build, EventReason::BuildInterrupted, "", note);
-            self.write_build(
-                build,
-                build_status(&build.status, Progress::Interrupted, self.now),
-            );
-        }
-        self.delete_build(build, "something else is wanted by now");
+        let end = interrupted(build, "something else is wanted by now", self.now);
+        self.steps.extend(end);
     }
 
     pub(super) fn delete_build(&mut self, build: &MachineOsBuild, why: &str) {
-        if self.is_deleted(build) {
-            return;
+        if !self.is_deleted(build) {
+            self.steps.extend(deleted(build, why));
         }
-        self.tell_build(build, EventReason::BuildDeleted, "", why);
-        self.steps.push(Step::DeleteBuild {
-            name: build.metadata.name.clone(),
-            uid: build.metadata.uid().to_owned(),
-        });
     }
 
     fn is_deleted(&self, build: &MachineOsBuild) -> bool {
@@ -151,12 +142,41 @@ impl Round<'_> {
     /// Writes a build's status if it is another.
     pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
         if status != build.status {
-            self.steps.push(Step::WriteBuildStatus {
-                name: build.metadata.name.clone(),
-                uid: build.metadata.uid().to_owned(),
-                resource_version: build.metadata.resource_version().to_owned(),
-                status: Box::new(status),
-            });
+            self.steps.push(status_of(build, status));
         }
+    }
+}
+
+/// The end of a build: it says that it was interrupted if it was on its way, and goes with all it has.
+pub(super) fn interrupted(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if !build.status.is_terminal() {
+        let status = build_status(&build.status, Progress::Interrupted, now);
+        steps.push(told(build, EventReason::BuildInterrupted, why));
+        steps.push(status_of(build, status));
+    }
+    steps.extend(deleted(build, why));
+    steps
+}
+
+fn deleted(build: &MachineOsBuild, why: &str) -> [Step; 2] {
+    let delete = Step::DeleteBuild {
+        name: build.metadata.name.clone(),
+        uid: build.metadata.uid().to_owned(),
+    };
+    [told(build, EventReason::BuildDeleted, why), delete]
+}
+
+fn told(build: &MachineOsBuild, reason: EventReason, why: &str) -> Step {
+    let on = Regarding::new("MachineOSBuild", &build.metadata);
+    Step::Event(Event::new(on, reason, "", why))
+}
+
+fn status_of(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Step {
+    Step::WriteBuildStatus {
+        name: build.metadata.name.clone(),
+        uid: build.metadata.uid().to_owned(),
+        resource_version: build.metadata.resource_version().to_owned(),
+        status: Box::new(status),
     }
 }

@@ -117,7 +117,7 @@ impl<'a> Round<'a> {
             _ => EventReason::JobFailed,
         };
         self.tell_build(build, reason, &edge, format!("attempt {attempt}: {line}"));
-        if setback.is_the_last(failures) {
+        if setback.is_the_last(failures, attempt, method_of(build)) {
             let job = job.map(|job| self.reference(job));
             let message = setback.message();
             let end = Progress::Failed {

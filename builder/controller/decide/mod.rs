@@ -63,6 +63,17 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     }
     let blocked = |because: Because| {
         let mut steps = Vec::new();
+        // What runs is for an older wish, whatever becomes of this one.
+        let running = |build: &&MachineOsBuild| {
+            is_ours(build, config) && !build.metadata.is_going_away() && !build.status.is_terminal()
+        };
+        for build in world.builds.iter().filter(running) {
+            steps.extend(create::interrupted(
+                build,
+                "what is wanted can't be built",
+                now,
+            ));
+        }
         serve::block(config, &because, now, &mut steps);
         Decision::of(because, steps)
     };
@@ -107,6 +118,21 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     }
 }
 
+fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
+    let metadata = &build.metadata;
+    metadata.annotation(labels::INPUTS).is_some()
+        && metadata.is_controlled_by(config.metadata.uid())
+}
+
+/// What to say of a step that the cluster, or what the user wrote, does not allow: nobody would look for it in a log.
+pub fn refused(world: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Step> {
+    let mut steps = Vec::new();
+    if let Some(config) = &world.config {
+        serve::block(config, &Because::Problem(problem), now, &mut steps);
+    }
+    steps
+}
+
 /// One decision on its way. A question ends it; the steps so far are then forgotten.
 struct Round<'a> {
     world: &'a Snapshot,
@@ -123,9 +149,7 @@ struct Round<'a> {
 impl<'a> Round<'a> {
     /// Whether a build was made by us for this very MachineOSConfig.
     fn is_ours(&self, build: &MachineOsBuild) -> bool {
-        let metadata = &build.metadata;
-        metadata.annotation(labels::INPUTS).is_some()
-            && metadata.is_controlled_by(self.config.metadata.uid())
+        is_ours(build, self.config)
     }
 
     /// The builds that we made and that are not going away.

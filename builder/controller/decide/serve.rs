@@ -1,5 +1,7 @@
 //! What MachineOSConfig and pool say of the build that is wanted.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::super::because::Because;
@@ -11,10 +13,14 @@ use crate::api::{
     labels,
 };
 use crate::backend::job::JobMethod;
+use crate::report::Finding;
 use crate::status::{
     BLOCKED, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild, Regarding, Said, Service,
-    USER_NAMESPACES, config_status, pool_conditions,
+    USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
+
+/// As many as a person reads; `mosb plan` shows all.
+const MOST_WARNINGS: usize = 10;
 
 /// Says on a MachineOSConfig why nothing can be built.
 pub(super) fn block(
@@ -41,6 +47,54 @@ pub(super) fn block(
         )));
         push_config_status(config, status, steps);
     }
+}
+
+/// What the condition `Warnings` says.
+struct Warned {
+    reason: String,
+    message: String,
+}
+
+impl Warned {
+    fn of(findings: &[Finding]) -> Self {
+        let codes: BTreeSet<&str> = findings.iter().map(|finding| &*finding.code).collect();
+        let reason = match (codes.first(), codes.len()) {
+            (None, _) => "None".to_owned(),
+            (Some(code), 1) => upper_camel_case(code),
+            _ => "Several".to_owned(),
+        };
+        let told = findings.iter().take(MOST_WARNINGS);
+        let mut message: Vec<_> = told.map(|finding| finding.message.clone()).collect();
+        if findings.len() > MOST_WARNINGS {
+            message.push(format!("and {} more", findings.len() - MOST_WARNINGS));
+        }
+        Self {
+            reason,
+            message: message.join("; "),
+        }
+    }
+
+    fn said(&self) -> Said<'_> {
+        Said {
+            kind: WARNINGS,
+            status: match &*self.message {
+                "" => "False",
+                _ => "True",
+            },
+            reason: &self.reason,
+            message: &self.message,
+        }
+    }
+}
+
+/// `looks-secret` as the API spells a reason: `LooksSecret`.
+fn upper_camel_case(code: &str) -> String {
+    let words = code.split('-');
+    let upper = |word: &str| match word.split_at_checked(1) {
+        Some((first, rest)) => first.to_ascii_uppercase() + rest,
+        None => String::new(),
+    };
+    words.map(upper).collect()
 }
 
 fn push_config_status(
@@ -96,9 +150,27 @@ impl Round<'_> {
         self.steps.push(Step::AnnotateConfig(annotate));
     }
 
+    /// Says what the plan of this round warns of, where nothing else is said of it.
+    pub(super) fn warn(&mut self) {
+        let warned = self.warned();
+        let said: Vec<_> = warned.iter().map(Warned::said).collect();
+        if let Some(status) = config_status(self.config, None, &said, self.now) {
+            push_config_status(self.config, status, &mut self.steps);
+        }
+    }
+
+    /// What there is to say about the plan of this round, if there was one.
+    fn warned(&self) -> Option<Warned> {
+        let planned = self.world.answers.plan.as_ref()?.as_ref().ok()?;
+        let said = condition(&self.config.status.conditions, WARNINGS);
+        let findings = &planned.warnings;
+        (!findings.is_empty() || said.is_some()).then(|| Warned::of(findings))
+    }
+
     fn tell_service(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
         let conditions = &self.config.status.conditions;
-        let mut said = Vec::new();
+        let warned = self.warned();
+        let mut said: Vec<_> = warned.iter().map(Warned::said).collect();
         if condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
             said.push(Said {
                 kind: BLOCKED,

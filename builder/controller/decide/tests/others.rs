@@ -3,9 +3,10 @@
 use super::rows::{degraded, is_idle};
 use super::world::*;
 use crate::api::*;
+use crate::controller::decide::refused;
 use crate::controller::*;
-use crate::report::Class;
-use crate::status::EventReason;
+use crate::report::{Class, Finding};
+use crate::status::{BLOCKED, EventReason, WARNINGS};
 use serde_json::json;
 
 use BuildCondition::Succeeded;
@@ -220,4 +221,73 @@ fn a_pre_built_image_is_no_base() {
         Question::Exists { .. } => false,
     });
     assert!(asked);
+}
+
+#[test]
+fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
+    let mut world = World::new();
+    let secret =
+        |path: &str| Finding::new("looks-secret", format!("{path} looks like a private key"));
+    world.warnings = vec![secret("/etc/a.key"), secret("/etc/b.key")];
+    world.opt_in();
+    world.build();
+    let said = |world: &mut World| {
+        let conditions = &world.config().status.conditions;
+        let one = condition(conditions, WARNINGS).cloned();
+        one.map(|one| (one.status, one.reason, one.message))
+    };
+    let want = (
+        "True".to_owned(),
+        "LooksSecret".to_owned(),
+        "/etc/a.key looks like a private key; /etc/b.key looks like a private key".to_owned(),
+    );
+    assert_eq!(said(&mut world), Some(want));
+    is_idle(&mut world);
+    world.warnings = (0..12).map(|n| secret(&n.to_string())).collect();
+    world.warnings[0].code = "base-not-bootable".into();
+    world.render(2);
+    world.build();
+    let (_, reason, message) = said(&mut world).unwrap();
+    assert_eq!(reason, "Several");
+    assert!(message.ends_with("; and 2 more"), "{message}");
+    world.warnings.clear();
+    world.render(3);
+    world.build();
+    assert_eq!(said(&mut world).unwrap().0, "False");
+    let mut world = World::built();
+    assert_eq!(said(&mut world), None, "nothing to say, nothing said");
+}
+
+#[test]
+fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
+    let mut world = World::opted_in();
+    world.settle();
+    assert_eq!(world.seen.jobs.len(), 1);
+    world.config().spec.rendered_image_push_secret.name.clear();
+    world.settle();
+    assert_eq!(world.told(EventReason::BuildInterrupted), 1);
+    assert!(world.seen.builds.is_empty() && world.seen.jobs.is_empty());
+    world.config().spec.rendered_image_push_secret.name = "push".to_owned();
+    world.build();
+    assert_eq!(world.state(), Some(Succeeded));
+}
+
+#[test]
+fn what_a_cluster_refuses_stands_on_the_config() {
+    let mut world = World::opted_in();
+    let problem = problem(Class::Bug, "job build-x: no such priorityClass");
+    let steps = refused(&world.seen, problem.clone(), world.now);
+    let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
+        panic!("{steps:?}");
+    };
+    let blocked = condition(&status.conditions, BLOCKED).unwrap();
+    assert_eq!(
+        (&*blocked.reason, &blocked.message),
+        ("Problem", &problem.message)
+    );
+    world.config().status = *status.clone();
+    assert!(refused(&world.seen, problem, world.now).is_empty(), "once");
+    world.build();
+    let blocked = condition(&world.config().status.conditions, BLOCKED).cloned();
+    assert_eq!(blocked.unwrap().status, "False");
 }

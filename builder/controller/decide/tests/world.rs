@@ -37,6 +37,8 @@ pub struct World {
     pub problem: Option<Problem>,
     pub registry_problem: Option<Problem>,
     pub bad_containerfile: bool,
+    /// What the planner warns of.
+    pub warnings: Vec<Finding>,
     pub base: u32,
     /// Rendered configs from this number on differ in what a machine can't apply.
     pub os_changes: bool,
@@ -58,6 +60,7 @@ impl World {
             problem: None,
             registry_problem: None,
             bad_containerfile: false,
+            warnings: Vec::new(),
             base: 0,
             os_changes: false,
             asked: Vec::new(),
@@ -279,7 +282,7 @@ impl World {
             },
             reasons: Vec::new(),
             platform: "linux/amd64".parse().unwrap(),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
             containerfile_problem: bad
                 .then(|| problem(Class::UserInput, "line 1: FRO is no instruction")),
             os_changed: self.os_changes || question.compare.is_none(),
