@@ -13,6 +13,9 @@ const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran && id -u > /e
 const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
 const HANGS: &str = "FROM configs AS final\nRUN sleep 600\n";
 
+/// Looks like a secret, and is none.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----";
+
 /// From the wish for images to its end, with everything that an administrator does in between.
 #[test]
 fn a_pool_from_opting_in_to_opting_out() {
@@ -61,17 +64,27 @@ fn a_pool_from_opting_in_to_opting_out() {
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
     assert_eq!(waited.code(), Some(0), "{}", waited.text());
 
-    // The next config, directly too.
-    cluster.render("two");
+    // The next config, directly too. What looks like a secret in it is told.
+    cluster.render(&KEY.replace(' ', "%20"));
     let second = cluster.image_after(&first);
-    assert_eq!(cluster.file(&second, "/etc/story"), "two");
+    assert_eq!(cluster.file(&second, "/etc/story"), KEY);
+    let config = cluster.config();
+    let warned = config["status"]["conditions"].as_array().unwrap();
+    let warned = warned.iter().find(|one| one["type"] == "Warnings").unwrap();
+    assert_eq!(warned["status"], "True", "{warned}");
+    let message = warned["message"].as_str().unwrap();
+    assert!(
+        message.contains("/etc/story looks like a private key"),
+        "{message}"
+    );
+    assert!(!message.contains(KEY), "{message}");
 
     // With instructions of an administrator's own.
     cluster.opt_in(Some(RUNS));
     let third = cluster.image_after(&second);
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
-    assert_eq!(cluster.file(&third, "/etc/story"), "two");
+    assert_eq!(cluster.file(&third, "/etc/story"), KEY);
 
     // Which can fail.
     cluster.opt_in(Some(FAILS));

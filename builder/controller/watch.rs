@@ -18,6 +18,8 @@ use super::shelf::{Change, Shelf};
 
 /// The first wait after a watch broke, and the longest.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// The longest wait for a kind that the cluster may well not have: it comes with an operator, which nobody installs by the minute.
+const UNKNOWN_KIND: Duration = Duration::from_secs(300);
 /// A watch that held this long is a good one: the next wait is short again.
 const GOOD: Duration = Duration::from_secs(60);
 
@@ -150,7 +152,6 @@ pub async fn follow<K, T>(
                 if since.elapsed() > GOOD {
                     wait = BACK_OFF.0;
                 }
-                since = Instant::now();
                 match trouble(&error) {
                     None => tracing::debug!("{what}: the watch begins anew"),
                     Some(trouble) => {
@@ -172,9 +173,13 @@ pub async fn follow<K, T>(
                             other => other,
                         });
                         sleep(wait).await;
-                        wait = (wait * 2).min(BACK_OFF.1);
+                        wait = (wait * 2).min(match not_served && optional {
+                            true => UNKNOWN_KIND,
+                            false => BACK_OFF.1,
+                        });
                     }
                 }
+                since = Instant::now();
             }
         }
     }
