@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::commands;
 use super::error::Error;
-use super::io as failed;
+use super::files::io as failed;
 use super::store::{self, LOCK, STORE};
 
 /// buildah's storage and work folders below the cache directory.

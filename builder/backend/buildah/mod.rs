@@ -8,6 +8,7 @@
 mod assemble;
 mod commands;
 mod error;
+mod files;
 mod kept;
 mod leftovers;
 mod read;
@@ -23,20 +24,19 @@ pub use space::{Driver, Room, check_space, needed};
 pub use version::{Version, check_heredoc, version};
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::BuiltLayer;
 use crate::exec::{self, Stream};
 use crate::image::{Digest, PinnedRef};
-use crate::payload::context;
 use crate::plan::BuildPlan;
 use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use crate::report::Finding;
+use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
 use store::Store;
 
 /// Where buildah reads the base from.
@@ -365,94 +365,6 @@ pub fn command_lines(
         commands::bud(plan, version, &store, options, &at).to_string(),
         push.replace(&image.to_string(), "$IMAGE_ID"),
     ]
-}
-
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io { path, source }
-}
-
-fn make_dir(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(path)
-        .map_err(io(path))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    use std::io::Write as _;
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    file.and_then(|mut file| file.write_all(bytes))
-        .map_err(io(path))
-}
-
-fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
-    let folder = at.join(commands::CONTEXT).join(context::FOLDER);
-    make_dir(&folder)?;
-    write(&at.join(commands::CONTAINERFILE), containerfile.as_bytes())?;
-    for file in context::files(plan)? {
-        let path = folder.join(&file.name);
-        make_dir(path.parent().unwrap_or(&folder))?;
-        match file.what {
-            context::What::File(content) => write(&path, &content)?,
-            context::What::Link(target) => symlink(target, &path).map_err(io(&path))?,
-        }
-    }
-    Ok(())
-}
-
-/// A layout that shows exactly the base's manifest of another layout, whatever else and however named that one holds.
-fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result<(), Error> {
-    make_dir(view)?;
-    let layout = layout.canonicalize().map_err(io(layout))?;
-    symlink(layout.join("blobs"), view.join("blobs")).map_err(io(view))?;
-    let base = &plan.request.base;
-    let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
-    let size = fs::metadata(&blob).map_err(io(&blob))?.len();
-    let media_type = base
-        .manifest
-        .get("mediaType")
-        .and_then(Value::as_str)
-        .unwrap_or(assemble::OCI_MANIFEST);
-    let index = json!({ "schemaVersion": 2, "manifests": [{
-        "mediaType": media_type, "digest": base.manifest_digest, "size": size,
-        "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },
-    }] });
-    write(&view.join("index.json"), index.to_string().as_bytes())?;
-    write(
-        &view.join("oci-layout"),
-        br#"{"imageLayoutVersion":"1.0.0"}"#,
-    )
-}
-
-/// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
-fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
-    let layout = out.join(commands::LAYOUT);
-    let blobs = layout.join("blobs/sha256");
-    // Another user may take it: the one who pushes it.
-    fs::create_dir_all(&blobs).map_err(io(&blobs))?;
-    write(
-        &layout.join("oci-layout"),
-        br#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
-    let mut layers = plan.request.base.config.diff_ids.clone();
-    layers.sort();
-    layers.dedup();
-    layers
-        .iter()
-        .try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
-}
-
-fn read_digest(path: &Path) -> Result<Digest, Error> {
-    let text = fs::read_to_string(path).map_err(io(path))?;
-    text.trim()
-        .parse()
-        .map_err(|e| Error::Output(format!("it gave no digest ({e})")))
 }
 
 #[cfg(test)]

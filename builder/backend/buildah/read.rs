@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::assemble::{Assembled, NewLayer, assemble, diff_ids, output, shared};
 use super::error::Error;
-use super::{commands, io as io_error, leftovers, make_dir};
+use super::files::{io as io_error, make_dir};
+use super::{commands, leftovers};
 use crate::image::gzip::{Compressed, compress};
 use crate::image::{DiffId, Digest};
 use crate::plan::BuildPlan;

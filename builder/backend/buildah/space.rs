@@ -68,11 +68,12 @@ impl Room {
     /// # Errors
     /// The file system doesn't say.
     pub fn of(cache_dir: &Path, driver: Option<&str>) -> Result<Self, Error> {
-        let cache_dir = std::path::absolute(cache_dir).map_err(super::io(cache_dir))?;
+        let cache_dir = std::path::absolute(cache_dir).map_err(super::files::io(cache_dir))?;
         let root = store::places(&cache_dir, driver).root();
         let there = root.ancestors().find(|path| path.exists());
         let path = there.unwrap_or(&root).to_owned();
-        let stat = rustix::fs::statvfs(&path).map_err(|error| super::io(&path)(error.into()))?;
+        let stat =
+            rustix::fs::statvfs(&path).map_err(|error| super::files::io(&path)(error.into()))?;
         Ok(Self {
             path,
             available: stat.f_bavail.saturating_mul(stat.f_frsize),

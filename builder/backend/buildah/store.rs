@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::commands;
 use super::error::Error;
-use super::{io, make_dir, read_digest};
+use super::files::{io, make_dir, read_digest};
 
 /// The file that is locked.
 pub(super) const LOCK: &str = "lock";

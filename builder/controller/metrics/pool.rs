@@ -1,227 +1,23 @@
-//! The metrics that the existing builder has, under the same names: gauges from the state that is seen, counters and durations
-//! from our own writes of an end, so that nothing is counted twice.
+//! What is measured of one pool: gauges from what is seen, counters from what was written.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 
-use super::snapshot::Snapshot;
-use super::step::Step;
+use super::super::snapshot::{SeenJob, Snapshot};
+use super::super::step::Step;
+use super::{Metrics, Pool, PoolState};
 use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
-use crate::backend::job::result::{JobResult, Outcome};
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pool {
-    pool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolState {
-    pool: String,
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: String,
-}
-
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
-
-/// All of them.
-#[derive(Debug)]
-pub struct Metrics {
-    registry: Mutex<Registry>,
-    build_state: Family<PoolState, Gauge>,
-    build_duration: Durations<PoolState>,
-    build_start: Family<Pool, Gauge>,
-    build_end: Family<PoolState, Gauge>,
-    builds: Family<PoolState, Counter>,
-    job_state: Family<PoolState, Gauge>,
-    config_changes: Family<Pool, Counter>,
-    retries: Family<Pool, Counter>,
-    push_state: Family<PoolState, Gauge>,
-    pushes: Family<PoolState, Counter>,
-    push_duration: Durations<PoolState>,
-    updated_nodes: Family<Pool, Gauge>,
-    total_nodes: Family<Pool, Gauge>,
-    queued: Durations<Pool>,
-    active: Family<Pool, Gauge>,
-    configs: Gauge,
-    rounds: Histogram,
-    errors: Family<Reason, Counter>,
-    leader: Gauge,
-}
+use crate::backend::job::result::{JobResult, Outcome, Step as Container};
 
 /// The states of a build, as the labels spell them.
 const STATES: [&str; 5] = ["pending", "building", "succeeded", "failed", "interrupted"];
 const JOB_STATES: [&str; 3] = ["active", "succeeded", "failed"];
 const PUSH_STATES: [&str; 3] = ["pushing", "succeeded", "failed"];
 
-impl Default for Metrics {
-    fn default() -> Self {
-        fn builds() -> Histogram {
-            // A direct build takes seconds, one by Containerfile minutes.
-            Histogram::new([
-                1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0,
-            ])
-        }
-        fn pushes() -> Histogram {
-            Histogram::new([0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
-        }
-        fn queued() -> Histogram {
-            Histogram::new([0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
-        }
-        let mut all = Self {
-            registry: Mutex::default(),
-            build_state: Family::default(),
-            build_duration: Family::new_with_constructor(builds),
-            build_start: Family::default(),
-            build_end: Family::default(),
-            builds: Family::default(),
-            job_state: Family::default(),
-            config_changes: Family::default(),
-            retries: Family::default(),
-            push_state: Family::default(),
-            pushes: Family::default(),
-            push_duration: Family::new_with_constructor(pushes),
-            updated_nodes: Family::default(),
-            total_nodes: Family::default(),
-            queued: Family::new_with_constructor(queued),
-            active: Family::default(),
-            configs: Gauge::default(),
-            rounds: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
-            errors: Family::default(),
-            leader: Gauge::default(),
-        };
-        all.register();
-        all
-    }
-}
-
 impl Metrics {
-    fn register(&mut self) {
-        let mut registry = Registry::default();
-        registry.register(
-            "ocl_build_state",
-            "The state of the pool's build: 1 for the one that it is in",
-            self.build_state.clone(),
-        );
-        registry.register(
-            "ocl_build_duration_seconds",
-            "From the start of a build to its end",
-            self.build_duration.clone(),
-        );
-        registry.register(
-            "ocl_build_start_timestamp_seconds",
-            "When the pool's build began",
-            self.build_start.clone(),
-        );
-        registry.register(
-            "ocl_build_end_timestamp_seconds",
-            "When the pool's build ended",
-            self.build_end.clone(),
-        );
-        registry.register("ocl_build", "Builds that ended", self.builds.clone());
-        registry.register(
-            "ocl_build_job_state",
-            "The state of the Job of the pool's build: 1 for the one that it is in",
-            self.job_state.clone(),
-        );
-        registry.register(
-            "ocl_config_change",
-            "Builds that were begun because something changed",
-            self.config_changes.clone(),
-        );
-        registry.register(
-            "ocl_build_retries",
-            "Jobs that followed one that failed",
-            self.retries.clone(),
-        );
-        registry.register(
-            "ocl_image_push_state",
-            "The state of the push of the pool's build: 1 for the one that it is in",
-            self.push_state.clone(),
-        );
-        registry.register("ocl_image_push", "Pushes that ended", self.pushes.clone());
-        registry.register(
-            "ocl_image_push_duration_seconds",
-            "How long a push took, as the build pod measured it",
-            self.push_duration.clone(),
-        );
-        registry.register(
-            "ocl_rollout_updated_nodes",
-            "Nodes of the pool that have its config and image",
-            self.updated_nodes.clone(),
-        );
-        registry.register(
-            "ocl_rollout_total_nodes",
-            "Nodes of the pool",
-            self.total_nodes.clone(),
-        );
-        registry.register(
-            "ocl_build_queue_duration_seconds",
-            "From the creation of a build to its start",
-            self.queued.clone(),
-        );
-        registry.register(
-            "ocl_active_builds",
-            "Builds of the pool that are under way",
-            self.active.clone(),
-        );
-        registry.register("mco_mosc_count", "MachineOSConfigs", self.configs.clone());
-        registry.register(
-            "mosb_round_duration_seconds",
-            "How long a look at one MachineOSConfig took",
-            self.rounds.clone(),
-        );
-        registry.register(
-            "mosb_errors",
-            "Looks that ended with an error",
-            self.errors.clone(),
-        );
-        registry.register(
-            "mosb_leader",
-            "Whether this controller is the one that acts",
-            self.leader.clone(),
-        );
-        self.registry = Mutex::new(registry);
-    }
-
-    /// In OpenMetrics text.
-    pub fn text(&self) -> String {
-        let registry = self.registry.lock().expect("encoding does not panic");
-        let mut text = String::new();
-        encode(&mut text, &registry).expect("a String takes it");
-        text
-    }
-
-    /// How many MachineOSConfigs there are.
-    pub fn configs(&self, count: usize) {
-        self.configs.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    /// Whether we act.
-    pub fn leader(&self, is: bool) {
-        self.leader.set(is.into());
-    }
-
-    /// A look ended; with which error.
-    pub fn round(&self, took: Duration, error: Option<&str>) {
-        self.rounds.observe(took.as_secs_f64());
-        if let Some(reason) = error {
-            let reason = reason.to_owned();
-            self.errors.get_or_create(&Reason { reason }).inc();
-        }
-    }
-
     /// The gauges of a pool, from what is seen.
     pub fn observe(&self, world: &Snapshot) {
         let (Some(config), Some(pool)) = (&world.config, &world.pool) else {
@@ -378,9 +174,7 @@ impl Metrics {
                     .get_or_create(&label("succeeded"))
                     .observe(seconds);
             }
-            Some(Outcome::Failed { step, .. })
-                if *step == crate::backend::job::result::Step::ImagePush =>
-            {
+            Some(Outcome::Failed { step, .. }) if *step == Container::ImagePush => {
                 self.pushes.get_or_create(&label("failed")).inc();
             }
             _ => {}
@@ -410,7 +204,7 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
 }
 
 fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    let owned = |job: &&super::snapshot::SeenJob| {
+    let owned = |job: &&SeenJob| {
         let owners = job.job.metadata.owner_references.iter().flatten();
         let mut owners = owners.map(|owner| &owner.uid);
         owners.any(|uid| uid == build.metadata.uid())

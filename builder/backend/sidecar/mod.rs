@@ -4,6 +4,8 @@
 //! What comes from the folder of the push is believed; from the folder that `RUN` lines could have reached, only that the
 //! build failed. Killed at any instant and started again it ends the same: the same bytes are put under the same keys.
 
+mod believed;
+
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -15,9 +17,10 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::job::handover::{Acknowledgement, Handover, POLL};
-use super::job::result::{DIGEST_KEY, JobResult, Outcome, Step};
+use self::believed::{believed, failure};
 use crate::api::BuildName;
+use crate::backend::job::handover::{Acknowledgement, Handover, POLL};
+use crate::backend::job::result::{DIGEST_KEY, JobResult};
 use crate::image::Digest;
 use crate::report::Class;
 
@@ -99,7 +102,7 @@ pub enum Error {
     },
     /// The files of the handover.
     #[error(transparent)]
-    Handover(#[from] super::job::handover::Error),
+    Handover(#[from] crate::backend::job::handover::Error),
 }
 
 impl Error {
@@ -253,62 +256,6 @@ fn bytes_in(folder: &std::path::Path) -> Option<Vec<u8>> {
     }
 }
 
-/// What the push left; if it is nothing that it writes, that is the result.
-fn believed(post: &Post, bytes: &[u8]) -> JobResult {
-    let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
-    let outcome = match read {
-        Ok(result) if result.build == post.build => result.outcome,
-        Ok(result) => wrong(format!(
-            "the result is of build {}, and this is {}",
-            result.build, post.build
-        )),
-        Err(error) => wrong(error),
-    };
-    of(post, outcome)
-}
-
-fn wrong(message: String) -> Outcome {
-    Outcome::Failed {
-        step: Step::WaitForDone,
-        class: Class::Bug,
-        reason: "bad-job-result".to_owned(),
-        message,
-        last_lines: Vec::new(),
-    }
-}
-
-/// What the build left, if it is a failure of its own.
-fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
-    let read = JobResult::from_json(bytes).ok()?;
-    match read.outcome {
-        Outcome::Failed {
-            class,
-            reason,
-            message,
-            last_lines,
-            ..
-        } => Some(of(
-            post,
-            Outcome::Failed {
-                step: Step::ImageBuild,
-                class,
-                reason,
-                message,
-                last_lines,
-            },
-        )),
-        Outcome::Succeeded { .. } | Outcome::NeedsContainerfile { .. } => None,
-    }
-}
-
-fn of(post: &Post, outcome: Outcome) -> JobResult {
-    JobResult {
-        job_uid: post.job_uid.clone(),
-        build: post.build.clone(),
-        outcome,
-    }
-}
-
 /// Puts a result into the ConfigMap, however often that takes.
 async fn deliver(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> Result<(), Error> {
     let mut pause = FIRST;
@@ -387,109 +334,5 @@ fn unavailable(post: &Post, cause: String) -> Error {
         namespace: post.namespace.clone(),
         name: post.config_map.clone(),
         cause,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn post() -> Post {
-        Post {
-            result: "/none".into(),
-            failure: None,
-            config_map: "digest".to_owned(),
-            namespace: "ns".to_owned(),
-            job_uid: "uid".to_owned(),
-            build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
-        }
-    }
-
-    fn text(build: &str, outcome: Value) -> Vec<u8> {
-        let mut value = json!({ "jobUid": "forged", "build": build });
-        value
-            .as_object_mut()
-            .unwrap()
-            .extend(outcome.as_object().unwrap().clone());
-        value.to_string().into_bytes()
-    }
-
-    const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
-
-    fn succeeded() -> Value {
-        json!({ "outcome": "Succeeded", "digest": Digest::of(b""), "method": "direct" })
-    }
-
-    fn refused(step: &str) -> Value {
-        json!({ "outcome": "Failed", "step": step, "class": "refused", "reason": "x", "message": "m" })
-    }
-
-    #[test]
-    fn of_the_build_only_failures_are_believed() {
-        let other = "infra-0123456789abcdef0123456789abcdef";
-        for (what, bytes, want) in [
-            ("a failure", text(BUILD, refused("image-build")), true),
-            (
-                "a failure of another step",
-                text(BUILD, refused("image-push")),
-                true,
-            ),
-            (
-                "a failure of another build",
-                text(other, refused("image-build")),
-                true,
-            ),
-            ("a success", text(BUILD, succeeded()), false),
-            (
-                "needs",
-                text(
-                    BUILD,
-                    json!({ "outcome": "NeedsContainerfile", "reasons": [] }),
-                ),
-                false,
-            ),
-            ("rubbish", b"{".to_vec(), false),
-        ] {
-            let found = failure(&post(), &bytes);
-            assert_eq!(found.is_some(), want, "{what}");
-            if let Some(found) = found {
-                assert_eq!(
-                    (&*found.job_uid, found.build.as_str()),
-                    ("uid", BUILD),
-                    "{what}"
-                );
-                assert!(
-                    matches!(
-                        found.outcome,
-                        Outcome::Failed {
-                            step: Step::ImageBuild,
-                            ..
-                        }
-                    ),
-                    "{what}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn of_the_push_everything_is_told() {
-        for (what, bytes, want) in [
-            ("a success", text(BUILD, succeeded()), "Succeeded"),
-            ("a failure", text(BUILD, refused("image-push")), "ImagePush"),
-            (
-                "of another build",
-                text("infra-0123456789abcdef0123456789abcdef", succeeded()),
-                "WaitForDone",
-            ),
-            ("rubbish", b"{".to_vec(), "WaitForDone"),
-        ] {
-            let told = believed(&post(), &bytes);
-            assert_eq!(told.job_uid, "uid", "{what}");
-            assert!(
-                format!("{:?}", told.outcome).contains(want),
-                "{what}: {told:?}"
-            );
-        }
     }
 }

@@ -1,0 +1,168 @@
+//! What of the folders' words is believed: all of the push's, of the build's only that it failed.
+
+use super::Post;
+use crate::backend::job::result::{JobResult, Outcome, Step};
+use crate::report::Class;
+
+/// What the push left; if it is nothing that it writes, that is the result.
+pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
+    let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
+    let outcome = match read {
+        Ok(result) if result.build == post.build => result.outcome,
+        Ok(result) => wrong(format!(
+            "the result is of build {}, and this is {}",
+            result.build, post.build
+        )),
+        Err(error) => wrong(error),
+    };
+    of(post, outcome)
+}
+
+fn wrong(message: String) -> Outcome {
+    Outcome::Failed {
+        step: Step::WaitForDone,
+        class: Class::Bug,
+        reason: "bad-job-result".to_owned(),
+        message,
+        last_lines: Vec::new(),
+    }
+}
+
+/// What the build left, if it is a failure of its own.
+pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
+    let read = JobResult::from_json(bytes).ok()?;
+    match read.outcome {
+        Outcome::Failed {
+            class,
+            reason,
+            message,
+            last_lines,
+            ..
+        } => Some(of(
+            post,
+            Outcome::Failed {
+                step: Step::ImageBuild,
+                class,
+                reason,
+                message,
+                last_lines,
+            },
+        )),
+        Outcome::Succeeded { .. } | Outcome::NeedsContainerfile { .. } => None,
+    }
+}
+
+fn of(post: &Post, outcome: Outcome) -> JobResult {
+    JobResult {
+        job_uid: post.job_uid.clone(),
+        build: post.build.clone(),
+        outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::image::Digest;
+
+    fn post() -> Post {
+        Post {
+            result: "/none".into(),
+            failure: None,
+            config_map: "digest".to_owned(),
+            namespace: "ns".to_owned(),
+            job_uid: "uid".to_owned(),
+            build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
+        }
+    }
+
+    fn text(build: &str, outcome: Value) -> Vec<u8> {
+        let mut value = json!({ "jobUid": "forged", "build": build });
+        value
+            .as_object_mut()
+            .unwrap()
+            .extend(outcome.as_object().unwrap().clone());
+        value.to_string().into_bytes()
+    }
+
+    const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
+
+    fn succeeded() -> Value {
+        json!({ "outcome": "Succeeded", "digest": Digest::of(b""), "method": "direct" })
+    }
+
+    fn refused(step: &str) -> Value {
+        json!({ "outcome": "Failed", "step": step, "class": "refused", "reason": "x", "message": "m" })
+    }
+
+    #[test]
+    fn of_the_build_only_failures_are_believed() {
+        let other = "infra-0123456789abcdef0123456789abcdef";
+        for (what, bytes, want) in [
+            ("a failure", text(BUILD, refused("image-build")), true),
+            (
+                "a failure of another step",
+                text(BUILD, refused("image-push")),
+                true,
+            ),
+            (
+                "a failure of another build",
+                text(other, refused("image-build")),
+                true,
+            ),
+            ("a success", text(BUILD, succeeded()), false),
+            (
+                "needs",
+                text(
+                    BUILD,
+                    json!({ "outcome": "NeedsContainerfile", "reasons": [] }),
+                ),
+                false,
+            ),
+            ("rubbish", b"{".to_vec(), false),
+        ] {
+            let found = failure(&post(), &bytes);
+            assert_eq!(found.is_some(), want, "{what}");
+            if let Some(found) = found {
+                assert_eq!(
+                    (&*found.job_uid, found.build.as_str()),
+                    ("uid", BUILD),
+                    "{what}"
+                );
+                assert!(
+                    matches!(
+                        found.outcome,
+                        Outcome::Failed {
+                            step: Step::ImageBuild,
+                            ..
+                        }
+                    ),
+                    "{what}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn of_the_push_everything_is_told() {
+        for (what, bytes, want) in [
+            ("a success", text(BUILD, succeeded()), "Succeeded"),
+            ("a failure", text(BUILD, refused("image-push")), "ImagePush"),
+            (
+                "of another build",
+                text("infra-0123456789abcdef0123456789abcdef", succeeded()),
+                "WaitForDone",
+            ),
+            ("rubbish", b"{".to_vec(), "WaitForDone"),
+        ] {
+            let told = believed(&post(), &bytes);
+            assert_eq!(told.job_uid, "uid", "{what}");
+            assert!(
+                format!("{:?}", told.outcome).contains(want),
+                "{what}: {told:?}"
+            );
+        }
+    }
+}
