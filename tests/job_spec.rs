@@ -9,8 +9,7 @@ use mosb::api::yaml::{self, Limits};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    BUSYBOX_IMAGE, Compression, Finished, Image, Layout, MOSB_IMAGE, Namespace, Node, Tree,
-    base_image, condition, mosb_image, node,
+    BUSYBOX_IMAGE, Finished, MOSB_IMAGE, Namespace, Node, base_image, condition, mosb_image, node,
 };
 
 /// A pod on a busy machine.
@@ -347,68 +346,4 @@ fn administrators_objects(namespace: &Namespace) {
         let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "x": name } });
         create(namespace, &object, &[]).ok();
     }
-}
-
-/// `kubectl create` of the file as it is, but for the image and the place to push to.
-#[test]
-fn a_person_builds_with_nothing_installed() {
-    let node = node();
-    node.import(
-        &format!("oci-archive:{}", mosb_image().display()),
-        MOSB_IMAGE,
-    );
-    let enforce = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
-    let namespace = Namespace::labelled(node, "by-hand", enforce);
-    let directory = tempfile::tempdir().unwrap();
-    let layout = Layout::create(&directory.path().join("base"));
-    let tree = Tree::new()
-        .directory("etc", 0o755)
-        .file("etc/os-release", 0o644, "ID=test\n");
-    let digest = layout.put("base", &Image::new().layer(Compression::Gzip, tree.tar()));
-    let repository = node.registry().repository("by-hand/os");
-    node.registry()
-        .push(&layout.reference("base"), "by-hand/os:base");
-    let rendered = format!("rendered-worker-{HEX}");
-    let config = json!({
-        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": { "name": rendered },
-        "spec": { "osImageURL": format!("{repository}@{digest}"), "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [
-            { "path": "/etc/motd", "contents": { "source": "data:,hello" } },
-        ] } } },
-    });
-    let text = |name: &str, key: &str, text: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { key: text } });
-    create(
-        &namespace,
-        &text("machine-config", "machineconfig.yaml", &config.to_string()),
-        &[],
-    )
-    .ok();
-    create(
-        &namespace,
-        &text("registry-ca", "ca.crt", &node.registry().ca_pem),
-        &[],
-    )
-    .ok();
-    let login = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "registry-login" }, "type": "kubernetes.io/dockerconfigjson",
-        "stringData": { ".dockerconfigjson": node.registry().docker_config().to_string() },
-    });
-    create(&namespace, &login, &[]).ok();
-    let job = fs::read_to_string(folder("job-templates/by-hand.yaml")).unwrap();
-    let job = job.replace("registry.example/mosb:latest", MOSB_IMAGE);
-    let job = job.replace(
-        "--output=registry.example/os/images",
-        &format!("--output={repository}"),
-    );
-    let job = yaml::parse_one(job.as_bytes()).unwrap();
-    let created: Value = create(&namespace, &job, &["--output=json"]).ok().json();
-    let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
-    namespace.wait_for_condition(&what, "Complete", POD);
-    let log = namespace.kubectl(&["logs", &what]).ok().text();
-    assert!(log.contains(&rendered) && log.contains("sha256:"), "{log}");
-    let built = directory.path().join("built");
-    node.registry().pull(
-        &format!("by-hand/os:{rendered}"),
-        &format!("oci:{}:built", built.display()),
-    );
-    assert_eq!(Layout::at(built).layers("built").len(), 2);
 }

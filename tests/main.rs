@@ -38,6 +38,7 @@ mod ignition_oracle;
 mod importer;
 mod injection;
 mod interrupted;
+mod job_by_hand;
 mod job_containerfile;
 mod job_direct;
 mod job_hostile;
