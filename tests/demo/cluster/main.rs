@@ -128,7 +128,9 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     ];
     run(mosb, &["files", &second], &registry)?;
 
-    say("The pool opts out");
+    say(
+        "The pool opts out (the cluster's garbage collector learns of new kinds every 30 s, so it takes longer on a cluster this young)",
+    );
     println!("$ kubectl delete machineosconfig worker");
     node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"])
         .ok();
