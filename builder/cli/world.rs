@@ -84,6 +84,7 @@ fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
     Options {
         credentials: CredentialSources {
+            only: None,
             authfile,
             registry_auth_file: environment.registry_auth_file.clone(),
             runtime_dir: environment.runtime_dir.clone(),

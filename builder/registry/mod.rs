@@ -56,7 +56,7 @@ pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};
 pub use error::Error;
-pub use keyring::CredentialSources;
+pub use keyring::{CredentialSources, Logins};
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
 pub use message::{Moved, Timeouts};
