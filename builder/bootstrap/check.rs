@@ -3,6 +3,8 @@
 mod fields;
 mod settings;
 
+pub use fields::wrong as wrong_fields;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{ClusterSettings, MachineOsConfig, PoolName, labels};

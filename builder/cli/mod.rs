@@ -15,6 +15,7 @@ mod layers;
 mod manifests;
 pub mod objects;
 mod output;
+mod output_folder;
 mod progress;
 pub mod resolve;
 mod text;
@@ -165,6 +166,14 @@ async fn carry_out(
             Ok(0)
         }
         Job::Render(render) => commands::render(render, settings, progress).await,
+        Job::Bootstrap(wanted) => {
+            let result = commands::bootstrap(wanted, settings, progress).await?;
+            report(settings, progress, &result)
+        }
+        Job::SeedNew(typed) => {
+            commands::new_seed(typed, settings.format)?;
+            Ok(0)
+        }
         Job::Diff(wanted) => {
             // Two files are compared without a look at any registry's settings.
             let world = wanted.needs_images().then(world).transpose()?;

@@ -1,5 +1,6 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
+mod bootstrap;
 mod cluster;
 mod in_pod;
 mod job;
@@ -15,6 +16,7 @@ use super::input::Input;
 use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::registry::{Source, Target};
+pub use bootstrap::Bootstrap;
 pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
@@ -102,6 +104,10 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
+        Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
+        Command::Seed {
+            command: args::Seed::New(typed),
+        } => Job::SeedNew(typed),
         Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)

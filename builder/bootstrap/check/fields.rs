@@ -9,7 +9,7 @@ const CONTENT: usize = 4096;
 const FILES: usize = 4;
 
 /// The fields that are wrong, and what would be right.
-pub(super) fn wrong(config: &MachineOsConfig) -> Vec<(&'static str, String)> {
+pub fn wrong(config: &MachineOsConfig) -> Vec<(&'static str, String)> {
     let spec = &config.spec;
     let mut wrong = Vec::new();
     let pool = &spec.machine_config_pool.name;

@@ -4,6 +4,7 @@
     reason = "the comments of arguments are help texts, where brackets mean what may be left out"
 )]
 
+mod bootstrap;
 mod cluster;
 mod common;
 mod image;
@@ -14,6 +15,7 @@ mod render;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
@@ -85,6 +87,27 @@ pub enum Command {
     ///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
     #[command(verbatim_doc_comment)]
     Render(Render),
+    /// Checks what a cluster is installed with, so that its machines run images that exist already
+    ///
+    /// Each MachineOSConfig names its image in the annotation machineconfiguration.openshift.io/pre-built-image. For openshift,
+    /// MachineOSConfigs are written, for the installer's manifests; for kubernetes everything that a cluster begins with, and for
+    /// each pool the Ignition config of new machines. All that is wrong is told at once; then nothing is written.
+    ///
+    /// Exit codes: 0 done; 1 a registry refused; 2 wrong use, invalid manifests; 3 a registry could not be asked.
+    ///
+    /// Examples:
+    ///
+    ///   mosb bootstrap --manifests install/manifests --output seeded --pull-secret pull-secret.json
+    ///   mosb bootstrap --manifests cluster/ --output out && kubectl apply -f out/
+    #[command(verbatim_doc_comment)]
+    Bootstrap(Bootstrap),
+    /// Manifests for images that exist already
+    #[command(arg_required_else_help = true)]
+    Seed {
+        /// What to make.
+        #[command(subcommand)]
+        command: Seed,
+    },
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.

@@ -31,7 +31,8 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     if wanted.resolve_tags {
         pin(&mut request, settings, progress).await?;
     }
-    let rendered = rendered(request, wanted, settings, progress).await?;
+    let door = async || door(wanted, settings).await;
+    let rendered = until_rendered(request, wanted.offline, progress, door).await?;
     let unreconcilable = match &previous {
         Some(previous) => Some(render::unreconcilable(
             previous,
@@ -251,12 +252,12 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
     Ok(())
 }
 
-/// Renders, and fetches what that needs, until it is done.
-async fn rendered(
+/// Renders, and fetches what that needs, until it is done. Without a need, the door to servers isn't opened.
+pub(super) async fn until_rendered(
     request: Request,
-    wanted: &Render,
-    settings: &Settings,
+    offline: bool,
     progress: &Progress,
+    door: impl AsyncFn() -> Result<Fetcher>,
 ) -> Result<Rendered> {
     let mut fetcher = None;
     let (mut contents, mut request) = (Contents::new(), request);
@@ -272,14 +273,12 @@ async fn rendered(
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => needs,
         };
-        if wanted.offline
-            && let Some(error) = fetch::offline(&needs)
-        {
+        if offline && let Some(error) = fetch::offline(&needs) {
             return Err(error.into());
         }
         let fetcher = match &mut fetcher {
             Some(fetcher) => fetcher,
-            none => none.insert(door(wanted, settings).await?),
+            none => none.insert(door().await?),
         };
         progress.step(&format!("fetching {}", told(needs.len())));
         fetcher.fetch_all(&needs, &mut contents).await?;

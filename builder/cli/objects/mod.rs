@@ -1,6 +1,7 @@
 //! The objects that `-o json` and `-o yaml` print. Scripts read them, so a field once printed keeps its name and meaning;
 //! `docs/schemas/` holds a JSON Schema of each.
 
+mod bootstrap_result;
 mod build_result;
 mod cache;
 mod diff;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::api::ClusterSettings;
 
+pub use bootstrap_result::{BootstrapResult, SeededPool};
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
 pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 pub use diff::{Diff, Side};
@@ -88,6 +90,7 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        schema::<BootstrapResult>(),
         schema::<BuildResult>(),
         schema::<CacheList>(),
         schema::<CachePrune>(),

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::bootstrap::Bootstrap;
 use super::cluster::InCluster;
 use super::in_pod::InPod;
 use super::render::Render;
 use crate::backend::buildah::Volume;
-use crate::cli::args::{Isolation, LayerChoice, StorageDriver};
+use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
 use crate::image::{ImageRef, Platform};
 use crate::plan::MethodChoice;
@@ -24,6 +25,10 @@ pub enum Job {
     Plan(Plan),
     /// `render`.
     Render(Box<Render>),
+    /// `bootstrap`.
+    Bootstrap(Bootstrap),
+    /// `seed new`.
+    SeedNew(SeedNew),
     /// `diff`.
     Diff(Diff),
     /// `inspect`.
