@@ -187,7 +187,6 @@ pub fn output(
     for one in rendered {
         let pool = one.rendered.config.pool().clone();
         let name = one.rendered.config.name().to_string();
-        notices.extend(one.rendered.warnings.iter().cloned());
         files.push(File::of_object(&by_hand(&one.rendered.object)));
         let found = manifests.pools.iter();
         let mut found = found.filter(|it| it.object.metadata.name == pool.as_str());
@@ -200,6 +199,9 @@ pub fn output(
             &one.pins,
         ));
         let seed = checked.seeds.iter().find(|seed| seed.pool == pool);
+        // That a component decides on the image is what is wanted.
+        let is_news = |it: &&Finding| seed.is_none() || it.code != "os-image-overridden";
+        notices.extend(one.rendered.warnings.iter().filter(is_news).cloned());
         if let Some(seed) = seed
             && let Some(problem) = overridden(seed, &one.rendered)
         {
@@ -221,7 +223,8 @@ pub fn output(
                 out.has_logins = given.has_logins();
                 files.push(File {
                     path,
-                    bytes: serde_json::to_vec_pretty(&config).expect("JSON"),
+                    bytes: (serde_json::to_string_pretty(&config).expect("JSON") + "
+").into_bytes(),
                     is_private: true,
                 });
             }
