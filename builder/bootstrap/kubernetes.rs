@@ -223,8 +223,10 @@ pub fn output(
                 out.has_logins = given.has_logins();
                 files.push(File {
                     path,
-                    bytes: (serde_json::to_string_pretty(&config).expect("JSON") + "
-").into_bytes(),
+                    bytes: (serde_json::to_string_pretty(&config).expect("JSON")
+                        + "
+")
+                    .into_bytes(),
                     is_private: true,
                 });
             }
