@@ -32,6 +32,8 @@ pub mod bootstrap;
 
 pub mod controller;
 
+pub mod bootstrap;
+
 pub mod telemetry;
 
 pub mod cli;

@@ -3,7 +3,7 @@
 //! In come manifests ([`Manifests`]); out come files ([`File`]). [`check`] judges all of them and tells everything that is wrong at once;
 //! [`openshift`] writes MachineOSConfigs for a cluster that renders and names by itself, [`kubernetes`] all that an OpenShift
 //! installation would have made: component MachineConfigs, rendered configs, pools that name them, and for each pool the Ignition config
-//! of new machines ([`machine`]).
+//! of new machines ([`machine`]). Room [`preflight`] asks registries whether the images can be used.
 //!
 //! The invariants: the same manifests give the same bytes; a rendered config has the name that `mosb controller --render` gives it once the
 //! output is applied; no credential is in the output but in machines' Ignition configs; no path in these is one of the image.
@@ -15,6 +15,7 @@ pub mod kubernetes;
 pub mod machine;
 mod manifest;
 pub mod openshift;
+pub mod preflight;
 mod secrets;
 mod seed;
 

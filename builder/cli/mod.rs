@@ -36,6 +36,8 @@ use progress::Progress;
 use resolve::{ClusterJob, InPod, Invocation, Job, Settings};
 use world::World;
 
+use crate::bootstrap::preflight::Outcome;
+
 /// How a run ended: the exit code of the program.
 pub type ExitCode = u8;
 
@@ -201,6 +203,15 @@ async fn carry_out(
         }
         Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
         Job::InCluster(job) => commands::in_cluster(job, settings).await,
+        Job::Preflight(job) => {
+            let found = commands::preflight(job, settings).await?;
+            report(settings, progress, &objects::Preflight::from(&found))?;
+            Ok(match found.outcome() {
+                Outcome::Passed | Outcome::Skipped => 0,
+                Outcome::Failed => 1,
+                Outcome::Unknown => 3,
+            })
+        }
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();

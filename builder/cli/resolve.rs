@@ -4,6 +4,7 @@ mod bootstrap;
 mod cluster;
 mod in_pod;
 mod job;
+mod preflight;
 mod render;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use bootstrap::Bootstrap;
 pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
+pub use preflight::Preflight;
 pub use render::Render;
 
 /// What is to be done, and how.
@@ -131,10 +133,14 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Logs(typed) => Job::InCluster(Box::new(cluster::logs(typed))),
         Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
+        Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),
     };
-    let settings = settings(common, environment);
+    let mut settings = settings(common, environment);
+    if matches!(job, Job::Preflight(_)) && settings.log_format == LogFormat::Text {
+        settings.log_format = LogFormat::Timed;
+    }
     Ok(Invocation { job, settings })
 }
 

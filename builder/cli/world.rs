@@ -79,7 +79,8 @@ pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
     Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
 }
 
-fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
+/// What a client with these logins is made of.
+pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     let environment = &settings.environment;
     let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
     Options {

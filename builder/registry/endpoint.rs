@@ -153,6 +153,21 @@ impl Endpoint {
         }
     }
 
+    /// Whether it answers at all; being asked to log in is an answer.
+    pub async fn ping(&self) -> Result<(), Error> {
+        let root = self.base().await?;
+        let ping = root.join("v2/").expect("a relative path joins");
+        let answer = self.wire.send(&Call::new(Method::GET, ping), None).await?;
+        match answer.status {
+            400 if self.trust == Trust::Plain && self.speaks_tls().await => {
+                Err(Error::TlsOnLoopback {
+                    host: self.host().to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The URL of something in a repository.
     pub async fn url(&self, repository: &str, rest: &str) -> Result<Url, Error> {
         let path = format!("v2/{repository}/{rest}");

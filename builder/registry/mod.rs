@@ -15,7 +15,7 @@
 //! | `location`, `registries_conf` | what is meant by a name, and where it really is |
 //! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
-//! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
+//! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
 //! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
@@ -39,6 +39,7 @@ mod layout_write;
 mod location;
 pub mod manifest;
 mod message;
+mod probe;
 mod push;
 pub mod registries_conf;
 mod remote;
@@ -60,6 +61,7 @@ pub use keyring::{CredentialSources, Logins};
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
 pub use message::{Moved, Timeouts};
+pub use probe::{OpenUpload, PullFrom};
 pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
 pub use resolve::Resolved;
 pub use said::Said;

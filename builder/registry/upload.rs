@@ -80,13 +80,17 @@ impl Remote {
         self.session(&answer, DOING)
     }
 
-    /// Ends an upload that is not needed. If that fails the registry does so itself, some time later.
-    pub async fn cancel(&self, session: &Url) {
+    /// Ends an upload that is not needed, and says whether it did. If not, the registry does so itself, some time later.
+    pub async fn cancel(&self, session: &Url) -> bool {
         let call = Call::new(Method::DELETE, session.clone());
         let (scopes, repository) = (self.pushing(), self.repository());
         let sent = self.endpoint.send_once(&call, &scopes, &repository).await;
-        if let Err(error) = sent {
-            tracing::debug!(%error, "an upload that was begun is not cancelled");
+        match sent {
+            Ok(answer) => answer.is_success(),
+            Err(error) => {
+                tracing::debug!(%error, "an upload that was begun is not cancelled");
+                false
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod common;
 mod image;
 mod inputs;
 mod job;
+mod preflight;
 mod render;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +22,7 @@ pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
+pub use preflight::Preflight;
 pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
@@ -138,6 +140,20 @@ pub enum Command {
     ///   mosb files registry.example.com/os/worker@sha256:…
     #[command(verbatim_doc_comment)]
     Files(Files),
+    /// Checks images and registries before an installation relies on them
+    ///
+    /// Of each image: does the registry answer, may it be pulled (manifest, config and a layer are really read), is it
+    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is begun and
+    /// cancelled). The log on stderr has a line with its time for each check.
+    ///
+    /// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
+    ///
+    /// Examples:
+    ///
+    ///   mosb preflight registry.example.com/os/worker@sha256:… --authfile pull-secret.json
+    ///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
+    #[command(verbatim_doc_comment)]
+    Preflight(Preflight),
     /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
     ///
     /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several

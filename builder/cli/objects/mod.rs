@@ -11,6 +11,7 @@ mod image_info;
 mod path_entry;
 mod plan;
 mod pool_status;
+mod preflight;
 mod render_explanation;
 mod version;
 
@@ -32,6 +33,7 @@ pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
 pub use pool_status::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
+pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use render_explanation::RenderExplanation;
 pub use version::Version;
 
@@ -102,6 +104,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<ImageInfo>(),
         schema::<Plan>(),
         schema::<PoolStatus>(),
+        schema::<Preflight>(),
         schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
         schema::<Version>(),

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::bootstrap::Bootstrap;
 use super::cluster::InCluster;
 use super::in_pod::InPod;
+use super::preflight::Preflight;
 use super::render::Render;
 use crate::backend::buildah::Volume;
 use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
@@ -41,6 +42,8 @@ pub enum Job {
     CachePrune,
     /// `job`.
     InPod(Box<InPod>),
+    /// `preflight`.
+    Preflight(Preflight),
     /// `controller`, `status`, `rebuild`, `logs`, `wait`.
     InCluster(Box<InCluster>),
     /// `version`.

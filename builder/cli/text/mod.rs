@@ -10,6 +10,7 @@ mod inspect;
 mod page;
 mod plan;
 mod pool_status;
+mod preflight;
 mod render;
 
 #[cfg(test)]
