@@ -56,6 +56,7 @@ mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+mod preflight;
 mod rbac;
 mod registry_faults;
 mod registry_layout;

@@ -62,6 +62,7 @@ impl Client {
     /// One may not, or the registry doesn't tell.
     pub async fn open_upload(&self, repo: &RepoRef) -> Result<OpenUpload, Error> {
         let remote = self.pushing(repo)?;
+        remote.endpoint.ping().await?;
         let session = remote.begin().await?;
         Ok(OpenUpload { remote, session })
     }

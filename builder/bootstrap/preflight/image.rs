@@ -193,7 +193,9 @@ fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> C
     let decisive = failures.iter().find(|(_, error)| stands(error));
     let decisive = decisive.or(failures.last());
     let check = told(decisive.expect("there is always a place, and none succeeded"));
-    if failures.len() == 1 {
+    if let [(place, _)] = failures
+        && !place.is_mirror()
+    {
         return check;
     }
     let each = failures

@@ -35,9 +35,11 @@ pub(super) fn stands(error: &Error) -> bool {
     }
 }
 
-/// What rustls says of a certificate whose authority nobody knows.
+/// What rustls says of a certificate whose authority nobody knows, or only another one of the same name.
 fn is_unknown_authority(cause: &str) -> bool {
-    cause.contains("UnknownIssuer")
+    ["UnknownIssuer", "BadSignature"]
+        .iter()
+        .any(|word| cause.contains(word))
 }
 
 fn message(kind: Kind, error: &Error) -> Option<String> {
@@ -61,7 +63,9 @@ fn message(kind: Kind, error: &Error) -> Option<String> {
             format!("{image}: the registry takes no push to it (404{said})")
         }
         Error::Tls { host, cause } if is_unknown_authority(cause) => {
-            format!("{host}: its certificate is signed by an authority that is not trusted here")
+            format!(
+                "{host}: its certificate is signed by an authority that is not trusted here ({cause})"
+            )
         }
         _ => return None,
     })

@@ -114,7 +114,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             (
                 Failed,
                 "untrusted-tls",
-                "quay.example: its certificate is signed by an authority that is not trusted here",
+                "quay.example: its certificate is signed by an authority that is not trusted here (invalid peer certificate: UnknownIssuer)",
                 "put that authority's certificate as ca.crt into a folder and pass it with --cert-dir, or put it into /etc/containers/certs.d/quay.example/",
             ),
         ),
@@ -126,7 +126,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             (
                 Failed,
                 "untrusted-tls",
-                "quay.example: its certificate is signed by an authority that is not trusted here",
+                "quay.example: its certificate is signed by an authority that is not trusted here (invalid peer certificate: UnknownIssuer)",
                 "add that authority's certificate (PEM): additionalTrustBundle of the install-config, or imageRegistryBundles of ConfigMap mosb-config under \"quay.example\"",
             ),
         ),
