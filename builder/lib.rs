@@ -32,8 +32,6 @@ pub mod bootstrap;
 
 pub mod controller;
 
-pub mod bootstrap;
-
 pub mod telemetry;
 
 pub mod cli;

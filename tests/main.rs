@@ -57,6 +57,7 @@ mod part_proxy;
 mod part_registry;
 mod part_root;
 mod preflight;
+mod preflight_installation;
 mod rbac;
 mod registry_faults;
 mod registry_layout;

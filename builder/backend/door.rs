@@ -54,7 +54,7 @@ impl DoorError {
 
 impl Door {
     /// Makes one; connects to nothing yet. `origin` is what messages call the logins, such as `secret push-secret`. Time
-    /// limits, retries, a folder of certificates and whether they are checked are those of `base`.
+    /// limits, retries, a folder of certificates and whether they are checked are those of `base`; so is the proxy without `proxy`.
     ///
     /// # Errors
     /// Logins, CAs or mirrors that can't be used, or no room for the files.
@@ -81,7 +81,7 @@ impl Door {
                 per_host: there(HOSTS).into_iter().collect(),
                 everywhere: there(EVERYWHERE),
             },
-            proxy: proxy.map(variables).unwrap_or_default(),
+            proxy: proxy.map_or(base.proxy, variables),
             registries_conf: there(MIRRORS).map(|path| (path, true)),
             ..base
         })?;

@@ -50,6 +50,7 @@ impl Failure {
             render::Error => |error: &render::Error| error.findings().to_vec(),
             fetch::Error => fetch::Error::findings,
             bootstrap::Error => bootstrap::Error::findings,
+            bootstrap::preflight::Error => bootstrap::preflight::Error::findings,
             plan::PreBuiltError => |_: &plan::PreBuiltError| Vec::new(),
             backend::door::DoorError => |_: &backend::door::DoorError| Vec::new(),
             registry::Error => |_: &registry::Error| Vec::new(),

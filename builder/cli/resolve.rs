@@ -21,7 +21,7 @@ pub use bootstrap::Bootstrap;
 pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
-pub use preflight::Preflight;
+pub use preflight::{Checked, Preflight};
 pub use render::Render;
 
 /// What is to be done, and how.
@@ -138,7 +138,9 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Completion { shell } => Job::Completion(shell),
     };
     let mut settings = settings(common, environment);
-    if matches!(job, Job::Preflight(_)) && settings.log_format == LogFormat::Text {
+    if matches!(job, Job::Preflight(_) | Job::Bootstrap(_))
+        && settings.log_format == LogFormat::Text
+    {
         settings.log_format = LogFormat::Timed;
     }
     Ok(Invocation { job, settings })

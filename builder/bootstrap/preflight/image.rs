@@ -25,12 +25,17 @@ pub(super) async fn stock(
         let message = "nothing says what the cluster's OS image is";
         return Arc::new(Err(message.to_owned()));
     };
-    let source = Source::Registry(base.clone());
-    let read = match client.resolve(&source, platform.as_ref()).await {
+    let source = Source::Registry(base);
+    let resolved = match client.resolve(&source, platform.as_ref()).await {
+        // One image by itself is looked at all the same.
+        Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
+        other => other,
+    };
+    let read = match resolved {
         Ok(resolved) => said(&resolved),
         Err(error) => Err(error.to_string()),
     };
-    Arc::new(read.map_err(|why| format!("the cluster's OS image {base} can't be read: {why}")))
+    Arc::new(read.map_err(|why| format!("the cluster's OS image can't be read: {why}")))
 }
 
 /// What an image says of itself.
@@ -238,7 +243,7 @@ async fn blobs(place: &PullFrom, image: &Resolved, remedies: Remedies) -> Check 
         None => Check::passed(
             Kind::Pull,
             format!(
-                "manifest and config were read at {}, and the beginning of a layer; all {all} layers are there",
+                "manifest, config and the beginning of a layer were read at {}, and all layers are there ({all})",
                 place.repo()
             ),
         ),

@@ -3,6 +3,7 @@
 //! In come images with the logins that the cluster will have ([`Wanted`]); out goes a [`Report`], a [`Check`] each. The invariant:
 //! nothing is left in a registry, no message holds a credential, and it ends within a fixed time, whatever the other side does.
 
+mod error;
 mod fits;
 mod image;
 mod push;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use crate::image::{ImageRef, Platform, RepoRef};
 use crate::registry::{Client, Options, RetryPolicy, Timeouts};
 
+pub use error::Error;
 pub use report::{Check, ImageReport, Kind, Outcome, Report};
 pub use run::check;
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::error::Error;
 use crate::report::Finding;
 
 /// All that was checked.
@@ -182,6 +183,19 @@ impl Report {
             (true, _) => Outcome::Failed,
             (false, true) => Outcome::Unknown,
             (false, false) => Outcome::Passed,
+        }
+    }
+
+    /// Whether an installation may go on.
+    ///
+    /// # Errors
+    /// A check failed, or could not be made.
+    pub fn verdict(&self) -> Result<(), Error> {
+        let findings = self.findings();
+        match self.outcome() {
+            Outcome::Passed | Outcome::Skipped => Ok(()),
+            Outcome::Failed => Err(Error::Failed { findings }),
+            Outcome::Unknown => Err(Error::Unknown { findings }),
         }
     }
 

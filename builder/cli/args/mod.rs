@@ -151,6 +151,7 @@ pub enum Command {
     /// Examples:
     ///
     ///   mosb preflight registry.example.com/os/worker@sha256:… --authfile pull-secret.json
+    ///   mosb preflight --manifests install/manifests --pull-secret pull-secret.json
     ///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
     #[command(verbatim_doc_comment)]
     Preflight(Preflight),

@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation::{self, Installation};
+use super::preflight::of_installation;
 use super::render::until_rendered;
 use crate::backend::door::{Door, variables};
 use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
@@ -84,8 +85,9 @@ async fn read(wanted: &Bootstrap) -> Result<Installation> {
 }
 
 /// Asks the registries about the images.
-async fn at_registries(_checked: &Checked, _settings: &Settings) -> Result<()> {
-    Ok(())
+async fn at_registries(checked: &Checked, settings: &Settings) -> Result<()> {
+    let report = of_installation(checked, None, settings).await?;
+    Ok(report.verdict()?)
 }
 
 async fn for_kubernetes(

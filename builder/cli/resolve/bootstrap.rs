@@ -21,20 +21,26 @@ pub struct Bootstrap {
     pub check_registry: bool,
 }
 
-pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {
-    let manifests: Vec<Input> = typed
-        .manifests
-        .iter()
-        .map(|path| Input::new(path))
-        .collect();
-    if manifests
-        .iter()
-        .filter(|input| **input == Input::Stdin)
-        .count()
-        > 1
-    {
-        return super::usage("--manifests: stdin can be read once; give - once");
+/// `--manifests`.
+pub(super) fn manifests(typed: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+    let manifests: Vec<Input> = typed.iter().map(|path| Input::new(path)).collect();
+    let stdin = manifests.iter().filter(|input| **input == Input::Stdin);
+    match stdin.count() {
+        0 | 1 => Ok(manifests),
+        _ => super::usage("--manifests: stdin can be read once; give - once"),
     }
+}
+
+/// `--for`.
+pub(super) fn cluster(typed: ClusterKind) -> Cluster {
+    match typed {
+        ClusterKind::Openshift => Cluster::Openshift,
+        ClusterKind::Kubernetes => Cluster::Kubernetes,
+    }
+}
+
+pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {
+    let manifests = manifests(&typed.manifests)?;
     if typed.output.file_name().is_none() {
         let output = typed.output.display();
         return super::usage(format!(
@@ -44,10 +50,7 @@ pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {
     Ok(Bootstrap {
         manifests,
         output: typed.output,
-        cluster: typed.cluster.map(|kind| match kind {
-            ClusterKind::Openshift => Cluster::Openshift,
-            ClusterKind::Kubernetes => Cluster::Kubernetes,
-        }),
+        cluster: typed.cluster.map(cluster),
         pull_secret: typed.pull_secret,
         check_registry: typed.check_registry,
     })
