@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::build_world::assert_valid;
 use crate::harness::{
     Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Mosb, Registry, Server,
     Transport, Tree,
@@ -65,7 +66,7 @@ fn path(path: &Path) -> String {
 /// `check=outcome` or `check=outcome:code` of the only image, in order.
 fn outcomes(finished: &Finished) -> String {
     let object = finished.json();
-    assert_eq!(object["kind"], "Preflight", "{}", finished.text());
+    assert_valid(&object, "Preflight");
     let checks = object["images"][0]["checks"].as_array().unwrap();
     let shown = checks.iter().map(|check| {
         let text = |key: &str| check[key].as_str();

@@ -147,3 +147,69 @@ fn log(image: &ImageReport, check: &Check) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::preflight::{Cluster, Push, options};
+    use crate::registry::{Client, Options};
+
+    fn wanted(client: &Client, host: &str) -> Wanted {
+        Wanted {
+            what: "MachineOSConfig worker".to_owned(),
+            image: format!("{host}/os:v1").parse().unwrap(),
+            pull: client.clone(),
+            push: Some(Push {
+                repo: format!("{host}/os").parse().unwrap(),
+                client: client.clone(),
+            }),
+            platform: None,
+            cluster: Cluster::default(),
+        }
+    }
+
+    /// The clock goes on by itself where everybody only waits.
+    #[tokio::test(start_paused = true)]
+    async fn registries_that_hang_are_given_up_in_time() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = silent.local_addr().unwrap().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let conf = folder.path().join("registries.conf");
+        let mirror = format!("[[registry.mirror]]\nlocation = '{silent}/mirror'\n");
+        let text = format!(
+            "[[registry]]\nlocation = 'mirrored.example'\n{}",
+            mirror.repeat(3)
+        );
+        std::fs::write(&conf, text).unwrap();
+        let client = Client::new(&Options {
+            registries_conf: Some((conf, true)),
+            ..options()
+        })
+        .unwrap();
+        for (what, host) in [
+            ("one", &*silent),
+            ("mirrors after mirrors", "mirrored.example"),
+        ] {
+            let began = Instant::now();
+            let mut all = vec![wanted(&client, host)];
+            all[0].push = (host == silent).then(|| all[0].push.clone()).flatten();
+            let report = check(all, Remedies::Manifests).await;
+            assert!(began.elapsed() <= LIMIT + Duration::from_secs(5), "{what}");
+            assert_eq!(report.outcome(), Outcome::Unknown, "{what}: {report:?}");
+            let registry = &report.images[0].checks[0];
+            assert_eq!(
+                (registry.kind, registry.code),
+                (Kind::Registry, Some("timed-out")),
+                "{what}"
+            );
+            assert!(report.verdict().is_err(), "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_where_nothing_is_wanted() {
+        let report = check(Vec::new(), Remedies::ByHand).await;
+        assert_eq!(report.outcome(), Outcome::Passed);
+        assert!(report.verdict().is_ok());
+    }
+}
