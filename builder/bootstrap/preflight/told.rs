@@ -62,6 +62,7 @@ fn message(kind: Kind, error: &Error) -> Option<String> {
         Error::NotFound { image, said } => {
             format!("{image}: the registry takes no push to it (404{said})")
         }
+        Error::PlatformMissing { .. } => error.to_string(),
         Error::Tls { host, cause } if is_unknown_authority(cause) => {
             format!(
                 "{host}: its certificate is signed by an authority that is not trusted here ({cause})"
@@ -112,6 +113,20 @@ fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<S
         }
         (Error::TooManyRequests { .. }, Manifests) => {
             format!("wait, or put logins for {host} with a higher limit into the pull secret")
+        }
+        (Error::PlatformMissing { wanted, .. }, _) => format!("build it for {wanted}"),
+        (Error::PlatformAmbiguous { .. }, Manifests) => {
+            "say with --platform of mosb preflight what the machines are, or name the digest of one of them".to_owned()
+        }
+        (
+            Error::DigestMismatch { .. }
+            | Error::SizeMismatch { .. }
+            | Error::ManifestInvalid { .. }
+            | Error::TooLarge { .. },
+            _,
+        ) => format!("push the image to {host} again, and look at what stands between"),
+        (Error::Unexpected { .. }, _) if kind == Kind::Push => {
+            format!("push elsewhere, or let {host} take uploads")
         }
         (Error::Blocked { .. }, Manifests) if kind == Kind::Push => {
             "push elsewhere, or take mirrorSourcePolicy: NeverContactSource out of the mirror sets for it".to_owned()

@@ -229,6 +229,72 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             ),
         ),
         (
+            "other machines",
+            Kind::Architecture,
+            Error::PlatformMissing {
+                image: "quay.example/acme/os:v1".to_owned(),
+                wanted: "linux/s390x".parse().unwrap(),
+                has: vec!["linux/amd64".to_owned()],
+            },
+            Manifests,
+            (
+                Failed,
+                "platform-missing",
+                "quay.example/acme/os:v1: no image for linux/s390x; it has linux/amd64",
+                "build it for linux/s390x",
+            ),
+        ),
+        (
+            "no one image",
+            Kind::Architecture,
+            Error::PlatformAmbiguous {
+                image: "quay.example/acme/os:v1".to_owned(),
+                has: vec!["linux/amd64".to_owned(), "linux/arm64".to_owned()],
+            },
+            ByHand,
+            (
+                Failed,
+                "platform-ambiguous",
+                "quay.example/acme/os:v1: an index of several images (linux/amd64, linux/arm64)",
+                "choose one with --platform",
+            ),
+        ),
+        (
+            "damaged",
+            Kind::Pull,
+            Error::SizeMismatch {
+                image: "quay.example/acme/os".to_owned(),
+                digest: crate::image::Digest::of(b""),
+                want: 2,
+                found: 1,
+            },
+            Manifests,
+            (
+                Failed,
+                "size-mismatch",
+                "quay.example/acme/os: blob sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 should have 2 bytes, but has 1",
+                "push the image to quay.example again, and look at what stands between",
+            ),
+        ),
+        (
+            "takes no uploads",
+            Kind::Push,
+            Error::Unexpected {
+                image: "quay.example/acme/os".to_owned(),
+                host: host(),
+                doing: "the beginning of an upload",
+                status: 405,
+                said: Said::default(),
+            },
+            ByHand,
+            (
+                Failed,
+                "registry-refused",
+                "quay.example/acme/os: quay.example answered 405 to the beginning of an upload",
+                "push elsewhere, or let quay.example take uploads",
+            ),
+        ),
+        (
             "blocked",
             Kind::Registry,
             Error::Blocked {
