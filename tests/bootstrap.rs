@@ -122,7 +122,7 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
     assert_eq!(written.len(), told.len() + 1);
     // Other files, another order, a list, stdin.
     let parts = golden("manifests.yaml");
-    let parts: Vec<&str> = parts.split("---\n").collect();
+    let parts: Vec<&str> = parts.split("\n---\n").collect();
     for (at, part) in parts.iter().rev().enumerate() {
         desk.write(&format!("parts/{at:02}.yaml"), part);
     }
