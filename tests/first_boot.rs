@@ -5,9 +5,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::harness::{Kind, Mosb, Oracle, Sandbox, Snapshot, base_image};
+use crate::harness::{
+    Access, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server, Snapshot, Transport,
+    base_image, finish, limited, ostree_base, ostree_ext_cli,
+};
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 const UNIT: &str = "mosb-first-boot.service";
@@ -228,6 +234,124 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
         assert!(
             sandbox.path("var/lib/mosb/first-boot/image").exists(),
             "{what}"
+        );
+    }
+}
+
+/// What a machine is given for an image of this digest at a registry that only a mirror makes reachable, one that wants a login and
+/// has a CA of its own: below the directory, as Ignition would write it.
+fn given(registry: &Registry, digest: &str) -> TempDir {
+    let mosb = Mosb::new();
+    let address = registry.address();
+    let ca = fs::read_to_string(registry.certificates().join("ca.crt")).unwrap();
+    let settings = json!({
+        "globalPullSecret": "pull",
+        "imageRegistryBundles": { address: ca },
+        "mirrors": [{ "source": "registry.invalid/os", "mirrors": [format!("{address}/os")] }],
+    });
+    let config = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let role = "machineconfiguration.openshift.io/role";
+    let mut seed = config(
+        "MachineOSConfig",
+        "worker",
+        json!({
+            "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
+            "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "registry.invalid/os/worker:latest",
+        }),
+    );
+    seed["metadata"]["annotations"] = json!({ "machineconfiguration.openshift.io/pre-built-image": format!("registry.invalid/os/worker@{digest}") });
+    let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        config("MachineConfigPool", "worker", json!({ "machineConfigSelector": { "matchLabels": { role: "worker" } } })),
+        seed,
+        { "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } },
+        { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" }, "type": "kubernetes.io/dockerconfigjson",
+          "stringData": { ".dockerconfigjson": fs::read_to_string(registry.authfile()).unwrap() } },
+    ] });
+    let line = [
+        "bootstrap",
+        "--manifests",
+        "-",
+        "--output",
+        "out",
+        "--check-registry=false",
+    ];
+    mosb.run_with(line, objects.to_string().as_bytes()).ok();
+    let config = fs::read(mosb.home().join("work/out/ignition/worker.ign")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let directory = TempDir::new().unwrap();
+    for file in config["storage"]["files"].as_array().unwrap() {
+        let path = file["path"].as_str().unwrap();
+        let Some(name) = path.strip_prefix("/var/lib/mosb/") else {
+            continue;
+        };
+        let source = file["contents"]["source"].as_str().unwrap();
+        let bytes = STANDARD
+            .decode(source.strip_prefix("data:;base64,").unwrap())
+            .unwrap();
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    directory
+}
+
+/// A machine whose `bootc` is the importer that bootc and rpm-ostree are made of, in a namespace with a `/run` and a `/var/lib` of its own.
+const MACHINE: &str = r#"
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=0755 tmpfs /var/lib
+cp -R "$1" /var/lib/mosb
+chmod 0600 /var/lib/mosb/first-boot/auth.json
+chmod 0700 /var/lib/mosb/first-boot
+cp -R "$2" /run/repo
+for tool in systemctl sleep rpm-ostree; do printf '#!/bin/sh\ntest "${0##*/}" != rpm-ostree\n' >/run/$tool; done
+printf '#!/bin/sh\nset -e\n%s container image pull --quiet /run/repo "ostree-unverified-registry:$2"\n: >/run/ostree/staged-deployment\n' "$3" >/run/bootc
+chmod +x /run/bootc /run/systemctl /run/sleep /run/rpm-ostree
+cd /var/lib/mosb/first-boot
+eval "$4"
+set -a
+. ./environment
+set +a
+export PATH=/run:$PATH
+exec /bin/sh ./rebase"#;
+
+fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
+    let mut command = limited("unshare");
+    command
+        .args([
+            "--mount",
+            "--propagation=private",
+            "--",
+            "sh",
+            "-euc",
+            MACHINE,
+            "sh",
+        ])
+        .args([given.path(), repository, &ostree_ext_cli()])
+        .arg(before);
+    finish(&mut command, &[])
+}
+
+/// Mirror, CA and login: the importer pulls with what it is handed, and needs each of it.
+#[test]
+fn the_real_importer_reads_what_it_is_handed() {
+    let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);
+    let layout = ostree_base();
+    registry.push(&layout, "base", "os/worker:1");
+    let given = given(&registry, &layout.digest("base"));
+    let repository = layout.directory.parent().unwrap().join("repo");
+    let finished = rebase(&given, &repository, "true");
+    assert_eq!(finished.code(), Some(0), "{finished:?}");
+    for (what, before) in [
+        ("no mirror", "rm containers/registries.conf"),
+        ("no CA", "rm -r containers/certs.d"),
+        ("no login", "rm auth.json"),
+        ("another home", "sed -i 's|/run/mosb|/nowhere|' environment"),
+    ] {
+        let finished = rebase(&given, &repository, before);
+        assert_eq!(finished.code(), Some(1), "{what}: {finished:?}");
+        assert!(
+            finished.stderr.contains("neither bootc nor rpm-ostree"),
+            "{what}: {finished:?}"
         );
     }
 }
