@@ -302,7 +302,8 @@ mount -t tmpfs -o mode=0755 tmpfs /var/lib
 cp -R "$1" /var/lib/mosb
 chmod 0600 /var/lib/mosb/first-boot/auth.json
 chmod 0700 /var/lib/mosb/first-boot
-cp -R "$2" /run/repo
+mkdir /run/repo /run/changes /run/work
+mount -t overlay -o "lowerdir=$2,upperdir=/run/changes,workdir=/run/work" overlay /run/repo
 for tool in systemctl sleep rpm-ostree; do printf '#!/bin/sh\ntest "${0##*/}" != rpm-ostree\n' >/run/$tool; done
 printf '#!/bin/sh\nset -e\n%s container image pull --quiet /run/repo "ostree-unverified-registry:$2"\n: >/run/ostree/staged-deployment\n' "$3" >/run/bootc
 chmod +x /run/bootc /run/systemctl /run/sleep /run/rpm-ostree
