@@ -81,6 +81,10 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
         let message = "there is none among the manifests, so no pool has an image to begin with; `mosb seed new` prints one";
         problems.push(Finding::new("no-machine-os-config", message).on(KIND));
     }
+    if asked.cluster == Cluster::Kubernetes && settings.base_os_container_image.is_none() {
+        let message = "nobody says which base OS image later builds start from; set baseOSContainerImage in config.yaml of ConfigMap mosb-config";
+        notices.push(Finding::new("no-base-image", message).on("ConfigMap mosb-config"));
+    }
     let global = match &asked.pull_secret {
         Some(given) => given.clone(),
         None => secrets.global(&settings.global_pull_secret, &mut problems),
@@ -215,11 +219,18 @@ impl<'a> Looked<'a> {
             image: image?,
             push_spec: object.spec.rendered_image_push_spec.clone(),
             push_secret,
-            pull: match own {
-                Some(own) => secrets::over(&secrets::called(own), &self.global),
-                None => self.global.clone(),
-            },
+            pull: self.pull(own),
         })
+    }
+
+    /// The logins that machines pull with. OpenShift's have the cluster's own alone; a MachineOSConfig's are for builds there.
+    fn pull(&self, own: Option<NamedSecret>) -> NamedSecret {
+        let machines_have_it =
+            self.asked.cluster == Cluster::Kubernetes || self.global.credentials.is_empty();
+        match own.filter(|_| machines_have_it) {
+            Some(own) => secrets::over(&secrets::called(own), &self.global),
+            None => self.global.clone(),
+        }
     }
 
     fn pool(&mut self, config: &'a Manifest<MachineOsConfig>, pool: &'a str) {

@@ -28,7 +28,11 @@ pub(super) fn os_configs<'a>(
                     json!(seed.image.to_string());
             }
             // What is in service is in the status, too.
-            None => object["status"] = config.raw["status"].clone(),
+            None => {
+                if let Some(status) = config.raw.get("status") {
+                    object["status"] = status.clone();
+                }
+            }
         }
         File::of_object(&object)
     })
