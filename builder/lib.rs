@@ -28,6 +28,8 @@ pub mod backend;
 
 pub mod status;
 
+pub mod bootstrap;
+
 pub mod controller;
 
 pub mod telemetry;

@@ -9,6 +9,7 @@ use tracing::{Event, Level, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
@@ -30,6 +31,8 @@ pub enum Verbosity {
 pub enum Style {
     /// A line for people.
     Text,
+    /// The same behind its time, for logs that are kept.
+    Timed,
     /// One JSON object a line.
     Json,
 }
@@ -50,6 +53,7 @@ where
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let layer = match style {
         Style::Text => layer.with_ansi(false).event_format(Lines).boxed(),
+        Style::Timed => layer.with_ansi(false).event_format(Timed).boxed(),
         Style::Json => layer.json().flatten_event(true).boxed(),
     };
     let started = tracing_subscriber::registry()
@@ -87,6 +91,27 @@ where
             .field_format()
             .format_fields(writer.by_ref(), event)?;
         writeln!(writer)
+    }
+}
+
+/// [`Lines`] behind their time in UTC, as RFC 3339 has it.
+#[derive(Debug)]
+struct Timed;
+
+impl<S, N> FormatEvent<S, N> for Timed
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        SystemTime.format_time(&mut writer)?;
+        writer.write_char(' ')?;
+        Lines.format_event(context, writer, event)
     }
 }
 

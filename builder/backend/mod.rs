@@ -5,6 +5,7 @@
 
 pub mod buildah;
 pub mod direct;
+pub mod door;
 pub mod job;
 pub mod prepare;
 pub mod sidecar;

@@ -117,6 +117,16 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A folder with something that we did not make.
+    #[error(
+        "{folder}: it holds {file}, which no earlier run wrote; choose a new or empty directory"
+    )]
+    ForeignFolder {
+        /// The folder.
+        folder: String,
+        /// A file in it.
+        file: String,
+    },
     /// What is mounted is another build than the Job's.
     #[error(
         "what is mounted is build {planned}, and this Job is for {wanted}; the Job's inputs were changed, or it was made by another version of mosb"
@@ -207,6 +217,7 @@ impl Error {
             | Self::NoPod { .. }
             | Self::Cache(_)
             | Self::NoUserNamespace
+            | Self::ForeignFolder { .. }
             | Self::NoCache => Class::UserInput,
         }
     }
@@ -227,6 +238,7 @@ impl Error {
             Self::Cache(_) => "base-tree-cache",
             Self::NoCache => "no-cache-directory",
             Self::Write { .. } => "unwritable-file",
+            Self::ForeignFolder { .. } => "foreign-directory",
             Self::OtherBuild { .. } => "other-build",
             Self::NoUserNamespace => "no-user-namespace",
             Self::NoPool { .. } => "no-pool",

@@ -6,7 +6,8 @@ use super::error;
 use super::objects;
 use crate::report::{Class, Finding, said};
 use crate::{
-    backend, containerfile, controller, fetch, ignition, image, payload, plan, registry, render,
+    backend, bootstrap, containerfile, controller, fetch, ignition, image, payload, plan, registry,
+    render,
 };
 
 /// A failure as it is told.
@@ -48,6 +49,10 @@ impl Failure {
             plan::Error => plan_findings,
             render::Error => |error: &render::Error| error.findings().to_vec(),
             fetch::Error => fetch::Error::findings,
+            bootstrap::Error => bootstrap::Error::findings,
+            bootstrap::preflight::Error => bootstrap::preflight::Error::findings,
+            plan::PreBuiltError => |_: &plan::PreBuiltError| Vec::new(),
+            backend::door::DoorError => |_: &backend::door::DoorError| Vec::new(),
             registry::Error => |_: &registry::Error| Vec::new(),
             backend::Error => |_: &backend::Error| Vec::new(),
             backend::prepare::Error => |_: &backend::prepare::Error| Vec::new(),

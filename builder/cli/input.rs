@@ -62,7 +62,7 @@ impl fmt::Display for Input {
 }
 
 /// The most that is read of a Containerfile or a trust bundle: a ConfigMap holds less.
-const FILE_LIMIT: usize = 4 * 1024 * 1024;
+pub(super) const FILE_LIMIT: usize = 4 * 1024 * 1024;
 
 /// Reads a rendered config.
 pub fn config(input: &Input) -> Result<RenderedConfig, Error> {

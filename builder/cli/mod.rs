@@ -15,6 +15,7 @@ mod layers;
 mod manifests;
 pub mod objects;
 mod output;
+mod output_folder;
 mod progress;
 pub mod resolve;
 mod text;
@@ -34,6 +35,8 @@ use objects::{Object, Version};
 use progress::Progress;
 use resolve::{ClusterJob, InPod, Invocation, Job, Settings};
 use world::World;
+
+use crate::bootstrap::preflight::Outcome;
 
 /// How a run ended: the exit code of the program.
 pub type ExitCode = u8;
@@ -165,6 +168,14 @@ async fn carry_out(
             Ok(0)
         }
         Job::Render(render) => commands::render(render, settings, progress).await,
+        Job::Bootstrap(wanted) => {
+            let result = commands::bootstrap(wanted, settings, progress).await?;
+            report(settings, progress, &result)
+        }
+        Job::SeedNew(typed) => {
+            commands::new_seed(typed, settings.format)?;
+            Ok(0)
+        }
         Job::Diff(wanted) => {
             // Two files are compared without a look at any registry's settings.
             let world = wanted.needs_images().then(world).transpose()?;
@@ -192,6 +203,15 @@ async fn carry_out(
         }
         Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
         Job::InCluster(job) => commands::in_cluster(job, settings).await,
+        Job::Preflight(job) => {
+            let found = commands::preflight(job, settings).await?;
+            report(settings, progress, &objects::Preflight::from(&found))?;
+            Ok(match found.outcome() {
+                Outcome::Passed | Outcome::Skipped => 0,
+                Outcome::Failed => 1,
+                Outcome::Unknown => 3,
+            })
+        }
         Job::Version => report(settings, progress, &Version::this()),
         Job::Completion(shell) => {
             let mut script = Vec::new();

@@ -43,6 +43,7 @@ impl Progress {
         };
         let style = match settings.log_format {
             LogFormat::Text => Style::Text,
+            LogFormat::Timed => Style::Timed,
             LogFormat::Json => Style::Json,
         };
         crate::telemetry::start(verbosity, style, self.clone());

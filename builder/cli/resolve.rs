@@ -1,8 +1,10 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
+mod bootstrap;
 mod cluster;
 mod in_pod;
 mod job;
+mod preflight;
 mod render;
 
 use std::collections::BTreeMap;
@@ -15,9 +17,11 @@ use super::input::Input;
 use crate::backend::buildah::Volume;
 use crate::image::{ImageRef, Platform};
 use crate::registry::{Source, Target};
+pub use bootstrap::Bootstrap;
 pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
+pub use preflight::{Checked, Preflight};
 pub use render::Render;
 
 /// What is to be done, and how.
@@ -102,6 +106,10 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
+        Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
+        Command::Seed {
+            command: args::Seed::New(typed),
+        } => Job::SeedNew(typed),
         Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)
@@ -125,10 +133,16 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Logs(typed) => Job::InCluster(Box::new(cluster::logs(typed))),
         Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
+        Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,
         Command::Completion { shell } => Job::Completion(shell),
     };
-    let settings = settings(common, environment);
+    let mut settings = settings(common, environment);
+    if matches!(job, Job::Preflight(_) | Job::Bootstrap(_))
+        && settings.log_format == LogFormat::Text
+    {
+        settings.log_format = LogFormat::Timed;
+    }
     Ok(Invocation { job, settings })
 }
 

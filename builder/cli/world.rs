@@ -79,11 +79,13 @@ pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
     Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
 }
 
-fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
+/// What a client with these logins is made of.
+pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     let environment = &settings.environment;
     let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
     Options {
         credentials: CredentialSources {
+            only: None,
             authfile,
             registry_auth_file: environment.registry_auth_file.clone(),
             runtime_dir: environment.runtime_dir.clone(),

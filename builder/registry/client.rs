@@ -154,16 +154,17 @@ impl Client {
         })
     }
 
-    fn pulling(&self, repo: &RepoRef, by: By) -> Result<Vec<Remote>, Error> {
-        self.shared
-            .conf
-            .pull_places(repo, by)?
-            .into_iter()
-            .map(|place| self.remote(place, repo))
-            .collect()
+    /// Each with whether it is a mirror.
+    pub(super) fn pulling(&self, repo: &RepoRef, by: By) -> Result<Vec<(Remote, bool)>, Error> {
+        let places = self.shared.conf.pull_places(repo, by)?.into_iter();
+        let remote = |place: PullPlace| {
+            let mirror = place.mirror;
+            Ok((self.remote(place, repo)?, mirror))
+        };
+        places.map(remote).collect()
     }
 
-    fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
+    pub(super) fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
         let insecure = self.shared.conf.push_insecure(repo)?;
         let place = PullPlace {
             repo: repo.clone(),
@@ -187,7 +188,8 @@ impl Client {
                 } else {
                     By::Tag
                 };
-                Store::remotes(self.pulling(image.repo(), by)?)
+                let places = self.pulling(image.repo(), by)?.into_iter();
+                Store::remotes(places.map(|(remote, _)| remote).collect())
             }
             Source::Layout { dir, .. } => Store::folder(ImageFolder::layout(dir)?),
             Source::Dir(dir) => Store::folder(ImageFolder::dir(dir)?),

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::http::Secret;
+use crate::image::RepoRef;
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +161,14 @@ impl DockerConfig {
         }
         self.store.as_deref().map(Found::Helper)
     }
+}
+
+/// Whether a login with this key is for this repository, if no more specific one is.
+pub fn covers(key: &str, repo: &RepoRef) -> bool {
+    let (key, host) = (normal_key(key), normal_host(repo.host()));
+    let name = format!("{host}/{}", repo.repository());
+    let rest = name.strip_prefix(&*key);
+    !key.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {

@@ -12,6 +12,7 @@ use super::blobs::BlobStream;
 use super::certs::CertDirs;
 use super::credentials::normal_host;
 use super::error::Error;
+use super::issuer::issuer;
 use super::keyring::Keyring;
 use super::message::{Answer, Call, Timeouts, unanswered};
 use super::token::Scopes;
@@ -150,6 +151,31 @@ impl Endpoint {
                 Next::Again(pause) => tokio::time::sleep(pause).await,
                 Next::Take | Next::GiveUp => return Err(unanswered(failed, self.host(), attempt)),
             }
+        }
+    }
+
+    /// Whether it answers at all; being asked to log in is an answer. A certificate that is not trusted is told with its issuer.
+    pub async fn ping(&self) -> Result<(), Error> {
+        let root = self.base().await?;
+        let ping = root.join("v2/").expect("a relative path joins");
+        let call = Call::new(Method::GET, ping.clone());
+        let answer = match self.wire.send(&call, None).await {
+            Err(Error::Tls { host, cause }) => {
+                let cause = match issuer(&self.wire, ping).await {
+                    Some(issuer) => format!("{cause}, issued by {issuer}"),
+                    None => cause,
+                };
+                return Err(Error::Tls { host, cause });
+            }
+            answer => answer?,
+        };
+        match answer.status {
+            400 if self.trust == Trust::Plain && self.speaks_tls().await => {
+                Err(Error::TlsOnLoopback {
+                    host: self.host().to_owned(),
+                })
+            }
+            _ => Ok(()),
         }
     }
 

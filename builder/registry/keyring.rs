@@ -13,9 +13,20 @@ use super::credentials::{DockerConfig, Found, Login, normal_host};
 use super::error::Error;
 use crate::http::Secret;
 
+/// Logins that are handed over and lie in no file, and what messages call them.
+#[derive(Debug, Clone)]
+pub struct Logins {
+    /// Such as `secret push-secret`.
+    pub origin: String,
+    /// In docker's format.
+    pub json: Secret<Vec<u8>>,
+}
+
 /// What the environment says about places with logins; `cli` reads it and hands it in.
 #[derive(Debug, Clone, Default)]
 pub struct CredentialSources {
+    /// Only these: no file is looked into.
+    pub only: Option<Logins>,
     /// `--authfile` or `--push-authfile`: only this file, and it must exist.
     pub authfile: Option<PathBuf>,
     /// `REGISTRY_AUTH_FILE`: only this file, and it must exist.
@@ -34,6 +45,9 @@ pub struct CredentialSources {
 impl CredentialSources {
     /// The files in the order in which they are asked, and whether each must exist (containers-auth.json(5)).
     pub fn files(&self) -> Vec<(PathBuf, bool)> {
+        if self.only.is_some() {
+            return Vec::new();
+        }
         if let Some(only) = self.authfile.as_ref().or(self.registry_auth_file.as_ref()) {
             return vec![(only.clone(), true)];
         }
@@ -84,17 +98,28 @@ const HELPER_TIME: Duration = Duration::from_secs(30);
 /// What was found, by host and repository; a helper is run once.
 type Asked = HashMap<(String, String), Option<Arc<Credential>>>;
 
-/// The files, read once.
+/// The logins, read once.
 #[derive(Debug)]
 pub(super) struct Keyring {
-    files: Vec<(PathBuf, DockerConfig)>,
+    /// Where they are from, for messages, and what they say.
+    configs: Vec<(String, DockerConfig)>,
     asked: Mutex<Asked>,
 }
 
 impl Keyring {
     /// Reads every file that there is.
     pub fn read(sources: &CredentialSources) -> Result<Self, Error> {
-        let mut files = Vec::new();
+        let parse = |origin: String, text: &[u8]| match DockerConfig::parse(text) {
+            Ok(config) => Ok((origin, config)),
+            Err(e) => Err(Error::Credentials {
+                origin,
+                cause: e.to_string(),
+            }),
+        };
+        let mut configs = Vec::new();
+        if let Some(Logins { origin, json }) = &sources.only {
+            configs.push(parse(origin.clone(), json.expose())?);
+        }
         for (path, required) in sources.files() {
             let text = match read_bounded(&path) {
                 Ok(text) => text,
@@ -106,14 +131,10 @@ impl Keyring {
                     });
                 }
             };
-            let config = DockerConfig::parse(&text).map_err(|e| Error::Credentials {
-                origin: path.display().to_string(),
-                cause: e.to_string(),
-            })?;
-            files.push((path, config));
+            configs.push(parse(path.display().to_string(), &text)?);
         }
         Ok(Self {
-            files,
+            configs,
             asked: Mutex::default(),
         })
     }
@@ -129,18 +150,18 @@ impl Keyring {
             return Ok(known.clone());
         }
         let mut credential = None;
-        for (path, config) in &self.files {
+        for (origin, config) in &self.configs {
             let found = match config.find(host, repository) {
                 None => None,
                 Some(Found::Login(login)) => Some(Credential {
                     login: login.clone(),
-                    origin: path.display().to_string(),
+                    origin: origin.clone(),
                 }),
                 Some(Found::Helper(name)) => {
                     let program = format!("docker-credential-{name}");
                     ask_helper(&program, host).await?.map(|login| Credential {
                         login,
-                        origin: format!("{program} (named by {})", path.display()),
+                        origin: format!("{program} (named by {origin})"),
                     })
                 }
             };
@@ -274,6 +295,14 @@ mod tests {
             ..variable
         };
         assert_eq!(paths(&flag), ["/a!"]);
+        let only = CredentialSources {
+            only: Some(Logins {
+                origin: "secret pull".to_owned(),
+                json: Secret::new(Vec::new()),
+            }),
+            ..flag
+        };
+        assert_eq!(paths(&only), Vec::<String>::new());
         assert_eq!(paths(&CredentialSources::default()), Vec::<String>::new());
         let home_only = CredentialSources {
             home: Some("/h".into()),

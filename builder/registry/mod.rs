@@ -13,9 +13,9 @@
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf` | what is meant by a name, and where it really is |
-//! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
+//! | `wire`, `message`, `certs`, `issuer` | one HTTP request, again if it may pass; with what `http` has |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
-//! | `endpoint`, `remote`, `upload` | a registry, a repository read, a repository written |
+//! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
 //! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
@@ -33,12 +33,14 @@ pub mod credentials;
 mod endpoint;
 mod error;
 pub(crate) mod folder;
+mod issuer;
 mod keyring;
 mod layout;
 mod layout_write;
 mod location;
 pub mod manifest;
 mod message;
+mod probe;
 mod push;
 pub mod registries_conf;
 mod remote;
@@ -56,10 +58,11 @@ pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};
 pub use error::Error;
-pub use keyring::CredentialSources;
+pub use keyring::{CredentialSources, Logins};
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
 pub use message::{Moved, Timeouts};
+pub use probe::{OpenUpload, PullFrom};
 pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
 pub use resolve::Resolved;
 pub use said::Said;

@@ -17,27 +17,43 @@ use crate::http::is_loopback;
 
 /// What a request does, and to which repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scopes(Vec<(String, bool)>);
+pub(super) struct Scopes(Vec<(String, Right)>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Right {
+    Pull,
+    Push,
+    Delete,
+}
 
 impl Scopes {
     pub fn pull(repository: &str) -> Self {
-        Self(vec![(repository.to_owned(), false)])
+        Self(vec![(repository.to_owned(), Right::Pull)])
     }
 
     pub fn push(repository: &str) -> Self {
-        Self(vec![(repository.to_owned(), true)])
+        Self(vec![(repository.to_owned(), Right::Push)])
+    }
+
+    /// What the distribution project's registry wants for every DELETE, that of an upload too; others don't know it.
+    pub fn delete(repository: &str) -> Self {
+        Self(vec![(repository.to_owned(), Right::Delete)])
     }
 
     /// A mount reads one repository and writes another.
     pub fn mount(from: &str, to: &str) -> Self {
-        Self(vec![(to.to_owned(), true), (from.to_owned(), false)])
+        Self(vec![
+            (to.to_owned(), Right::Push),
+            (from.to_owned(), Right::Pull),
+        ])
     }
 
     pub fn covers(&self, other: &Self) -> bool {
-        other.0.iter().all(|(name, push)| {
-            self.0
-                .iter()
-                .any(|(mine, can_push)| mine == name && (*can_push || !push))
+        let gives =
+            |has: Right, wants: Right| has == wants || (has, wants) == (Right::Push, Right::Pull);
+        other.0.iter().all(|(name, wants)| {
+            let mut mine = self.0.iter();
+            mine.any(|(mine, has)| mine == name && gives(*has, *wants))
         })
     }
 
@@ -45,8 +61,12 @@ impl Scopes {
     pub fn texts(&self) -> Vec<String> {
         self.0
             .iter()
-            .map(|(name, push)| {
-                let actions = if *push { "pull,push" } else { "pull" };
+            .map(|(name, right)| {
+                let actions = match right {
+                    Right::Pull => "pull",
+                    Right::Push => "pull,push",
+                    Right::Delete => "delete",
+                };
                 format!("repository:{name}:{actions}")
             })
             .collect()
@@ -231,6 +251,8 @@ mod tests {
             ("pull for push", &pull, &push, false),
             ("mount for push", &mount, &push, true),
             ("push for mount", &push, &mount, false),
+            ("push for delete", &push, &Scopes::delete("a"), false),
+            ("delete for pull", &Scopes::delete("a"), &pull, false),
             ("other repository", &Scopes::push("b"), &pull, false),
         ] {
             assert_eq!(has.covers(wants), want, "{what}");

@@ -80,14 +80,20 @@ impl Remote {
         self.session(&answer, DOING)
     }
 
-    /// Ends an upload that is not needed. If that fails the registry does so itself, some time later.
-    pub async fn cancel(&self, session: &Url) {
+    /// Ends an upload that is not needed, and says whether it did. If not, the registry does so itself, some time later.
+    pub async fn cancel(&self, session: &Url) -> bool {
         let call = Call::new(Method::DELETE, session.clone());
-        let (scopes, repository) = (self.pushing(), self.repository());
-        let sent = self.endpoint.send_once(&call, &scopes, &repository).await;
-        if let Err(error) = sent {
-            tracing::debug!(%error, "an upload that was begun is not cancelled");
+        let repository = self.repository();
+        for scopes in [self.pushing(), Scopes::delete(&repository)] {
+            match self.endpoint.send_once(&call, &scopes, &repository).await {
+                Ok(answer) if matches!(answer.status, 401 | 403) => {}
+                Ok(answer) => return answer.is_success(),
+                Err(error) => {
+                    tracing::debug!(%error, "an upload that was begun is not cancelled");
+                }
+            }
         }
+        false
     }
 
     /// Asks for a blob of another repository of the same registry.

@@ -62,6 +62,12 @@ pub fn base() -> Layout {
     Layout::at(OSTREE_BASE.directory().join("image"))
 }
 
+/// The importer's program.
+#[track_caller]
+pub fn ext_cli() -> PathBuf {
+    OSTREE_EXT_CLI.program()
+}
+
 /// Makes the base, and a repository that has it, in a directory.
 pub fn make(directory: &Path) {
     let mut shell = limited("sh");

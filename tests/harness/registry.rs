@@ -17,6 +17,8 @@ use super::token::{ISSUER, SERVICE, TokenServer};
 /// The one user whom a guarded registry knows.
 pub const USER: &str = "builder";
 pub const PASSWORD: &str = "not-a-secret";
+/// Who may pull everything with that password and push nothing, where a registry takes tokens.
+pub const READER: &str = "reader";
 /// That user as `htpasswd -B` writes it, with bcrypt's lowest cost.
 const HTPASSWD: &str = "builder:$2y$04$mosbmosbmosbmosbmosbmO2ENYRTiFdTNwz/197wKdrKhpedOUEQa\n";
 
@@ -126,6 +128,11 @@ impl Registry {
         self.directory.path().join("authfile.json")
     }
 
+    /// Credentials of the reader.
+    pub fn reader_authfile(&self) -> PathBuf {
+        self.write_authfile("reader.json", READER, PASSWORD)
+    }
+
     /// Credentials that the registry does not know.
     pub fn wrong_authfile(&self) -> PathBuf {
         self.write_authfile("wrong.json", USER, "wrong")
@@ -200,6 +207,23 @@ impl Registry {
             .arg(format!("--authfile={}", authfile.display()))
             .arg(format!("docker://{}", self.repository(image)));
         finish(&mut command, &[])
+    }
+
+    /// Every file that the registry keeps.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.directory.path().join("storage")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => files.push(path),
+                }
+            }
+        }
+        files.sort();
+        files
     }
 
     /// Where the registry keeps a blob's bytes: to look, or to damage them.

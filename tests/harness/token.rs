@@ -11,7 +11,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::http::{Head, answer};
-use super::registry::{PASSWORD, USER};
+use super::registry::{PASSWORD, READER, USER};
 use super::server::Listener;
 use super::tls::Certificate;
 
@@ -56,10 +56,13 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     if head.method != "GET" || head.path() != "/token" {
         return answer(&mut stream, 404, &[], "");
     }
-    let known = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
-    let named = match head.header("authorization") {
-        None => false,
-        Some(given) if given == known => true,
+    let is = |given: &str, user| {
+        given == format!("Basic {}", STANDARD.encode(format!("{user}:{PASSWORD}")))
+    };
+    let who = match head.header("authorization") {
+        None => Who::Anybody,
+        Some(given) if is(given, USER) => Who::User,
+        Some(given) if is(given, READER) => Who::Reader,
         Some(_) => {
             return answer(
                 &mut stream,
@@ -74,7 +77,7 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     let scopes = url.query_pairs().filter(|(name, _)| name == "scope");
     let scopes =
         scopes.flat_map(|(_, scope)| scope.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    let granted: Vec<_> = scopes.filter_map(|scope| grant(&scope, named)).collect();
+    let granted: Vec<_> = scopes.filter_map(|scope| grant(&scope, who)).collect();
     let token = token(signer, &granted);
     let body = json!({"token": token, "expires_in": 300}).to_string();
     answer(
@@ -85,13 +88,25 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     )
 }
 
-/// The part of a scope that is granted: all to the user, pulling what is public to anybody.
-fn grant(scope: &str, named: bool) -> Option<Value> {
+/// Who asks for a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Anybody,
+    Reader,
+    User,
+}
+
+/// The part of a scope that is granted: all to the user, pulling to the reader, pulling what is public to anybody.
+fn grant(scope: &str, who: Who) -> Option<Value> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;
     let actions: Vec<_> = actions
         .split(',')
-        .filter(|action| named || *action == "pull" && name.starts_with(PUBLIC))
+        .filter(|action| match who {
+            Who::User => true,
+            Who::Reader => *action == "pull",
+            Who::Anybody => *action == "pull" && name.starts_with(PUBLIC),
+        })
         .collect();
     Some(json!({"type": kind, "name": name, "actions": actions}))
 }

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use super::names::DOCKER_CONFIG_KEY;
 use crate::canonical::canonical;
 use crate::http::Secret;
+use crate::image::RepoRef;
+use crate::registry::credentials::covers;
 use crate::report::Class;
 
 /// Logins by registry. Never printed.
@@ -124,6 +126,19 @@ impl DockerConfigJson {
         let mut logins = global.0.expose().clone();
         logins.extend(self.0.expose().clone());
         Self(Secret::new(logins))
+    }
+
+    /// The logins that are for one of these repositories.
+    #[must_use]
+    pub fn only_for(&self, repos: &[RepoRef]) -> Self {
+        let mut logins = self.0.expose().clone();
+        logins.retain(|key, _| repos.iter().any(|repo| covers(key, repo)));
+        Self(Secret::new(logins))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.expose().is_empty()
     }
 
     /// `.dockerconfigjson`: the same logins, the same bytes.

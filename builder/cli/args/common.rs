@@ -78,4 +78,7 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+    /// A line behind its time, which some commands have instead of [`Self::Text`].
+    #[value(skip)]
+    Timed,
 }

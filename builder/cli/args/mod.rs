@@ -4,21 +4,25 @@
     reason = "the comments of arguments are help texts, where brackets mean what may be left out"
 )]
 
+mod bootstrap;
 mod cluster;
 mod common;
 mod image;
 mod inputs;
 mod job;
+mod preflight;
 mod render;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
 pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
+pub use preflight::Preflight;
 pub use render::Render;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
@@ -85,6 +89,27 @@ pub enum Command {
     ///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
     #[command(verbatim_doc_comment)]
     Render(Render),
+    /// Checks what a cluster is installed with, so that its machines run images that exist already
+    ///
+    /// Each MachineOSConfig names its image in the annotation machineconfiguration.openshift.io/pre-built-image. For openshift,
+    /// MachineOSConfigs are written, for the installer's manifests; for kubernetes everything that a cluster begins with, and for
+    /// each pool the Ignition config of new machines. All that is wrong is told at once; then nothing is written.
+    ///
+    /// Exit codes: 0 done; 1 a registry refused; 2 wrong use, invalid manifests; 3 a registry could not be asked.
+    ///
+    /// Examples:
+    ///
+    ///   mosb bootstrap --manifests install/manifests --output seeded --pull-secret pull-secret.json
+    ///   mosb bootstrap --manifests cluster/ --output out && kubectl apply -f out/
+    #[command(verbatim_doc_comment)]
+    Bootstrap(Bootstrap),
+    /// Manifests for images that exist already
+    #[command(arg_required_else_help = true)]
+    Seed {
+        /// What to make.
+        #[command(subcommand)]
+        command: Seed,
+    },
     /// Shows what changes from one config or image to another
     ///
     /// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
@@ -115,6 +140,21 @@ pub enum Command {
     ///   mosb files registry.example.com/os/worker@sha256:…
     #[command(verbatim_doc_comment)]
     Files(Files),
+    /// Checks images and registries before an installation relies on them
+    ///
+    /// Of each image: does the registry answer, may it be pulled (manifest, config and a layer are really read), is it
+    /// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is begun and
+    /// cancelled). The log on stderr has a line with its time for each check.
+    ///
+    /// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
+    ///
+    /// Examples:
+    ///
+    ///   mosb preflight registry.example.com/os/worker@sha256:… --authfile pull-secret.json
+    ///   mosb preflight --manifests install/manifests --pull-secret pull-secret.json
+    ///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
+    #[command(verbatim_doc_comment)]
+    Preflight(Preflight),
     /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
     ///
     /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several

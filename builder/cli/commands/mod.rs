@@ -1,16 +1,21 @@
 //! What each command does: calls of the rooms below, and an object to print.
 
+mod bootstrap;
 mod build;
 mod cache;
 mod cluster;
 mod containerfile;
 mod diff;
 mod image;
+mod installation;
 mod job;
 mod plan;
+mod preflight;
 mod prepare;
 mod render;
+mod seed;
 
+pub use bootstrap::bootstrap;
 pub use build::build;
 pub use cache::{list, prune};
 pub use cluster::{control, in_cluster};
@@ -18,4 +23,6 @@ pub use diff::diff;
 pub use image::{files, inspect};
 pub use job::{in_pod, wait_for_done};
 pub use plan::plan;
+pub use preflight::preflight;
 pub use render::render;
+pub use seed::new as new_seed;

@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use crate::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
+use crate::bootstrap::Manifest;
 use crate::cli::args::Format;
 use crate::cli::error::Error;
 use crate::cli::input::{self, Input};
@@ -30,7 +31,8 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     if wanted.resolve_tags {
         pin(&mut request, settings, progress).await?;
     }
-    let rendered = rendered(request, wanted, settings, progress).await?;
+    let door = async || door(wanted, settings).await;
+    let rendered = until_rendered(request, wanted.offline, progress, door).await?;
     let unreconcilable = match &previous {
         Some(previous) => Some(render::unreconcilable(
             previous,
@@ -116,11 +118,11 @@ async fn read(wanted: &Render) -> Result<Inputs> {
             pool_object: pool_object(&mut manifests, pool_file, pool.as_str()),
             controller_config: controller_config(&mut manifests, controller_file),
             pool,
-            pool_settings: std::mem::take(&mut manifests.pool_settings),
+            pool_settings: std::mem::take(&mut manifests.objects.pool_settings),
             os_image,
             extensions_image,
             pins: Default::default(),
-            configs: std::mem::take(&mut manifests.configs),
+            configs: std::mem::take(&mut manifests.objects.configs),
             explain,
         };
         if request.pool_object.is_none() {
@@ -158,9 +160,14 @@ fn pool_object(
     name: &str,
 ) -> Option<MachineConfigPool> {
     let mut found = None;
-    let pools = std::mem::take(&mut manifests.pools);
+    let pools = std::mem::take(&mut manifests.objects.pools);
     let named = file.is_some();
-    for (origin, pool) in pools {
+    for Manifest {
+        origin,
+        object: pool,
+        ..
+    } in pools
+    {
         match pool.metadata.name == name && !named {
             true if found.is_some() => twice(manifests, "MachineConfigPool", origin),
             true => found = Some(pool),
@@ -172,7 +179,7 @@ fn pool_object(
     };
     let read = Manifests::read(std::slice::from_ref(&file));
     manifests.problems.extend(read.problems);
-    let mut pools = read.pools.into_iter().map(|(_, pool)| pool);
+    let mut pools = read.objects.pools.into_iter().map(|pool| pool.object);
     let found = pools.find(|pool| pool.metadata.name == name);
     if found.is_none() {
         let message = format!("it holds no MachineConfigPool {name}; give that pool's own object");
@@ -185,8 +192,13 @@ fn pool_object(
 /// The ControllerConfig in its own file, else among the inputs.
 fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<ControllerConfig> {
     let mut found = None;
-    let configs = std::mem::take(&mut manifests.controller_configs);
-    for (origin, config) in configs {
+    let configs = std::mem::take(&mut manifests.objects.controller_configs);
+    for Manifest {
+        origin,
+        object: config,
+        ..
+    } in configs
+    {
         match (&file, &found) {
             (Some(_), _) => manifests.skip("ControllerConfig", origin),
             (None, None) => found = Some(config),
@@ -198,7 +210,11 @@ fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<C
     };
     let mut read = Manifests::read(std::slice::from_ref(&file));
     manifests.problems.append(&mut read.problems);
-    let found = read.controller_configs.pop().map(|(_, config)| config);
+    let found = read
+        .objects
+        .controller_configs
+        .pop()
+        .map(|config| config.object);
     if found.is_none() {
         let message = "it holds no ControllerConfig; give the object machine-config-controller";
         let problem = Finding::new("bad-file", message).on(file.to_string());
@@ -236,12 +252,12 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
     Ok(())
 }
 
-/// Renders, and fetches what that needs, until it is done.
-async fn rendered(
+/// Renders, and fetches what that needs, until it is done. Without a need, the door to servers isn't opened.
+pub(super) async fn until_rendered(
     request: Request,
-    wanted: &Render,
-    settings: &Settings,
+    offline: bool,
     progress: &Progress,
+    door: impl AsyncFn() -> Result<Fetcher>,
 ) -> Result<Rendered> {
     let mut fetcher = None;
     let (mut contents, mut request) = (Contents::new(), request);
@@ -257,14 +273,12 @@ async fn rendered(
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => needs,
         };
-        if wanted.offline
-            && let Some(error) = fetch::offline(&needs)
-        {
+        if offline && let Some(error) = fetch::offline(&needs) {
             return Err(error.into());
         }
         let fetcher = match &mut fetcher {
             Some(fetcher) => fetcher,
-            none => none.insert(door(wanted, settings).await?),
+            none => none.insert(door().await?),
         };
         progress.step(&format!("fetching {}", told(needs.len())));
         fetcher.fetch_all(&needs, &mut contents).await?;

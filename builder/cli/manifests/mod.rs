@@ -11,35 +11,55 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::input::Input;
-use crate::api::{API_VERSION, ControllerConfig, MachineConfigPool, PoolSettings};
+use crate::api::API_VERSION;
+use crate::api::cluster_settings::CONFIG_MAP;
+use crate::bootstrap::{self, Manifest};
+use crate::http::Secret;
 use crate::render::Component;
 use crate::report::Finding;
 
 /// Most objects that are read: far more than any cluster has of these.
 const MOST: usize = 50_000;
 
+/// What the objects are read for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Purpose {
+    /// A rendered config: MachineConfigs and what decides about them.
+    #[default]
+    Rendering,
+    /// An installation: these, and what says which images are in service and how they are reached.
+    Installing,
+}
+
 /// What was read.
 #[derive(Debug, Default)]
 pub struct Manifests {
-    /// MachineConfigs.
-    pub configs: Vec<Component>,
-    /// MachineConfigPools, and where each was read.
-    pub pools: Vec<(String, MachineConfigPool)>,
-    /// ControllerConfigs, and where each was read.
-    pub controller_configs: Vec<(String, ControllerConfig)>,
-    /// KubeletConfigs and ContainerRuntimeConfigs.
-    pub pool_settings: Vec<PoolSettings>,
+    /// By what they are.
+    pub objects: bootstrap::Manifests,
     /// What can't be read.
     pub problems: Vec<Finding>,
     /// Objects of other kinds: how many, and the first.
     skipped: BTreeMap<String, (usize, String)>,
-    objects: usize,
+    purpose: Purpose,
+    count: usize,
 }
 
 impl Manifests {
-    /// Reads all operands.
+    /// Reads what a config is rendered from; all else is skipped.
     pub fn read(operands: &[Input]) -> Self {
-        let mut manifests = Self::default();
+        Self::read_for(operands, Purpose::Rendering)
+    }
+
+    /// Reads what an installation begins with; all else is skipped.
+    pub fn of_installation(operands: &[Input]) -> Self {
+        Self::read_for(operands, Purpose::Installing)
+    }
+
+    fn read_for(operands: &[Input], purpose: Purpose) -> Self {
+        let mut manifests = Self {
+            purpose,
+            ..Self::default()
+        };
         let mut room = files::Room::default();
         for operand in operands {
             for file in files::of(operand, &mut manifests.problems) {
@@ -87,9 +107,9 @@ impl Manifests {
             }
             return;
         }
-        self.objects += 1;
-        if self.objects > MOST {
-            if self.objects == MOST + 1 {
+        self.count += 1;
+        if self.count > MOST {
+            if self.count == MOST + 1 {
                 let message = format!("it is one object more than {MOST}; give fewer");
                 self.problems
                     .push(Finding::new("too-many-objects", message).on(origin));
@@ -97,7 +117,6 @@ impl Manifests {
             return;
         }
         let problem = |message: String| Finding::new("bad-object", message).on(origin.clone());
-        let ours = version == API_VERSION;
         match kind.as_str() {
             "" if object.get("ignition").is_some() => {
                 let message =
@@ -108,32 +127,84 @@ impl Manifests {
                 let message = "it is no object with a kind; give MachineConfigs";
                 self.problems.push(problem(message.to_owned()));
             }
-            "MachineConfig" if !ours => {
-                let message = format!("it is a MachineConfig of {version:?}; want {API_VERSION}");
+            "MachineConfig" | "MachineOSConfig"
+                if version != API_VERSION && self.is_wanted(&kind) =>
+            {
+                let message = format!("it is a {kind} of {version:?}; want {API_VERSION}");
                 self.problems.push(problem(message));
             }
-            "MachineConfig" => {
-                if let Some(config) = self.shaped(&origin, &kind, object) {
-                    self.configs.push(Component { origin, config });
-                }
-            }
-            "MachineConfigPool" if ours => {
-                if let Some(pool) = self.shaped(&origin, &kind, object) {
-                    self.pools.push((origin, pool));
-                }
-            }
-            "ControllerConfig" if ours => {
-                if let Some(config) = self.shaped(&origin, &kind, object) {
-                    self.controller_configs.push((origin, config));
-                }
-            }
-            "KubeletConfig" | "ContainerRuntimeConfig" if ours => {
-                if let Some(settings) = self.shaped(&origin, &kind, object) {
-                    self.pool_settings.push(settings);
-                }
+            _ if version == API_VERSION => self.of_our_group(&kind, origin, object),
+            _ if self.purpose == Purpose::Installing => {
+                self.of_other_groups(&version, &kind, origin, object);
             }
             _ => self.skip(&kind, origin),
         }
+    }
+
+    fn is_wanted(&self, kind: &str) -> bool {
+        kind == "MachineConfig" || self.purpose == Purpose::Installing
+    }
+
+    fn of_our_group(&mut self, kind: &str, origin: String, object: Value) {
+        match kind {
+            "MachineConfig" => {
+                if let Some(config) = self.shaped(&origin, kind, object) {
+                    self.objects.configs.push(Component { origin, config });
+                }
+            }
+            "MachineConfigPool" => {
+                let pool = self.manifest(origin, kind, object);
+                self.objects.pools.extend(pool);
+            }
+            "ControllerConfig" => {
+                let config = self.manifest(origin, kind, object);
+                self.objects.controller_configs.extend(config);
+            }
+            "KubeletConfig" | "ContainerRuntimeConfig" => {
+                let settings = self.shaped(&origin, kind, object);
+                self.objects.pool_settings.extend(settings);
+            }
+            "MachineOSConfig" if self.is_wanted(kind) => {
+                let config = self.manifest(origin, kind, object);
+                self.objects.os_configs.extend(config);
+            }
+            _ => self.skip(kind, origin),
+        }
+    }
+
+    fn of_other_groups(&mut self, version: &str, kind: &str, origin: String, object: Value) {
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let is_ours = |object: &Value| object.pointer("/metadata/name") == Some(&CONFIG_MAP.into());
+        match (group, kind) {
+            ("", "Secret") => {
+                if let Some(secret) = self.shaped(&origin, kind, object) {
+                    self.objects.secrets.push((origin, Secret::new(secret)));
+                }
+            }
+            ("", "ConfigMap") if is_ours(&object) => {
+                let settings = self.manifest(origin, kind, object);
+                self.objects.settings.extend(settings);
+            }
+            ("config.openshift.io", "ImageDigestMirrorSet" | "ImageTagMirrorSet")
+            | ("operator.openshift.io", "ImageContentSourcePolicy") => {
+                self.objects.mirror_sets.push(object);
+            }
+            _ => self.skip(kind, origin),
+        }
+    }
+
+    fn manifest<T: DeserializeOwned>(
+        &mut self,
+        origin: String,
+        kind: &str,
+        raw: Value,
+    ) -> Option<Manifest<T>> {
+        let object = self.shaped(&origin, kind, raw.clone())?;
+        Some(Manifest {
+            origin,
+            object,
+            raw,
+        })
     }
 
     fn shaped<T: DeserializeOwned>(

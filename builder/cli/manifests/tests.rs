@@ -32,6 +32,7 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
     let read = sorted(&format!("{list}\n{typed}\n{}\n{}", others[0], others[1]));
     assert!(read.problems.is_empty(), "{:?}", read.problems);
     let configs: Vec<_> = read
+        .objects
         .configs
         .iter()
         .map(|one| (one.name(), one.origin.rsplit_once('(').unwrap().1))
@@ -46,9 +47,9 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
     );
     assert_eq!(
         (
-            read.pools.len(),
-            read.controller_configs.len(),
-            read.pool_settings.len()
+            read.objects.pools.len(),
+            read.objects.controller_configs.len(),
+            read.objects.pool_settings.len()
         ),
         (1, 1, 1)
     );
@@ -104,12 +105,12 @@ fn what_is_no_object_is_told_without_its_values() {
 #[test]
 fn objects_are_bounded() {
     let mut read = Manifests {
-        objects: MOST - 1,
+        count: MOST - 1,
         ..Manifests::default()
     };
     let items = vec![object("MachineConfig", "a"); 10];
     read.documents("f", vec![json!({ "kind": "List", "items": items })]);
-    assert_eq!(read.configs.len(), 1);
+    assert_eq!(read.objects.configs.len(), 1);
     assert_eq!(read.problems.len(), 1);
     assert_eq!(read.problems[0].code, "too-many-objects");
 }
@@ -169,7 +170,7 @@ fn rendered(texts: &[&str]) -> Value {
         os_image: None,
         extensions_image: None,
         pins: BTreeMap::new(),
-        configs: read.configs,
+        configs: read.objects.configs,
         explain: false,
     };
     match render::render(&request, &Contents::new()) {

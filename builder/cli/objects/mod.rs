@@ -1,6 +1,7 @@
 //! The objects that `-o json` and `-o yaml` print. Scripts read them, so a field once printed keeps its name and meaning;
 //! `docs/schemas/` holds a JSON Schema of each.
 
+mod bootstrap_result;
 mod build_result;
 mod cache;
 mod diff;
@@ -10,6 +11,7 @@ mod image_info;
 mod path_entry;
 mod plan;
 mod pool_status;
+mod preflight;
 mod render_explanation;
 mod version;
 
@@ -21,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::api::ClusterSettings;
 
+pub use bootstrap_result::{BootstrapResult, SeededPool};
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
 pub use cache::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
 pub use diff::{Diff, Side};
@@ -30,6 +33,7 @@ pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
 pub use pool_status::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
+pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use render_explanation::RenderExplanation;
 pub use version::Version;
 
@@ -88,6 +92,7 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 pub fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        schema::<BootstrapResult>(),
         schema::<BuildResult>(),
         schema::<CacheList>(),
         schema::<CachePrune>(),
@@ -99,6 +104,7 @@ pub fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<ImageInfo>(),
         schema::<Plan>(),
         schema::<PoolStatus>(),
+        schema::<Preflight>(),
         schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
         schema::<Version>(),

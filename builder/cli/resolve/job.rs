@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::bootstrap::Bootstrap;
 use super::cluster::InCluster;
 use super::in_pod::InPod;
+use super::preflight::Preflight;
 use super::render::Render;
 use crate::backend::buildah::Volume;
-use crate::cli::args::{Isolation, LayerChoice, StorageDriver};
+use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
 use crate::image::{ImageRef, Platform};
 use crate::plan::MethodChoice;
@@ -24,6 +26,10 @@ pub enum Job {
     Plan(Plan),
     /// `render`.
     Render(Box<Render>),
+    /// `bootstrap`.
+    Bootstrap(Bootstrap),
+    /// `seed new`.
+    SeedNew(SeedNew),
     /// `diff`.
     Diff(Diff),
     /// `inspect`.
@@ -36,6 +42,8 @@ pub enum Job {
     CachePrune,
     /// `job`.
     InPod(Box<InPod>),
+    /// `preflight`.
+    Preflight(Preflight),
     /// `controller`, `status`, `rebuild`, `logs`, `wait`.
     InCluster(Box<InCluster>),
     /// `version`.

@@ -1,6 +1,7 @@
 //! The objects as people read them: sections with a headline, columns that line up, sizes in units, digests whole where
 //! one copies them.
 
+mod bootstrap_result;
 mod build_result;
 mod cache;
 mod diff;
@@ -9,6 +10,7 @@ mod inspect;
 mod page;
 mod plan;
 mod pool_status;
+mod preflight;
 mod render;
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The texts as people see them, whole, in `testdata/cli/`.
 
+mod preflight;
+
 use std::path::Path;
 
 use crate::cli::objects::*;

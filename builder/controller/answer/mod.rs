@@ -2,7 +2,6 @@
 //!
 //! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
 
-mod door;
 mod plan;
 mod secrets;
 
@@ -15,12 +14,13 @@ use super::Error;
 use super::question::{Existence, PlanQuestion, Planned, Problem, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
+use crate::api::cluster_settings::Proxy;
 use crate::api::{ClusterSettings, ClusterSettingsError};
+use crate::backend::door::{Door, DoorError};
+use crate::backend::job::NamedSecret;
 use crate::image::{ImageRef, PinnedRef};
-use crate::registry;
+use crate::registry::{self, Options};
 use crate::report::Class;
-use door::Door;
-pub(super) use door::variables;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -92,7 +92,7 @@ impl Asking {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let secret = self.secret(secret).await?;
-        let door = Door::open(&secret.credentials, &settings, proxy.as_ref())?;
+        let door = door(&secret, &settings, proxy.as_ref())?;
         let confirmed = door.client().confirm(image).await?;
         Ok(match confirmed {
             Some(confirmed) => Existence::There(confirmed),
@@ -105,7 +105,7 @@ impl Asking {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(None, &settings).await?;
-        let door = Door::open(&pull.credentials, &settings, proxy.as_ref())?;
+        let door = door(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
         let digest = digest.ok_or_else(|| {
             given(
@@ -129,6 +129,17 @@ impl Asking {
 enum Answer {
     Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
+}
+
+/// A client with the logins of a Secret.
+fn door(
+    secret: &NamedSecret,
+    settings: &ClusterSettings,
+    proxy: Option<&Proxy>,
+) -> Result<Door, DoorError> {
+    let origin = format!("secret {}", secret.name);
+    let base = Options::default();
+    Door::open(&origin, &secret.credentials, settings, proxy, base)
 }
 
 /// A problem of what the user gave.
@@ -171,6 +182,7 @@ problem_of!(
     Error,
     ClusterSettingsError,
     registry::Error,
+    DoorError,
     crate::backend::prepare::Error,
     crate::backend::job::SecretError,
     crate::containerfile::Error,

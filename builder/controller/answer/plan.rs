@@ -13,8 +13,7 @@ use super::super::question::{PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
-use super::door::Door;
-use super::{Asking, given, sentence};
+use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{ClusterSettings, RenderedConfig};
 use crate::backend::job::{JobMethod, JobRequest, NamedSecret, registries_conf};
@@ -73,7 +72,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         asking.proxy(&settings),
     )?;
     let compared = compared(asking, question, &config);
-    let door = Door::open(&pull.credentials, &settings, proxy.as_ref())?;
+    let door = door(&pull, &settings, proxy.as_ref())?;
     let wanted = wanted(question, config.clone(), &settings)?;
     let means = Means {
         client: door.client(),

@@ -11,13 +11,14 @@ use tokio::task::spawn_blocking;
 
 use super::super::Error;
 use super::super::act::Stopped;
-use super::super::answer::{Asking, variables};
+use super::super::answer::Asking;
 use super::super::question::Problem;
 use super::act::{Existing, judge};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images};
 use super::snapshot::{Inputs, Made, Snapshot};
 use crate::api::{MachineConfig, PoolName, PoolSettings, RenderedConfig, labels};
+use crate::backend::door;
 use crate::fetch::{self, Fetcher};
 use crate::ignition::snapshot::{Contents as Fetched, Reference};
 use crate::image::ImageRef;
@@ -174,7 +175,7 @@ async fn fetch_all(
         authorities: settings
             .additional_trust_bundle
             .map(|pem| pem.into_bytes().into()),
-        proxy: proxy.as_ref().map(variables).unwrap_or_default(),
+        proxy: proxy.as_ref().map(door::variables).unwrap_or_default(),
         ..fetch::Options::default()
     })?;
     Ok(fetcher.fetch_all(needs, fetched).await?)

@@ -7,49 +7,83 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::super::question::Problem;
+use super::job::{DockerConfigJson, registries_conf};
 use crate::api::ClusterSettings;
 use crate::api::cluster_settings::Proxy;
-use crate::backend::job::{DockerConfigJson, registries_conf};
 use crate::http::{ProxyVariables, Secret};
-use crate::registry::{CertDirs, Client, CredentialSources, Options};
+use crate::registry::{self, CertDirs, Client, CredentialSources, Logins, Options};
 use crate::report::Class;
 
 /// A client, and the folder with the files that it reads; both go together.
 #[derive(Debug)]
-pub(super) struct Door {
+pub struct Door {
     client: Client,
     // Only this user can look into it.
     _files: TempDir,
 }
 
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorError {
+    /// The folder for CAs and mirrors.
+    #[error("a temporary folder for certificates: {0}; make room below /tmp")]
+    Files(#[source] io::Error),
+    /// What was given can't be used.
+    #[error(transparent)]
+    Registry(#[from] registry::Error),
+}
+
+impl DoorError {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Files(_) => Class::Retry,
+            Self::Registry(error) => error.class(),
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Files(_) => "file-error",
+            Self::Registry(error) => error.reason(),
+        }
+    }
+}
+
 impl Door {
-    /// Makes one; connects to nothing yet.
-    pub(super) fn open(
+    /// Makes one; connects to nothing yet. `origin` is what messages call the logins, such as `secret push-secret`. Time
+    /// limits, retries, a folder of certificates and whether they are checked are those of `base`; so is the proxy without `proxy`.
+    ///
+    /// # Errors
+    /// Logins, CAs or mirrors that can't be used, or no room for the files.
+    pub fn open(
+        origin: &str,
         logins: &DockerConfigJson,
         settings: &ClusterSettings,
         proxy: Option<&Proxy>,
-    ) -> Result<Self, Problem> {
-        let files = files(logins, settings).map_err(|error| Problem {
-            class: Class::Retry,
-            reason: "file-error".to_owned(),
-            message: format!("a temporary folder for credentials: {error}; make room below /tmp"),
-        })?;
+        base: Options,
+    ) -> Result<Self, DoorError> {
+        let files = files(settings).map_err(DoorError::Files)?;
         let root = files.path();
         let there = |name: &str| Some(root.join(name)).filter(|path| path.exists());
         let client = Client::new(&Options {
             credentials: CredentialSources {
-                authfile: there(LOGINS),
+                only: Some(Logins {
+                    origin: origin.to_owned(),
+                    json: logins.to_bytes(),
+                }),
                 ..CredentialSources::default()
             },
             certs: CertDirs {
-                cert_dir: None,
+                cert_dir: base.certs.cert_dir,
                 per_host: there(HOSTS).into_iter().collect(),
                 everywhere: there(EVERYWHERE),
             },
-            proxy: proxy.map(variables).unwrap_or_default(),
+            proxy: proxy.map_or(base.proxy, variables),
             registries_conf: there(MIRRORS).map(|path| (path, true)),
-            ..Options::default()
+            ..base
         })?;
         Ok(Self {
             client,
@@ -58,23 +92,21 @@ impl Door {
     }
 
     /// The client; of use as long as the door is there.
-    pub(super) fn client(&self) -> &Client {
+    pub fn client(&self) -> &Client {
         &self.client
     }
 }
 
-const LOGINS: &str = "config.json";
 const HOSTS: &str = "certs.d";
 const EVERYWHERE: &str = "certs";
 const MIRRORS: &str = "registries.conf";
 
-fn files(logins: &DockerConfigJson, settings: &ClusterSettings) -> io::Result<TempDir> {
+fn files(settings: &ClusterSettings) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("mosb-")
         .permissions(fs::Permissions::from_mode(0o700))
         .tempdir()?;
     let root = folder.path();
-    write(&root.join(LOGINS), logins.to_bytes().expose())?;
     if let Some(text) = registries_conf(&settings.mirrors) {
         write(&root.join(MIRRORS), text.as_bytes())?;
     }
@@ -106,7 +138,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-pub(in crate::controller) fn variables(proxy: &Proxy) -> ProxyVariables {
+/// The proxy as a client takes it.
+pub fn variables(proxy: &Proxy) -> ProxyVariables {
     ProxyVariables {
         http: proxy
             .http_proxy
@@ -130,12 +163,12 @@ mod tests {
             image_registry_bundles: [("registry.example:5000".to_owned(), "pem".to_owned())].into(),
             ..ClusterSettings::default()
         };
-        let folder = files(&DockerConfigJson::empty(), &settings).unwrap();
+        let folder = files(&settings).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let root = folder.path().to_owned();
         assert_eq!(mode(&root), 0o700);
-        assert_eq!(mode(&root.join(LOGINS)), 0o600);
-        assert!(root.join("certs.d/registry.example:5000/ca.crt").exists());
+        let authority = root.join("certs.d/registry.example:5000/ca.crt");
+        assert_eq!(mode(&authority), 0o600);
         assert!(!root.join(MIRRORS).exists() && !root.join(EVERYWHERE).exists());
         drop(folder);
         assert!(!root.exists());

@@ -1,0 +1,55 @@
+//! What the API server, or the controller later, would refuse of a MachineOSConfig.
+
+use crate::api::{MachineOsConfig, PoolName, is_tag_format};
+use crate::image::ImageRef;
+
+/// The most characters of a Containerfile.
+const CONTENT: usize = 4096;
+/// The most Containerfiles.
+const FILES: usize = 4;
+
+/// The fields that are wrong, and what would be right.
+pub fn wrong(config: &MachineOsConfig) -> Vec<(&'static str, String)> {
+    let spec = &config.spec;
+    let mut wrong = Vec::new();
+    let pool = &spec.machine_config_pool.name;
+    match pool.parse::<PoolName>() {
+        Err(error) => wrong.push(("spec.machineConfigPool.name", error.to_string())),
+        Ok(_) if *pool != config.metadata.name => wrong.push((
+            "metadata.name",
+            format!("the API wants it to be the pool's name, {pool}; rename it"),
+        )),
+        Ok(_) => {}
+    }
+    let builder = &spec.image_builder.image_builder_type;
+    if builder != "Job" {
+        let message = format!("{builder:?} is unknown, and the only one is Job");
+        wrong.push(("spec.imageBuilder.imageBuilderType", message));
+    }
+    if spec.rendered_image_push_secret.name.is_empty() {
+        let message = "it is missing; name the Secret that later images are pushed with".to_owned();
+        wrong.push(("spec.renderedImagePushSecret.name", message));
+    }
+    let push_spec = &spec.rendered_image_push_spec;
+    let named = push_spec.parse::<ImageRef>();
+    if !is_tag_format(push_spec) || named.is_err() {
+        let message =
+            format!("{push_spec:?} is refused; want host/repository:tag, where the host has a dot");
+        wrong.push(("spec.renderedImagePushSpec", message));
+    }
+    let files = &spec.container_file;
+    if files.len() > FILES {
+        let message = format!("it has {} entries, and the API takes {FILES}", files.len());
+        wrong.push(("spec.containerFile", message));
+    }
+    for file in files {
+        let length = file.content.chars().count();
+        if length > CONTENT {
+            let message = format!(
+                "a Containerfile of {length} characters, and the API takes {CONTENT}; shorten it"
+            );
+            wrong.push(("spec.containerFile", message));
+        }
+    }
+    wrong
+}

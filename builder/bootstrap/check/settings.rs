@@ -1,0 +1,103 @@
+//! The cluster-wide settings that the manifests have.
+
+use super::super::manifest::Manifests;
+use super::super::secrets::{Secrets, data};
+use super::{Asked, CONTROLLER_CONFIG};
+use crate::api::cluster_settings::CONFIG_KEY;
+use crate::api::{ClusterObjects, ClusterSettings, labels};
+use crate::report::Finding;
+
+/// What holds for all pools: ConfigMap `mosb-config`, and over it what the cluster's own objects say.
+pub(super) fn read(
+    manifests: &Manifests,
+    secrets: &Secrets<'_>,
+    asked: &Asked,
+    problems: &mut Vec<Finding>,
+    notices: &mut Vec<Finding>,
+) -> ClusterSettings {
+    several(manifests, problems);
+    let mut settings = ClusterSettings::default();
+    if let Some(map) = manifests.settings.first() {
+        let text = map
+            .object
+            .data
+            .as_ref()
+            .and_then(|data| data.get(CONFIG_KEY));
+        match ClusterSettings::parse(text.map_or("", String::as_str)) {
+            Ok(read) => settings = read,
+            Err(error) => {
+                let finding = Finding::new(error.reason(), error.to_string());
+                problems.push(finding.on(map.origin.clone()));
+            }
+        }
+    }
+    let controller_config = controller_config(manifests);
+    let (mut settings, odd) = settings.merged(&ClusterObjects {
+        controller_config,
+        operator_images: None,
+        mirror_sets: &manifests.mirror_sets,
+    });
+    notices.extend(odd);
+    let Some(proxy) = settings.proxy.clone() else {
+        return settings;
+    };
+    let Some(name) = proxy.secret.clone() else {
+        return settings;
+    };
+    match secrets.find(&name) {
+        Some(secret) => {
+            let data = data(secret).into_iter().map(|(key, value)| (key, value.0));
+            match proxy.with_secret(&data.collect()) {
+                Ok(proxy) => settings.proxy = Some(proxy),
+                Err(error) => problems.push(Finding::new(error.reason(), error.to_string())),
+            }
+        }
+        None => {
+            let message = format!(
+                "secret {name:?} is not among the manifests{}; add it, as new machines need the proxy to pull their image",
+                secrets.place()
+            );
+            let list = if asked.registries { problems } else { notices };
+            list.push(
+                Finding::new("missing-secret", message).on("ConfigMap mosb-config: proxy.secret"),
+            );
+        }
+    }
+    settings
+}
+
+fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
+    let named = manifests.controller_configs.iter();
+    let named = named.filter(|config| config.object.metadata.name == CONTROLLER_CONFIG);
+    let more = manifests
+        .settings
+        .iter()
+        .skip(1)
+        .map(|map| ("ConfigMap", &map.origin));
+    let more = more.chain(
+        named
+            .skip(1)
+            .map(|config| ("ControllerConfig", &config.origin)),
+    );
+    for (kind, origin) in more {
+        let message = format!("there is another {kind} like this; keep one of them");
+        problems.push(Finding::new("duplicate-name", message).on(origin.clone()));
+    }
+}
+
+fn controller_config(manifests: &Manifests) -> Option<&serde_json::Value> {
+    let mut all = manifests.controller_configs.iter();
+    let found = all.find(|config| config.object.metadata.name == CONTROLLER_CONFIG)?;
+    Some(&found.raw)
+}
+
+/// The release, if a ControllerConfig says which it is.
+pub(super) fn release(manifests: &Manifests) -> Option<String> {
+    let mut all = manifests.controller_configs.iter();
+    let found = all.find(|config| config.object.metadata.name == CONTROLLER_CONFIG)?;
+    let release = found
+        .object
+        .metadata
+        .annotation(labels::RELEASE_IMAGE_VERSION)?;
+    Some(release.to_owned())
+}

@@ -1,0 +1,300 @@
+//! What a cluster that is not OpenShift's begins with: all that an OpenShift installation would have made, and its machines' configs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::check::{CONTROLLER_CONFIG, Checked};
+use super::error::Error;
+use super::file::{File, by_hand};
+use super::machine::{self, Given};
+use super::manifest::Manifests;
+use super::openshift::os_configs;
+use super::seed::Seed;
+use crate::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
+use crate::render::{Component, Rendered, Request, is_rendered_one};
+use crate::report::Finding;
+
+/// The MachineConfigs that there will be, components among them, by name.
+#[derive(Debug)]
+pub struct Configs {
+    /// None of them rendered.
+    pub all: Vec<Component>,
+    /// Which of the given ones are not among them, and why.
+    pub notices: Vec<Finding>,
+}
+
+/// A pool that was rendered.
+#[derive(Debug)]
+pub struct RenderedPool {
+    /// Its rendered config.
+    pub rendered: Rendered,
+    /// Images with a tag, and what each was found to be.
+    pub pins: BTreeMap<String, String>,
+}
+
+/// What is written, and what is told of it.
+#[derive(Debug)]
+pub struct Output {
+    /// By path.
+    pub files: Vec<File>,
+    /// The pools, by name.
+    pub pools: Vec<PoolOutput>,
+    /// What an administrator may want to know.
+    pub notices: Vec<Finding>,
+}
+
+/// What was made for a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolOutput {
+    /// Its name.
+    pub pool: PoolName,
+    /// The rendered config that it names.
+    pub rendered: String,
+    /// The path of its machines' Ignition config; none for a pool without an image to begin with.
+    pub ignition: Option<String>,
+    /// Whether logins are in that.
+    pub has_logins: bool,
+}
+
+/// The given MachineConfigs, and those that bring the pools their images.
+pub fn configs(manifests: &Manifests, checked: &Checked) -> Configs {
+    let (mut all, mut notices) = (Vec::new(), Vec::new());
+    let mut rendered: Vec<&Component> = Vec::new();
+    for given in &manifests.configs {
+        if is_rendered(given) {
+            rendered.push(given);
+            continue;
+        }
+        let mut given = given.clone();
+        if let Some(pool) = api::component_pool(given.name()) {
+            let name = api::component_name(&pool);
+            if checked.seeds.iter().any(|seed| seed.pool == pool) {
+                let message = "the MachineOSConfig of its pool says which image that is, so it is written anew";
+                notices.push(Finding::new("component-replaced", message).on(at(&given)));
+                continue;
+            }
+            given.config.metadata.name = name;
+        }
+        all.push(given);
+    }
+    let component = |seed: &Seed| Component {
+        origin: seed.origin.clone(),
+        config: api::component(&seed.pool, &seed.image.to_string()),
+    };
+    all.extend(checked.seeds.iter().map(component));
+    all.sort_by(|a, b| a.name().cmp(b.name()));
+    if let Some(first) = rendered.first() {
+        let message = match rendered.len() {
+            1 => "is rendered already, and skipped".to_owned(),
+            more => format!("and {} more are rendered already, and skipped", more - 1),
+        };
+        notices.push(Finding::new("rendered-skipped", message).on(at(first)));
+    }
+    Configs { all, notices }
+}
+
+fn at(one: &Component) -> String {
+    format!("{}: {}", one.origin, one.name())
+}
+
+fn is_rendered(one: &Component) -> bool {
+    let metadata = &one.config.metadata;
+    let kinds = metadata.owner_references.iter();
+    let role = metadata.labels.get(labels::ROLE);
+    is_rendered_one(
+        &metadata.name,
+        kinds.map(|owner| owner.kind.as_str()),
+        role.map(String::as_str),
+    )
+}
+
+/// What each pool is to be rendered from, by the pools' names: the same as the controller does it once all is applied.
+///
+/// # Errors
+/// A pool's name that can't be one.
+pub fn requests(
+    manifests: &Manifests,
+    checked: &Checked,
+    configs: &Configs,
+) -> Result<Vec<Request>, Error> {
+    let mut controller_configs = manifests.controller_configs.iter();
+    let controller_config = controller_configs
+        .find(|config| config.object.metadata.name == CONTROLLER_CONFIG)
+        .map(|config| config.object.clone());
+    let settings = &checked.settings;
+    // The controller takes the settings' images only where there is no ControllerConfig.
+    let (os_image, extensions_image) = match &controller_config {
+        Some(_) => (None, None),
+        None => (
+            settings.base_os_container_image.clone(),
+            settings.base_os_extensions_container_image.clone(),
+        ),
+    };
+    let (mut requests, mut problems) = (Vec::new(), Vec::new());
+    for pool in &manifests.pools {
+        let name = &pool.object.metadata.name;
+        match name.parse() {
+            Ok(name) => requests.push(Request {
+                pool: name,
+                pool_object: Some(pool.object.clone()),
+                controller_config: controller_config.clone(),
+                pool_settings: manifests.pool_settings.clone(),
+                os_image: os_image.clone(),
+                extensions_image: extensions_image.clone(),
+                pins: BTreeMap::new(),
+                configs: configs.all.clone(),
+                explain: false,
+            }),
+            Err(error) => {
+                let error: api::NameError = error;
+                let place = pool.place("MachineConfigPool", name, "metadata.name");
+                problems.push(Finding::new("bad-pool-name", error.to_string()).on(place));
+            }
+        }
+    }
+    requests.sort_by(|a, b| a.pool.cmp(&b.pool));
+    match problems.is_empty() {
+        true => Ok(requests),
+        false => Err(Error::Invalid { problems }),
+    }
+}
+
+/// All files, of what the pools were rendered to.
+///
+/// # Errors
+/// A pool whose image another MachineConfig decides, or a machine's config that is not valid.
+pub fn output(
+    manifests: &Manifests,
+    checked: &Checked,
+    configs: &Configs,
+    rendered: &[RenderedPool],
+) -> Result<Output, Error> {
+    let mut notices = configs.notices.clone();
+    let mut problems = Vec::new();
+    let mut files: Vec<File> = Vec::new();
+    let mut pools = Vec::new();
+    files.extend(configs.all.iter().map(|one| {
+        let value = serde_json::to_value(&one.config).expect("a MachineConfig is JSON");
+        File::of_object(&by_hand(&value))
+    }));
+    let settings = manifests.settings.iter().map(|map| &map.raw);
+    let named = |config: &&super::Manifest<_>| config_name(&config.raw) == CONTROLLER_CONFIG;
+    let controller = manifests.controller_configs.iter().filter(named);
+    let as_given = settings.chain(controller.map(|config| &config.raw));
+    files.extend(as_given.map(|raw| File::of_object(&by_hand(raw))));
+    files.extend(os_configs(manifests, checked));
+    for one in rendered {
+        let pool = one.rendered.config.pool().clone();
+        let name = one.rendered.config.name().to_string();
+        files.push(File::of_object(&by_hand(&one.rendered.object)));
+        let found = manifests.pools.iter();
+        let mut found = found.filter(|it| it.object.metadata.name == pool.as_str());
+        let manifest = found.next().expect("it was rendered from these");
+        files.push(pool_file(
+            &manifest.raw,
+            &manifest.object,
+            &configs.all,
+            &name,
+            &one.pins,
+        ));
+        let seed = checked.seeds.iter().find(|seed| seed.pool == pool);
+        // That a component decides on the image is what is wanted.
+        let is_news = |it: &&Finding| seed.is_none() || it.code != "os-image-overridden";
+        notices.extend(one.rendered.warnings.iter().filter(is_news).cloned());
+        if let Some(seed) = seed
+            && let Some(problem) = overridden(seed, &one.rendered)
+        {
+            problems.push(problem);
+        }
+        let mut out = PoolOutput {
+            pool,
+            rendered: name,
+            ignition: None,
+            has_logins: false,
+        };
+        match seed {
+            Some(seed) => {
+                notices.extend(machine::left_out(&one.rendered.config));
+                let given = Given::new(seed, &checked.settings);
+                let config = machine::config(&one.rendered.config, &given)?;
+                let path = format!("ignition/{}.ign", api::shortened(out.pool.as_str(), 200));
+                out.ignition = Some(path.clone());
+                out.has_logins = given.has_logins();
+                files.push(File {
+                    path,
+                    bytes: (serde_json::to_string_pretty(&config).expect("JSON")
+                        + "
+")
+                    .into_bytes(),
+                    is_private: true,
+                });
+            }
+            None => {
+                let message = "no MachineOSConfig of it has an image to begin with, so there is no Ignition config for its new machines";
+                let place = format!("MachineConfigPool {}", out.pool);
+                notices.push(Finding::new("no-first-boot-config", message).on(place));
+            }
+        }
+        pools.push(out);
+    }
+    if !problems.is_empty() {
+        return Err(Error::Invalid { problems });
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(Output {
+        files,
+        pools,
+        notices,
+    })
+}
+
+fn config_name(raw: &Value) -> &str {
+    raw.pointer("/metadata/name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The pool as it was given, with the rendered config that it names.
+fn pool_file(
+    raw: &Value,
+    pool: &MachineConfigPool,
+    configs: &[Component],
+    rendered: &str,
+    pins: &BTreeMap<String, String>,
+) -> File {
+    let reference =
+        |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
+    let selector = pool.spec.machine_config_selector.as_ref();
+    let selector = selector.and_then(|wire| Selector::new(wire).ok());
+    let is_source = |one: &&Component| {
+        let labels = &one.config.metadata.labels;
+        selector
+            .as_ref()
+            .is_some_and(|selector| selector.matches(labels))
+    };
+    let sources = configs.iter().filter(is_source);
+    let mut configuration = reference(rendered);
+    configuration["source"] = sources.map(|one| reference(one.name())).collect();
+    let mut object = by_hand(raw);
+    object["spec"]["configuration"] = configuration;
+    if !pins.is_empty() {
+        object["metadata"]["annotations"][labels::PINS] = json!(json!(pins).to_string());
+    }
+    File::of_object(&object)
+}
+
+/// A later MachineConfig that names an image takes the pre-built one away.
+fn overridden(seed: &Seed, rendered: &Rendered) -> Option<Finding> {
+    let image = rendered.config.os_image_url.as_deref().unwrap_or_default();
+    if image == seed.image.to_string() {
+        return None;
+    }
+    let message = format!(
+        "one of the pool's MachineConfigs, which comes after {}, names {image} in spec.osImageURL, so machines would not get {}; take it out",
+        api::component_name(&seed.pool),
+        seed.image
+    );
+    let place = format!("MachineConfigPool {}", seed.pool);
+    Some(Finding::new("image-overridden", message).on(place))
+}

@@ -1,0 +1,142 @@
+//! The Ignition config of a pool's new machines: what no image can hold, and how they get to their image before their kubelet starts.
+//!
+//! A file that Ignition writes at a machine's first boot is that machine's from then on, and would hide that of every later image. So
+//! nothing of the rendered config that is in the image is written, and what is written lies where no image has anything: the
+//! encapsulated config, and below [`FIRST_BOOT`] what a unit hands to `bootc` or `rpm-ostree`. `docs/first-boot.md` has what these read.
+
+mod arguments;
+mod given;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::error::Error;
+use crate::api::RenderedConfig;
+use crate::ignition;
+use crate::report::Finding;
+
+pub use given::Given;
+
+/// Where Ignition leaves what the unit hands over. Not below `/run`: what Ignition writes there is gone when the machine leaves
+/// its initial file system.
+pub const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
+/// Where node daemons look for the config that a machine was installed with.
+const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+/// The unit that rebases.
+const UNIT: &str = "mosb-first-boot.service";
+/// A file of its own, because images have the one that Ignition writes for units that a config enables.
+const PRESET: &str = "/etc/systemd/system-preset/10-mosb-first-boot.preset";
+/// Sections of `storage` that are made when a machine is installed.
+const DISKS: [&str; 4] = ["disks", "raid", "luks", "filesystems"];
+/// Where a system with images keeps what is the machine's own; the last ones are links into the first.
+const OF_MACHINE: [&str; 7] = [
+    "/var/",
+    "/home/",
+    "/root/",
+    "/opt/",
+    "/srv/",
+    "/mnt/",
+    "/usr/local/",
+];
+
+/// The config of a pool's new machines.
+///
+/// # Errors
+/// It would not be valid, which is our fault.
+pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> {
+    let nothing = json!({});
+    let from = rendered.ignition().unwrap_or(&nothing);
+    let version = from.pointer("/ignition/version").cloned();
+    let mut storage: Map<String, Value> = DISKS
+        .iter()
+        .filter_map(|section| Some(((*section).to_owned(), listed(from, &["storage", section])?)))
+        .collect();
+    let mut files = vec![
+        file(ENCAPSULATED, 0o600, &rendered.current_config()),
+        file(PRESET, 0o644, format!("enable {UNIT}\n").as_bytes()),
+    ];
+    files.extend(given.files().into_iter().map(|one| {
+        let path = format!("{FIRST_BOOT}/{}", one.name);
+        file(&path, one.mode, &one.bytes)
+    }));
+    storage.insert("files".to_owned(), json!(files));
+    storage.insert(
+        "directories".to_owned(),
+        json!([{ "path": FIRST_BOOT, "mode": 0o700 }]),
+    );
+    let unit = include_str!("machine/mosb-first-boot.service");
+    let mut config = json!({
+        "ignition": { "version": version.unwrap_or_else(|| json!("3.5.0")) },
+        "storage": storage,
+        "systemd": { "units": [{ "name": UNIT, "contents": unit }] },
+    });
+    let mut passwd = Map::new();
+    for section in ["users", "groups"] {
+        if let Some(list) = listed(from, &["passwd", section]) {
+            passwd.insert(section.to_owned(), list);
+        }
+    }
+    if !passwd.is_empty() {
+        config["passwd"] = json!(passwd);
+    }
+    if let Some(arguments) = arguments::of(rendered, from) {
+        config["kernelArguments"] = arguments;
+    }
+    match ignition::parse(&config) {
+        Ok(_) => Ok(config),
+        Err(source) => Err(Error::Machine {
+            pool: rendered.pool().to_string(),
+            source,
+        }),
+    }
+}
+
+/// A list of a config, if there is anything in it.
+fn listed(config: &Value, path: &[&str]) -> Option<Value> {
+    let list = config
+        .pointer(&format!("/{}", path.join("/")))?
+        .as_array()?;
+    (!list.is_empty()).then(|| json!(list))
+}
+
+fn file(path: &str, mode: u32, bytes: &[u8]) -> Value {
+    let source = format!("data:;base64,{}", STANDARD.encode(bytes));
+    json!({ "path": path, "mode": mode, "overwrite": true, "contents": { "source": source } })
+}
+
+/// What of a rendered config reaches neither the image of a machine that rebases nor its Ignition config.
+pub fn left_out(rendered: &RenderedConfig) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let of = |section: &str| {
+        let path = format!("/storage/{section}");
+        let list = rendered.ignition().and_then(|config| config.pointer(&path));
+        list.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let entries = ["files", "directories", "links"].map(of).concat();
+    let paths = entries.iter().filter_map(|entry| entry["path"].as_str());
+    let lost: Vec<&str> = paths
+        .filter(|path| OF_MACHINE.iter().any(|start| path.starts_with(start)))
+        .collect();
+    if let Some(first) = lost.first() {
+        let message = match lost.len() {
+            1 => format!(
+                "{first} is the machine's own, so it reaches only machines that are installed from the image; let a unit or tmpfiles.d make it"
+            ),
+            more => format!(
+                "{first} and {} more paths are the machine's own, so they reach only machines that are installed from the image; let a unit or tmpfiles.d make them",
+                more - 1
+            ),
+        };
+        findings.push(Finding::new("var-at-installation", message).on(rendered.name().to_string()));
+    }
+    if rendered.fips {
+        let message =
+            "spec.fips is decided when a machine is installed; install the pool's machines with it";
+        findings.push(Finding::new("fips", message).on(rendered.name().to_string()));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! What a new machine is given so that it can pull its image.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::api::ClusterSettings;
+use crate::backend::job::{DockerConfigJson, registries_conf};
+use crate::http::Secret;
+use crate::image::{PinnedRef, RepoRef};
+use crate::registry::registries_conf::{By, RegistriesConf};
+
+use super::super::seed::Seed;
+
+/// What a new machine is given so that it can pull its image, and nothing else.
+#[derive(Debug)]
+pub struct Given {
+    image: PinnedRef,
+    logins: DockerConfigJson,
+    registries_conf: Option<String>,
+    /// By `host` or `host:port`.
+    authorities: Vec<(String, String)>,
+    environment: Secret<String>,
+}
+
+/// A file below [`FIRST_BOOT`](super::FIRST_BOOT).
+#[derive(Debug)]
+pub(super) struct GivenFile {
+    pub name: String,
+    pub mode: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// Where skopeo finds what lies below its `HOME`.
+const HOME: &str = "/run/mosb";
+
+impl Given {
+    /// What the machines of a pool need.
+    pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
+        let conf = registries_conf(&settings.mirrors);
+        let repos = places(seed.image.repo(), conf.as_deref());
+        let everywhere = [
+            &settings.additional_trust_bundle,
+            &settings.registry_trust_bundle,
+        ];
+        let mut hosts: Vec<&str> = repos.iter().map(RepoRef::host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let authorities = hosts.into_iter().filter_map(|host| {
+            let own = settings.image_registry_bundles.get(host);
+            let all = everywhere.iter().filter_map(|pem| pem.as_ref()).chain(own);
+            let all: Vec<&str> = all.map(|pem| pem.trim_end()).collect();
+            (!all.is_empty()).then(|| (host.to_owned(), all.join("\n") + "\n"))
+        });
+        let authorities = authorities.collect();
+        Self {
+            logins: seed.pull.credentials.only_for(&repos),
+            image: seed.image.clone(),
+            registries_conf: conf,
+            authorities,
+            environment: Secret::new(environment(settings)),
+        }
+    }
+
+    /// Whether there are credentials in it.
+    pub fn has_logins(&self) -> bool {
+        !self.logins.is_empty()
+    }
+
+    pub(super) fn files(&self) -> Vec<GivenFile> {
+        let mut files = vec![
+            one("environment", 0o600, self.environment.expose().as_bytes()),
+            one("image", 0o600, format!("{}\n", self.image).as_bytes()),
+            one("rebase", 0o700, include_bytes!("rebase.sh")),
+        ];
+        if self.has_logins() {
+            files.push(one("auth.json", 0o600, self.logins.to_bytes().expose()));
+        }
+        // The user without rights that skopeo runs as must read the rest.
+        if let Some(conf) = &self.registries_conf {
+            files.push(one("containers/registries.conf", 0o644, conf.as_bytes()));
+        }
+        for (host, pem) in &self.authorities {
+            let name = format!("containers/certs.d/{host}/ca.crt");
+            files.push(one(&name, 0o644, pem.as_bytes()));
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        files
+    }
+}
+
+fn one(name: &str, mode: u32, bytes: &[u8]) -> GivenFile {
+    GivenFile {
+        name: name.to_owned(),
+        mode,
+        bytes: bytes.to_owned(),
+    }
+}
+
+/// The repositories that the image may be pulled from: its own, and those of its mirrors.
+fn places(repo: &RepoRef, conf: Option<&str>) -> Vec<RepoRef> {
+    let mut all = RegistriesConf::default();
+    let places = conf.and_then(|text| {
+        all.add(text, Path::new("mirrors")).ok()?;
+        all.pull_places(repo, By::Digest).ok()
+    });
+    let mut repos: Vec<RepoRef> = places
+        .into_iter()
+        .flatten()
+        .map(|place| place.repo)
+        .collect();
+    // A source that is never asked may still be the one that a login is written for.
+    if !repos.contains(repo) {
+        repos.push(repo.clone());
+    }
+    repos
+}
+
+/// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).
+fn environment(settings: &ClusterSettings) -> String {
+    let mut text = format!("HOME={HOME}\n");
+    let proxy = settings.proxy.as_ref().map(|proxy| proxy.variables());
+    for (name, value) in proxy.unwrap_or_default() {
+        let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
+        writeln!(text, "{name}=\"{quoted}\"").expect("a String takes it");
+    }
+    text
+}

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Brings a new machine to the image of its pool, and reboots into it. It runs at each boot until the machine runs that image,
+# and then removes what it was given.
+set -eu
+
+given=/var/lib/mosb/first-boot
+handed=/run/mosb
+image=$(cat "$given/image")
+
+# The deployment that was booted, by the kernel's command line. What it was made from stands in the file beside it.
+deployment=
+for word in $(cat /proc/cmdline); do
+    case $word in
+    ostree=*) deployment=$(readlink -f "/${word#ostree=}" || true) ;;
+    esac
+done
+if [ -n "$deployment" ] && grep -q -F "${image##*@}" "$deployment.origin"; then
+    rm -rf "$given" "$handed"
+    echo "this machine runs $image"
+    exit 0
+fi
+
+# skopeo, which pulls for both tools as a user without rights, looks below its HOME, which the environment file names.
+mkdir -p "$handed/.config" /run/ostree
+cp "$given/environment" "$handed/environment"
+if [ -d "$given/containers" ]; then
+    cp -R "$given/containers" "$handed/.config/"
+fi
+# The one place below /run where both tools look for logins.
+if [ -e "$given/auth.json" ]; then
+    cp "$given/auth.json" "$handed/auth.json"
+    ln -sf ../mosb/auth.json /run/ostree/auth.json
+fi
+
+by_bootc() {
+    command -v bootc >/dev/null && bootc switch "$image"
+}
+
+by_rpm_ostree() {
+    command -v rpm-ostree >/dev/null || return 1
+    # The daemon pulls, with an environment of its own.
+    mkdir -p /run/systemd/system/rpm-ostreed.service.d
+    printf '[Service]\nEnvironmentFile=%s\n' "$handed/environment" >/run/systemd/system/rpm-ostreed.service.d/mosb.conf
+    systemctl daemon-reload
+    systemctl try-restart rpm-ostreed.service
+    rpm-ostree rebase --bypass-driver "ostree-unverified-registry:$image"
+}
+
+if ! by_bootc && ! by_rpm_ostree; then
+    echo "neither bootc nor rpm-ostree could bring this machine to $image; it is tried again" >&2
+    exit 1
+fi
+if [ ! -e /run/ostree/staged-deployment ]; then
+    echo "$image was pulled, but there is nothing to reboot into; look at the messages above" >&2
+    exit 1
+fi
+systemctl --no-block reboot
+# What waits for this unit, the kubelet above all, must not start before the reboot.
+exec sleep infinity

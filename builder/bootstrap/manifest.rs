@@ -1,0 +1,48 @@
+//! The objects that an installation begins with, as they were read.
+
+use k8s_openapi::api::core::v1;
+use serde_json::Value;
+
+use crate::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
+use crate::http::Secret;
+use crate::render::Component;
+
+/// An object, where it was read, and all that was written of it.
+#[derive(Debug, Clone)]
+pub struct Manifest<T> {
+    /// As `dir/a.yaml (document 2)`.
+    pub origin: String,
+    /// What is understood of it.
+    pub object: T,
+    /// What was written, also fields that nobody here knows.
+    pub raw: Value,
+}
+
+/// What was read, as far as it means something to an installation.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// MachineConfigs.
+    pub configs: Vec<Component>,
+    /// MachineConfigPools.
+    pub pools: Vec<Manifest<MachineConfigPool>>,
+    /// ControllerConfigs.
+    pub controller_configs: Vec<Manifest<ControllerConfig>>,
+    /// KubeletConfigs and ContainerRuntimeConfigs.
+    pub pool_settings: Vec<PoolSettings>,
+    /// MachineOSConfigs.
+    pub os_configs: Vec<Manifest<MachineOsConfig>>,
+    /// ConfigMaps `mosb-config`.
+    pub settings: Vec<Manifest<v1::ConfigMap>>,
+    /// Secrets. Nothing of them is ever printed.
+    pub secrets: Vec<(String, Secret<v1::Secret>)>,
+    /// ImageDigestMirrorSets, ImageTagMirrorSets, ImageContentSourcePolicies.
+    pub mirror_sets: Vec<Value>,
+}
+
+impl<T> Manifest<T> {
+    /// How a message names a field of the object, or all of it.
+    pub(super) fn place(&self, kind: &str, name: &str, field: &str) -> String {
+        let colon = if field.is_empty() { "" } else { ": " };
+        format!("{}: {kind} {name}{colon}{field}", self.origin)
+    }
+}

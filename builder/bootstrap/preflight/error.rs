@@ -1,0 +1,48 @@
+//! Why an installation stops before it begins.
+
+use crate::report::{Class, Finding};
+
+/// What did not pass.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// At least one check failed.
+    #[error(
+        "the images of the installation can't be used; mend what is named, nothing was written"
+    )]
+    Failed {
+        /// What failed, and what could not be told.
+        findings: Vec<Finding>,
+    },
+    /// None failed, and at least one could not be made.
+    #[error("the images of the installation can't be checked now; try again, nothing was written")]
+    Unknown {
+        /// What could not be told.
+        findings: Vec<Finding>,
+    },
+}
+
+impl Error {
+    /// What the caller should do.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Failed { .. } => Class::Refused,
+            Self::Unknown { .. } => Class::Retry,
+        }
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Failed { .. } => "preflight-failed",
+            Self::Unknown { .. } => "preflight-unknown",
+        }
+    }
+
+    /// Each check by itself.
+    pub fn findings(&self) -> Vec<Finding> {
+        match self {
+            Self::Failed { findings } | Self::Unknown { findings } => findings.clone(),
+        }
+    }
+}

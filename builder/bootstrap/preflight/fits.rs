@@ -1,0 +1,147 @@
+//! Whether an image goes with the machines that shall run it, judged by what it says of itself. Pure.
+
+use std::collections::BTreeMap;
+
+use super::Cluster;
+use super::report::{Check, Kind, Outcome};
+use crate::api::labels;
+use crate::image::{Digest, ImageRef, Platform};
+use crate::plan::Base;
+
+/// What the on-cluster builder of older releases wrote into its images.
+const RELEASE_VERSION: &str = "releaseversion";
+/// Where images carry their OS version, the best first: OpenShift's build system, then CoreOS's own labels.
+const VERSIONS: [&str; 3] = [
+    "io.openshift.build.versions",
+    "org.opencontainers.image.version",
+    "version",
+];
+
+/// Do machines boot it?
+pub(super) fn bootable(image: &Base) -> Check {
+    match image.is_bootable() {
+        true => Check::passed(
+            Kind::Bootable,
+            "it is labelled as an image that machines boot",
+        ),
+        false => Check::not_passed(
+            Kind::Bootable,
+            Outcome::Failed,
+            "not-bootable",
+            format!(
+                "{} has neither of the labels containers.bootc and ostree.bootable: machines don't boot it",
+                image.image
+            ),
+            "build it on the cluster's OS image, or on another bootable one",
+        ),
+    }
+}
+
+/// Is it for the machines' architecture? `wanted` comes with who says so.
+pub(super) fn architecture(image: &Base, wanted: Option<(&Platform, &str)>) -> Check {
+    let is = &image.config.platform;
+    let Some((wanted, who)) = wanted else {
+        let message = format!("it is for {is}; nothing says what the machines are");
+        return Check::skipped(Kind::Architecture, message);
+    };
+    // Many configs leave out the variant.
+    match wanted.os() == is.os() && wanted.architecture() == is.architecture() {
+        true => Check::passed(Kind::Architecture, format!("it is for {is}, as {who}")),
+        false => Check::not_passed(
+            Kind::Architecture,
+            Outcome::Failed,
+            "platform-missing",
+            format!("{} is for {is}, not for {wanted} as {who}", image.image),
+            format!("build it for {wanted}"),
+        ),
+    }
+}
+
+/// Is it of the cluster's release? `stock` is the cluster's own OS image, or why it can't be read.
+pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> Check {
+    let said = &image.config.labels;
+    if let Some(base) = &cluster.base
+        && let Some(digest) = base.digest()
+        && built_on(image) == Some(digest)
+    {
+        let message = "it was built on the cluster's own OS image";
+        return Check::passed(Kind::Release, message);
+    }
+    if let (Some(built), Some(release)) = (said.get(RELEASE_VERSION), &cluster.release)
+        && let (Some(of), Some(wanted)) = (minor(built), minor(release))
+    {
+        return judged(&image.image, (built, of), (release, wanted), cluster);
+    }
+    let stock = match stock {
+        Ok(stock) => stock,
+        Err(why) => return Check::skipped(Kind::Release, why.clone()),
+    };
+    match (version(said), version(&stock.config.labels)) {
+        (Some(is), Some(wanted)) => judged(&image.image, is, wanted, cluster),
+        (None, _) => Check::skipped(Kind::Release, "it has no label with an OS version"),
+        (_, None) => {
+            let message = "the cluster's OS image has no label with an OS version";
+            Check::skipped(Kind::Release, message)
+        }
+    }
+}
+
+fn judged(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cluster) -> Check {
+    if is.1 == wanted.1 {
+        let message = format!("it is of {}, the cluster of {}", is.0, wanted.0);
+        return Check::passed(Kind::Release, message);
+    }
+    let on = match &cluster.base {
+        Some(base) => format!("build it again on {base}"),
+        None => "build it again on the cluster's OS image".to_owned(),
+    };
+    Check::not_passed(
+        Kind::Release,
+        Outcome::Failed,
+        "release-differs",
+        format!("{image} is of {}, and the cluster is of {}", is.0, wanted.0),
+        format!("{on}, or install the release that it was built for"),
+    )
+}
+
+/// The digest of the image that it was built on, as its builder says.
+fn built_on(image: &Base) -> Option<Digest> {
+    let annotation = image.manifest["annotations"][labels::OCI_BASE_DIGEST].as_str();
+    let label = image.config.labels.get(labels::IMAGE_BASE);
+    let of_label = label.and_then(|text| text.parse::<ImageRef>().ok()?.digest());
+    of_label.or_else(|| annotation?.parse().ok())
+}
+
+/// The OS version in labels, and what of it must be the same.
+fn version(labels: &BTreeMap<String, String>) -> Option<(&str, String)> {
+    let told = VERSIONS.iter().filter_map(|key| labels.get(*key));
+    told.filter_map(|text| {
+        // `machine-os=418.94.202501221327-0` among other components.
+        let machine_os = text
+            .split(',')
+            .find_map(|one| one.trim().strip_prefix("machine-os="));
+        let text = machine_os.unwrap_or(text);
+        Some((text, stream(text)?))
+    })
+    .next()
+}
+
+/// What stands before the date in a version of CoreOS: `418.94` of `418.94.202501221327-0`, `41` of `41.20250105.3.0`. A
+/// version without a date is somebody's own.
+fn stream(version: &str) -> Option<String> {
+    let is_date = |part: &&str| part.bytes().take_while(u8::is_ascii_digit).count() >= 8;
+    let parts: Vec<&str> = version.split('.').collect();
+    let date = parts.iter().position(is_date)?;
+    (date > 0).then(|| parts[..date].join("."))
+}
+
+/// `4.20` of `4.20.1-rc.0`.
+fn minor(release: &str) -> Option<String> {
+    let mut parts = release.split('.');
+    let (major, minor) = (parts.next()?, parts.next()?);
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (number(major) && number(minor)).then(|| format!("{major}.{minor}"))
+}
+
+#[cfg(test)]
+mod tests;

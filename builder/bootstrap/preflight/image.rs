@@ -1,0 +1,251 @@
+//! May an image be pulled, and does it go with the machines?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::{BoxFuture, Shared};
+
+use super::report::{Check, Kind, Outcome};
+use super::told::{stands, told};
+use super::{Remedies, Wanted, fits};
+use crate::image::{ImageRef, Platform};
+use crate::plan::{Base, BaseName};
+use crate::registry::{Client, Error, PullFrom, Resolved, Source};
+
+/// The cluster's own OS image, read once for all images; or why it can't be.
+pub(super) type Stock = Shared<BoxFuture<'static, Arc<Result<Base, String>>>>;
+
+/// Reads what the cluster's own OS image says.
+pub(super) async fn stock(
+    client: Client,
+    base: Option<ImageRef>,
+    platform: Option<Platform>,
+) -> Arc<Result<Base, String>> {
+    let Some(base) = base else {
+        let message = "nothing says what the cluster's OS image is";
+        return Arc::new(Err(message.to_owned()));
+    };
+    let source = Source::Registry(base);
+    let resolved = match client.resolve(&source, platform.as_ref()).await {
+        // One image by itself is looked at all the same.
+        Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
+        other => other,
+    };
+    let read = match resolved {
+        Ok(resolved) => said(&resolved),
+        Err(error) => Err(error.to_string()),
+    };
+    Arc::new(read.map_err(|why| format!("the cluster's OS image can't be read: {why}")))
+}
+
+/// What an image says of itself.
+fn said(image: &Resolved) -> Result<Base, String> {
+    let text = image.pinned_text();
+    let name = BaseName::from_layout(image.manifest);
+    let (manifest, config) = (&image.manifest_bytes, &image.config_bytes);
+    Base::new(name, text, image.index, manifest, config).map_err(|error| error.to_string())
+}
+
+/// What a place said to the question for an image.
+enum Answer {
+    /// The image that is meant.
+    Image(Box<Resolved>),
+    /// An index without an image for these machines, or without one that is surely meant.
+    NotThis(Error),
+}
+
+/// All checks of an image but that of its pushing, each handed over as it ends.
+pub(super) async fn checks(
+    wanted: &Wanted,
+    remedies: Remedies,
+    stock: Stock,
+    ended: impl Fn(Check),
+) {
+    let clock = Clock::default();
+    let host = wanted.image.repo().host();
+    let ended = |check: Check, took: Duration| ended(Check { took, ..check });
+    let skip = |kinds: &[Kind], why: &str| {
+        for kind in kinds {
+            ended(Check::skipped(*kind, why), Duration::ZERO);
+        }
+    };
+    let places = match wanted.pull.places(&wanted.image) {
+        Ok(places) => places,
+        Err(error) => {
+            ended(told(Kind::Registry, &error, host, remedies), clock.lap());
+            return skip(&Kind::OF_IMAGE[1..], "it can't be asked for");
+        }
+    };
+    let (mut silent, mut refused, mut found, mut answered) = (Vec::new(), Vec::new(), None, false);
+    for place in &places {
+        if let Err(error) = place.answers().await {
+            silent.push((place, error));
+            continue;
+        }
+        if !answered {
+            answered = true;
+            ended(answers(place, &silent), clock.lap());
+        }
+        match ask(place, wanted, &stock).await {
+            Ok(answer) => {
+                found = Some((place, answer));
+                break;
+            }
+            Err(error) => refused.push((place, error)),
+        }
+    }
+    if !answered {
+        let check = nowhere(Kind::Registry, &silent, remedies);
+        ended(check, clock.lap());
+        return skip(&Kind::OF_IMAGE[1..], "no registry answers for it");
+    }
+    let (place, image) = match found {
+        Some((place, Answer::Image(image))) => (place, image),
+        Some((_, Answer::NotThis(error))) => {
+            skip(
+                &[Kind::Pull, Kind::Bootable],
+                "it has none for these machines",
+            );
+            let check = told(Kind::Architecture, &error, host, remedies);
+            ended(check, clock.lap());
+            return skip(&[Kind::Release], "it has none for these machines");
+        }
+        None => {
+            refused.append(&mut silent);
+            ended(nowhere(Kind::Pull, &refused, remedies), clock.lap());
+            return skip(&Kind::OF_IMAGE[2..], "it can't be read");
+        }
+    };
+    ended(blobs(place, &image, remedies).await, clock.lap());
+    let base = match said(&image) {
+        Ok(base) => base,
+        Err(why) => {
+            let remedy = "build and push it again";
+            let check =
+                Check::not_passed(Kind::Bootable, Outcome::Failed, "bad-manifest", why, remedy);
+            ended(check, clock.lap());
+            return skip(&Kind::OF_IMAGE[3..], "it can't be understood");
+        }
+    };
+    ended(fits::bootable(&base), clock.lap());
+    let stock = stock.await;
+    let machines = match (&wanted.platform, &*stock) {
+        (Some(platform), _) => Some((platform, "the machines are")),
+        (None, Ok(stock)) => Some((&stock.config.platform, "the cluster's OS image is")),
+        (None, Err(_)) => None,
+    };
+    ended(fits::architecture(&base, machines), clock.lap());
+    ended(fits::release(&base, &wanted.cluster, &stock), clock.lap());
+}
+
+/// Time since the last check.
+struct Clock(std::cell::Cell<Instant>);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(std::cell::Cell::new(Instant::now()))
+    }
+}
+
+impl Clock {
+    fn lap(&self) -> Duration {
+        self.0.replace(Instant::now()).elapsed()
+    }
+}
+
+/// Asks a place for the image that is for these machines.
+async fn ask(place: &PullFrom, wanted: &Wanted, stock: &Stock) -> Result<Answer, Error> {
+    let image = &wanted.image;
+    let resolved = match place.resolve(image, wanted.platform.as_ref()).await {
+        // What the cluster's own image is for, its machines are.
+        Err(Error::PlatformAmbiguous { image: text, has }) => match &*stock.clone().await {
+            Ok(stock) => place.resolve(image, Some(&stock.config.platform)).await,
+            Err(_) => Err(Error::PlatformAmbiguous { image: text, has }),
+        },
+        // One image by itself is looked at all the same.
+        Err(missing @ Error::PlatformMissing { .. }) => match place.resolve(image, None).await {
+            Ok(resolved) => Ok(resolved),
+            Err(_) => Err(missing),
+        },
+        other => other,
+    };
+    match resolved {
+        Ok(resolved) => Ok(Answer::Image(Box::new(resolved))),
+        Err(error @ (Error::PlatformMissing { .. } | Error::PlatformAmbiguous { .. })) => {
+            Ok(Answer::NotThis(error))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// One place answers; what is before it does not.
+fn answers(place: &PullFrom, silent: &[(&PullFrom, Error)]) -> Check {
+    let what = match place.is_mirror() {
+        true => "mirror ",
+        false => "",
+    };
+    let mut message = format!("{what}{} answers", place.repo().host());
+    for (mirror, error) in silent {
+        message.push_str(&format!("; mirror {} does not: {error}", mirror.repo()));
+    }
+    Check::passed(Kind::Registry, message)
+}
+
+/// Each place failed: one sentence. What stands counts before what may pass, as another time it would be the same.
+fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> Check {
+    let told =
+        |(place, error): &(&PullFrom, Error)| told(kind, error, place.repo().host(), remedies);
+    let decisive = failures.iter().find(|(_, error)| stands(error));
+    let decisive = decisive.or(failures.last());
+    let check = told(decisive.expect("there is always a place, and none succeeded"));
+    if let [(place, _)] = failures
+        && !place.is_mirror()
+    {
+        return check;
+    }
+    let each = failures
+        .iter()
+        .map(|failure| format!("at {}: {}", failure.0.repo(), told(failure).message));
+    let message = each.collect::<Vec<_>>().join("; ");
+    Check { message, ..check }
+}
+
+/// Whether what the manifest names is there, and one layer really comes.
+async fn blobs(place: &PullFrom, image: &Resolved, remedies: Remedies) -> Check {
+    let text = image.pinned_text();
+    let layer = image.layers.last();
+    let read = async {
+        match layer {
+            Some(layer) => place.read_beginning(layer).await,
+            None => Ok(0),
+        }
+    };
+    let (missing, read) = futures_util::join!(place.missing(&image.layers), read);
+    let host = place.repo().host();
+    let gone = match (&missing, &read) {
+        (Ok(missing), _) if !missing.is_empty() => missing.clone(),
+        (_, Err(Error::NotFound { .. })) => layer.map(|layer| layer.digest).into_iter().collect(),
+        (Err(error), _) | (_, Err(error)) => return told(Kind::Pull, error, host, remedies),
+        (Ok(_), Ok(_)) => Vec::new(),
+    };
+    let all = image.layers.len();
+    match gone.first() {
+        Some(first) => Check::not_passed(
+            Kind::Pull,
+            Outcome::Failed,
+            "blob-missing",
+            format!(
+                "{text}: its manifest is there, but {} of its {all} layers are not, such as {first}",
+                gone.len()
+            ),
+            format!("push the image to {} again", place.repo()),
+        ),
+        None => Check::passed(
+            Kind::Pull,
+            format!(
+                "manifest, config and the beginning of a layer were read at {}, and all layers are there ({all})",
+                place.repo()
+            ),
+        ),
+    }
+}

@@ -1,0 +1,215 @@
+//! All images at once, within a fixed time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::image::{self, Stock};
+use super::push::push;
+use super::report::{Check, ImageReport, Kind, Outcome, Report};
+use super::{Remedies, Wanted};
+
+/// No check is waited for any longer.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Once one has failed, how long the others may still take: all that is wrong is told together, but nobody waits for it.
+const GRACE: Duration = Duration::from_secs(3);
+/// Images that are checked at once.
+const PARALLEL: usize = 16;
+
+/// Makes all checks, and tells of each as it ends. Nothing that a registry does makes this fail or last.
+pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
+    let began = Instant::now();
+    let mut images: Vec<ImageReport> = wanted.iter().map(empty).collect();
+    let kinds: Vec<Vec<Kind>> = wanted.iter().map(kinds).collect();
+    let (send, mut ended) = mpsc::unbounded_channel();
+    let (stop, stopped) = watch::channel(false);
+    let room = std::sync::Arc::new(tokio::sync::Semaphore::new(PARALLEL));
+    let mut stocks = HashMap::new();
+    let mut tasks = JoinSet::new();
+    for (number, wanted) in wanted.into_iter().enumerate() {
+        let key = (wanted.cluster.base.clone(), wanted.platform.clone());
+        let stock: &Stock = stocks.entry(key).or_insert_with_key(|(base, platform)| {
+            let read = image::stock(wanted.pull.clone(), base.clone(), platform.clone());
+            read.boxed().shared()
+        });
+        let (stock, send, room) = (stock.clone(), send.clone(), std::sync::Arc::clone(&room));
+        let (mut image_stopped, mut push_stopped) = (stopped.clone(), stopped.clone());
+        tasks.spawn(async move {
+            let tell = |check: Check| {
+                // Nobody listens once the time is over.
+                let _ = send.send((number, check));
+            };
+            let of_image = async {
+                let checks = async {
+                    let _place = room.acquire().await;
+                    image::checks(&wanted, remedies, stock, &tell).await;
+                };
+                tokio::select! {
+                    () = checks => {}
+                    _ = image_stopped.wait_for(|stop| *stop) => {}
+                }
+            };
+            let of_push = async {
+                let Some(wanted) = &wanted.push else {
+                    return;
+                };
+                let began = Instant::now();
+                if let Some(check) = push(wanted, remedies, &mut push_stopped).await {
+                    tell(Check {
+                        took: began.elapsed(),
+                        ..check
+                    });
+                }
+            };
+            futures_util::join!(of_image, of_push);
+        });
+    }
+    drop(send);
+    let mut deadline = began + LIMIT;
+    let mut failed = false;
+    while let Ok(Some((number, check))) = tokio::time::timeout_at(deadline, ended.recv()).await {
+        if check.outcome == Outcome::Failed {
+            failed = true;
+            deadline = deadline.min(Instant::now() + GRACE);
+        }
+        let image: &mut ImageReport = &mut images[number];
+        log(image, &check);
+        image.checks.push(check);
+    }
+    // An upload that was begun is still cancelled.
+    stop.send_replace(true);
+    while tasks.join_next().await.is_some() {}
+    while let Ok((number, check)) = ended.try_recv() {
+        log(&images[number], &check);
+        images[number].checks.push(check);
+    }
+    for (image, kinds) in images.iter_mut().zip(kinds) {
+        for kind in kinds {
+            if image.checks.iter().all(|check| check.kind != kind) {
+                let check = unended(kind, failed);
+                log(image, &check);
+                image.checks.push(check);
+            }
+        }
+        image.checks.sort_by_key(|check| check.kind);
+    }
+    Report {
+        images,
+        took: began.elapsed(),
+    }
+}
+
+fn empty(wanted: &Wanted) -> ImageReport {
+    ImageReport {
+        what: wanted.what.clone(),
+        image: wanted.image.to_string(),
+        checks: Vec::new(),
+    }
+}
+
+fn kinds(wanted: &Wanted) -> Vec<Kind> {
+    let push = wanted.push.as_ref().map(|_| Kind::Push);
+    Kind::OF_IMAGE.into_iter().chain(push).collect()
+}
+
+/// A check that was not waited for.
+fn unended(kind: Kind, failed: bool) -> Check {
+    if failed {
+        return Check::skipped(kind, "not waited for, as another check has failed");
+    }
+    Check::not_passed(
+        kind,
+        Outcome::Unknown,
+        "timed-out",
+        format!("no answer within {} s", LIMIT.as_secs()),
+        "check the network and the registry, and run it again",
+    )
+}
+
+/// A line for each check: what was seen, and what to do.
+fn log(image: &ImageReport, check: &Check) {
+    let (kind, outcome, text) = (check.kind, check.outcome, check.sentence());
+    let object = match image.what.is_empty() {
+        true => image.image.clone(),
+        false => format!("{} ({})", image.what, image.image),
+    };
+    let took = check.took.as_millis();
+    match outcome {
+        Outcome::Failed | Outcome::Unknown => {
+            tracing::error!("check {kind} of {object}: {outcome} after {took} ms: {text}");
+        }
+        Outcome::Passed | Outcome::Skipped => {
+            tracing::info!("check {kind} of {object}: {outcome} after {took} ms: {text}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::preflight::{Cluster, Push, options};
+    use crate::registry::{Client, Options};
+
+    fn wanted(client: &Client, host: &str) -> Wanted {
+        Wanted {
+            what: "MachineOSConfig worker".to_owned(),
+            image: format!("{host}/os:v1").parse().unwrap(),
+            pull: client.clone(),
+            push: Some(Push {
+                repo: format!("{host}/os").parse().unwrap(),
+                client: client.clone(),
+            }),
+            platform: None,
+            cluster: Cluster::default(),
+        }
+    }
+
+    /// The clock goes on by itself where everybody only waits.
+    #[tokio::test(start_paused = true)]
+    async fn registries_that_hang_are_given_up_in_time() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = silent.local_addr().unwrap().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let conf = folder.path().join("registries.conf");
+        let mirror = format!("[[registry.mirror]]\nlocation = '{silent}/mirror'\n");
+        let text = format!(
+            "[[registry]]\nlocation = 'mirrored.example'\n{}",
+            mirror.repeat(3)
+        );
+        std::fs::write(&conf, text).unwrap();
+        let client = Client::new(&Options {
+            registries_conf: Some((conf, true)),
+            ..options()
+        })
+        .unwrap();
+        for (what, host) in [
+            ("one", &*silent),
+            ("mirrors after mirrors", "mirrored.example"),
+        ] {
+            let began = Instant::now();
+            let mut all = vec![wanted(&client, host)];
+            all[0].push = (host == silent).then(|| all[0].push.clone()).flatten();
+            let report = check(all, Remedies::Manifests).await;
+            assert!(began.elapsed() <= LIMIT + Duration::from_secs(5), "{what}");
+            assert_eq!(report.outcome(), Outcome::Unknown, "{what}: {report:?}");
+            let registry = &report.images[0].checks[0];
+            assert_eq!(
+                (registry.kind, registry.code),
+                (Kind::Registry, Some("timed-out")),
+                "{what}"
+            );
+            assert!(report.verdict().is_err(), "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_where_nothing_is_wanted() {
+        let report = check(Vec::new(), Remedies::ByHand).await;
+        assert_eq!(report.outcome(), Outcome::Passed);
+        assert!(report.verdict().is_ok());
+    }
+}

@@ -1,0 +1,25 @@
+//! A pool whose image exists already.
+
+use crate::api::PoolName;
+use crate::backend::job::NamedSecret;
+use crate::image::PinnedRef;
+
+/// A MachineOSConfig with an image that exists already, checked.
+#[derive(Debug, Clone)]
+pub struct Seed {
+    /// Name of the MachineOSConfig.
+    pub config: String,
+    /// Where it was read.
+    pub origin: String,
+    /// Its pool.
+    pub pool: PoolName,
+    /// The image.
+    pub image: PinnedRef,
+    /// `spec.renderedImagePushSpec`: where later images go.
+    pub push_spec: String,
+    /// The logins that push later images; none if their Secret is not among the manifests.
+    pub push_secret: Option<NamedSecret>,
+    /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name is how messages call them all, as
+    /// `secret a and secret b`; empty where there are none.
+    pub pull: NamedSecret,
+}

@@ -1,0 +1,304 @@
+//! Every way in which an installation can be wrong.
+
+use super::*;
+
+#[test]
+fn whatever_is_wrong_is_told_with_its_place() {
+    let image = |text: String| {
+        let annotations = json!({ labels::PRE_BUILT_IMAGE: text });
+        with(os_config("worker"), "/metadata/annotations", annotations)
+    };
+    let hex = &DIGEST["sha256:".len()..];
+    let annotation = "metadata.annotations.machineconfiguration.openshift.io/pre-built-image";
+    let repo = "registry.example.com/acme/os";
+    for (what, config, code, field) in [
+        (
+            "no annotation",
+            with(os_config("worker"), "/metadata/annotations", json!({})),
+            "pre-built-image-missing",
+            annotation,
+        ),
+        (
+            "empty",
+            image(String::new()),
+            "pre-built-image-missing",
+            annotation,
+        ),
+        (
+            "a tag only",
+            image(format!("{repo}:v1")),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "no host",
+            image(format!("acme/os@{DIGEST}")),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "short",
+            image(format!("{repo}@sha256:{}", &hex[1..])),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "no hex",
+            image(format!("{repo}@sha256:{}", "g".repeat(64))),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "upper case",
+            image(format!("{repo}@sha256:{}", "A".repeat(64))),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "md5",
+            image(format!("{repo}@md5:{}", &hex[32..])),
+            "pre-built-image-reference",
+            annotation,
+        ),
+        (
+            "another pool",
+            os_config("infra"),
+            "unknown-pool",
+            "spec.machineConfigPool.name",
+        ),
+        (
+            "no name of a pool",
+            os_config("Worker"),
+            "bad-machine-os-config",
+            "spec.machineConfigPool.name",
+        ),
+        (
+            "not the pool's name",
+            with(os_config("worker"), "/metadata/name", json!("mine")),
+            "bad-machine-os-config",
+            "metadata.name",
+        ),
+        (
+            "builder",
+            with(os_config("worker"), "/spec/imageBuilder", Value::Null),
+            "bad-machine-os-config",
+            "spec.imageBuilder.imageBuilderType",
+        ),
+        (
+            "push spec",
+            with(
+                os_config("worker"),
+                "/spec/renderedImagePushSpec",
+                json!("host/os:v1"),
+            ),
+            "bad-machine-os-config",
+            "spec.renderedImagePushSpec",
+        ),
+        (
+            "no push secret",
+            with(
+                os_config("worker"),
+                "/spec/renderedImagePushSecret",
+                json!({}),
+            ),
+            "bad-machine-os-config",
+            "spec.renderedImagePushSecret.name",
+        ),
+        (
+            "another secret",
+            with(
+                os_config("worker"),
+                "/spec/renderedImagePushSecret/name",
+                json!("none"),
+            ),
+            "missing-secret",
+            "spec.renderedImagePushSecret",
+        ),
+        (
+            "another pull secret",
+            with(
+                os_config("worker"),
+                "/spec/baseImagePullSecret",
+                json!({ "name": "none" }),
+            ),
+            "missing-secret",
+            "spec.baseImagePullSecret",
+        ),
+        (
+            "Containerfile",
+            with(
+                os_config("worker"),
+                "/spec/containerFile",
+                json!([{ "content": "x".repeat(4097) }]),
+            ),
+            "bad-machine-os-config",
+            "spec.containerFile",
+        ),
+    ] {
+        let name = config["metadata"]["name"].as_str().unwrap().to_owned();
+        let all = manifests(&[pool("worker"), secret("push"), config]);
+        let found = codes(check(&all, &asked(Cluster::Kubernetes)).unwrap_err());
+        let place = format!("f (document 3): MachineOSConfig {name}: {field}");
+        assert!(
+            found.contains(&(code.to_owned(), place)),
+            "{what}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn several_objects_are_judged_together() {
+    let seeded = |mut config: Value| {
+        config["metadata"]["annotations"] = json!({});
+        config["status"] = json!({ "conditions": [{ "type": "Seeded", "status": "True", "reason": "PreBuiltImageSeeded" }] });
+        config
+    };
+    let built = with(
+        os_config("worker"),
+        "/metadata/annotations",
+        json!({ labels::CURRENT_MACHINE_OS_BUILD: "worker-1" }),
+    );
+    let missing = with(os_config("infra"), "/metadata/annotations", json!({}));
+    let both = [pool("worker"), pool("infra"), secret("push")];
+    for (what, more, want) in [
+        ("none", vec![], &["no-machine-os-config"][..]),
+        (
+            "two for a pool",
+            vec![os_config("worker"), os_config("worker")],
+            &["duplicate-name", "pool-twice"],
+        ),
+        (
+            "one of two has none",
+            vec![os_config("worker"), missing.clone()],
+            &["pre-built-image-missing"],
+        ),
+        (
+            "two problems",
+            vec![missing, os_config("other")],
+            &["pre-built-image-missing", "unknown-pool"],
+        ),
+        (
+            "a pool twice",
+            vec![os_config("worker"), pool("worker")],
+            &["duplicate-name"],
+        ),
+        (
+            "in service",
+            vec![seeded(os_config("worker")), os_config("infra")],
+            &[],
+        ),
+        ("has a build", vec![built, os_config("infra")], &[]),
+    ] {
+        let all = manifests(&[both.to_vec(), more].concat());
+        let found = match check(&all, &asked(Cluster::Kubernetes)) {
+            Ok(checked) => {
+                let pools: Vec<_> = checked
+                    .seeds
+                    .iter()
+                    .map(|seed| seed.pool.as_str())
+                    .collect();
+                assert_eq!(pools, ["infra"], "{what}");
+                let told = checked.notices.iter().any(|it| it.code == "already-seeded");
+                assert!(told, "{what}");
+                Vec::new()
+            }
+            Err(error) => codes(error),
+        };
+        let found: Vec<&str> = found.iter().map(|(code, _)| &**code).collect();
+        assert_eq!(found, want, "{what}");
+    }
+}
+
+#[test]
+fn what_each_cluster_takes() {
+    let deep = format!("registry.example.com/acme/team/os@{DIGEST}");
+    let annotations = json!({ labels::PRE_BUILT_IMAGE: deep });
+    let deep = with(os_config("worker"), "/metadata/annotations", annotations);
+    let release =
+        json!({ "kind": "ControllerConfig", "metadata": { "name": "machine-config-controller" } });
+    for (what, cluster, objects, want) in [
+        (
+            "deep",
+            Cluster::Kubernetes,
+            vec![pool("worker"), deep.clone()],
+            None,
+        ),
+        (
+            "deep",
+            Cluster::Openshift,
+            vec![pool("worker"), deep],
+            Some("pre-built-image-nested"),
+        ),
+        (
+            "the release's pool",
+            Cluster::Openshift,
+            vec![os_config("worker")],
+            None,
+        ),
+        (
+            "the release's pool",
+            Cluster::Kubernetes,
+            vec![os_config("worker")],
+            Some("unknown-pool"),
+        ),
+        (
+            "all of a release",
+            Cluster::Openshift,
+            vec![os_config("worker"), release],
+            Some("unknown-pool"),
+        ),
+    ] {
+        let all = manifests(&[objects, vec![secret("push")]].concat());
+        let found = check(&all, &asked(cluster))
+            .err()
+            .map(codes)
+            .unwrap_or_default();
+        assert_eq!(
+            found.first().map(|(code, _)| &**code),
+            want,
+            "{what} {cluster:?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_registry_check_secrets_may_come_later() {
+    let all = manifests(&[pool("worker"), os_config("worker")]);
+    let asked = Asked {
+        registries: false,
+        ..asked(Cluster::Kubernetes)
+    };
+    let checked = check(&all, &asked).unwrap();
+    assert!(checked.seeds[0].push_secret.is_none());
+    let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
+    assert_eq!(codes, ["no-base-image", "missing-secret"]);
+}
+
+#[test]
+fn machines_of_openshift_have_the_clusters_logins_alone() {
+    let with_own = with(
+        os_config("worker"),
+        "/spec/baseImagePullSecret",
+        json!({ "name": "own" }),
+    );
+    let namespaced = |name: &str, namespace: &str| {
+        let mut secret = secret(name);
+        secret["metadata"]["namespace"] = json!(namespace);
+        secret
+    };
+    let ours = "openshift-machine-config-operator";
+    for (cluster, want) in [
+        (Cluster::Openshift, "secret pull-secret"),
+        (Cluster::Kubernetes, "secret own and secret pull-secret"),
+    ] {
+        let all = manifests(&[
+            pool("worker"),
+            with_own.clone(),
+            namespaced("push", ours),
+            namespaced("own", ours),
+            namespaced("pull-secret", "openshift-config"),
+        ]);
+        let checked = check(&all, &asked(cluster)).unwrap();
+        assert_eq!(checked.seeds[0].pull.name, want);
+    }
+}

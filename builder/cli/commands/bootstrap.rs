@@ -1,0 +1,219 @@
+//! `mosb bootstrap`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use tokio::task::spawn_blocking;
+
+use super::installation::{self, Installation};
+use super::preflight::of_installation;
+use super::render::until_rendered;
+use crate::backend::door::{Door, variables};
+use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
+use crate::cli::error::Error;
+use crate::cli::objects::{BootstrapResult, SeededPool};
+use crate::cli::output_folder;
+use crate::cli::progress::Progress;
+use crate::cli::resolve::{Bootstrap, Settings};
+use crate::fetch::{self, Fetcher};
+use crate::image::ImageRef;
+use crate::registry::{CertDirs, Options};
+use crate::render::{self, Request};
+use crate::report::Finding;
+
+/// Checks what an installation begins with, and writes what its cluster and its machines need, or nothing.
+///
+/// # Errors
+/// All that is wrong, or what could not be asked or written.
+pub async fn bootstrap(
+    wanted: &Bootstrap,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<BootstrapResult> {
+    progress.step("reading the manifests");
+    let installation = read(wanted).await?;
+    output_folder::check(&wanted.output)?;
+    if wanted.check_registry {
+        progress.step("asking the registries");
+        at_registries(&installation.checked, settings).await?;
+    }
+    let made = match installation.cluster {
+        Cluster::Openshift => Made::for_openshift(&installation),
+        Cluster::Kubernetes => for_kubernetes(&installation, wanted, settings, progress).await?,
+    };
+    progress.step("writing the result");
+    let (folder, files) = (wanted.output.clone(), made.files);
+    let written = spawn_blocking(move || {
+        output_folder::write(&folder, &files)?;
+        Ok::<_, Error>(files)
+    });
+    let files = written.await.context("writing stopped")??;
+    Ok(result(
+        &wanted.output,
+        &installation,
+        &files,
+        made.pools,
+        made.notices,
+    ))
+}
+
+/// What is to be written, and told.
+struct Made {
+    files: Vec<File>,
+    pools: Vec<kubernetes::PoolOutput>,
+    notices: Vec<Finding>,
+}
+
+impl Made {
+    fn for_openshift(installation: &Installation) -> Self {
+        Self {
+            files: openshift::files(&installation.objects, &installation.checked),
+            pools: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+}
+
+async fn read(wanted: &Bootstrap) -> Result<Installation> {
+    let (manifests, pull_secret) = (wanted.manifests.clone(), wanted.pull_secret.clone());
+    let (cluster, registries) = (wanted.cluster, wanted.check_registry);
+    // Stdin may take for ever, so it must not hold up a signal.
+    let read = spawn_blocking(move || {
+        installation::read(&manifests, pull_secret.as_deref(), cluster, registries)
+    });
+    read.await.context("reading stopped")?
+}
+
+/// Asks the registries about the images.
+async fn at_registries(checked: &Checked, settings: &Settings) -> Result<()> {
+    let report = of_installation(checked, None, settings).await?;
+    Ok(report.verdict()?)
+}
+
+async fn for_kubernetes(
+    installation: &Installation,
+    wanted: &Bootstrap,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<Made> {
+    let (objects, checked) = (&installation.objects, &installation.checked);
+    let configs = kubernetes::configs(objects, checked);
+    let mut rendered = Vec::new();
+    let mut problems: Vec<Finding> = Vec::new();
+    for mut request in kubernetes::requests(objects, checked, &configs)? {
+        progress.step(&format!("rendering pool {}", request.pool));
+        if wanted.check_registry {
+            pin(&mut request, checked, settings).await?;
+        }
+        let pins = request.pins.clone();
+        let door = async || door(checked, settings);
+        match until_rendered(request, false, progress, door).await {
+            Ok(done) => rendered.push(kubernetes::RenderedPool {
+                rendered: done,
+                pins,
+            }),
+            // What is wrong with a MachineConfig is wrong for each pool that it is for.
+            Err(error) => match error.downcast_ref::<render::Error>() {
+                Some(invalid) if !invalid.findings().is_empty() => {
+                    let new = invalid.findings().iter();
+                    let new: Vec<_> = new.filter(|it| !problems.contains(it)).cloned().collect();
+                    problems.extend(new);
+                }
+                _ => return Err(error),
+            },
+        }
+    }
+    if !problems.is_empty() {
+        return Err(bootstrap::Error::Invalid { problems }.into());
+    }
+    let output = kubernetes::output(objects, checked, &configs, &rendered)?;
+    Ok(Made {
+        files: output.files,
+        pools: output.pools,
+        notices: output.notices,
+    })
+}
+
+/// Gives images with a tag the digest that they have now: the controller takes these for granted.
+async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> Result<()> {
+    let images = render::unpinned(request);
+    if images.is_empty() {
+        return Ok(());
+    }
+    let pull = checked.seeds.first().map(|seed| &seed.pull);
+    let Some(pull) = pull else {
+        return Ok(());
+    };
+    let base = Options {
+        certs: CertDirs {
+            cert_dir: settings.cert_dir.clone(),
+            ..CertDirs::default()
+        },
+        tls_verify: settings.tls_verify,
+        ..Options::default()
+    };
+    let proxy = checked.settings.proxy.as_ref();
+    let door = Door::open(
+        &pull.name,
+        &pull.credentials,
+        &checked.settings,
+        proxy,
+        base,
+    )?;
+    for image in images {
+        // What is no reference at all is told when it is rendered.
+        let Ok(reference) = image.parse::<ImageRef>() else {
+            continue;
+        };
+        let digest = door.client().digest_of(&reference).await?;
+        let digest = digest.ok_or_else(|| Error::NoTag {
+            image: image.clone(),
+        })?;
+        request
+            .pins
+            .insert(image, reference.repo().pinned(digest).to_string());
+    }
+    Ok(())
+}
+
+/// The door to servers that MachineConfigs refer to.
+fn door(checked: &Checked, _settings: &Settings) -> Result<Fetcher> {
+    let bundle = checked.settings.additional_trust_bundle.clone();
+    let proxy = checked.settings.proxy.as_ref();
+    Ok(Fetcher::new(fetch::Options {
+        authorities: bundle.map(|pem| pem.into_bytes().into()),
+        proxy: proxy.map(variables).unwrap_or_default(),
+        ..fetch::Options::default()
+    })?)
+}
+
+fn result(
+    output: &Path,
+    installation: &Installation,
+    files: &[File],
+    made: Vec<kubernetes::PoolOutput>,
+    notices: Vec<Finding>,
+) -> BootstrapResult {
+    let seeds = &installation.checked.seeds;
+    let seeded = |seed: &bootstrap::Seed| {
+        let made = made.iter().find(|one| one.pool == seed.pool);
+        SeededPool {
+            pool: seed.pool.to_string(),
+            image: seed.image.to_string(),
+            rendered_config: made.map(|one| one.rendered.clone()),
+            ignition: made.and_then(|one| one.ignition.clone()),
+            holds_credentials: made.is_some_and(|one| one.has_logins),
+        }
+    };
+    BootstrapResult {
+        cluster: match installation.cluster {
+            Cluster::Openshift => "openshift",
+            Cluster::Kubernetes => "kubernetes",
+        }
+        .to_owned(),
+        output: output.display().to_string(),
+        pools: seeds.iter().map(seeded).collect(),
+        files: files.iter().map(|file| file.path.clone()).collect(),
+        notices: [installation.checked.notices.clone(), notices].concat(),
+    }
+}

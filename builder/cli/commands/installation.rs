@@ -1,0 +1,104 @@
+//! What an installation begins with, read and judged: for `mosb bootstrap` and `mosb preflight`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1;
+
+use crate::backend::job::{DockerConfigJson, NamedSecret};
+use crate::bootstrap::{self, Asked, Checked, Cluster};
+use crate::cli::input::{FILE_LIMIT, Input};
+use crate::cli::manifests::Manifests;
+use crate::report::Finding;
+
+/// Manifests that hold.
+#[derive(Debug)]
+pub struct Installation {
+    /// By what they are.
+    pub objects: bootstrap::Manifests,
+    /// What they come to.
+    pub checked: Checked,
+    /// For what.
+    pub cluster: Cluster,
+}
+
+/// Reads and judges all manifests. `registries`: whether these are asked next.
+///
+/// # Errors
+/// All that is wrong with files and objects.
+pub fn read(
+    manifests: &[Input],
+    pull_secret: Option<&Path>,
+    cluster: Option<Cluster>,
+    registries: bool,
+) -> Result<Installation> {
+    let mut read = Manifests::of_installation(manifests);
+    let notices = read.notices();
+    let has_release = !read.objects.controller_configs.is_empty();
+    let cluster = cluster.unwrap_or(match has_release {
+        true => Cluster::Openshift,
+        false => Cluster::Kubernetes,
+    });
+    let (pull_secret, wrong) = match pull_secret.map(logins).transpose() {
+        Ok(logins) => (logins, None),
+        Err(wrong) => (None, Some(wrong)),
+    };
+    let mut problems = std::mem::take(&mut read.problems);
+    problems.extend(wrong);
+    let asked = Asked {
+        cluster,
+        pull_secret,
+        registries,
+    };
+    let mut checked = match bootstrap::check(&read.objects, &asked) {
+        Ok(checked) if problems.is_empty() => checked,
+        Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),
+        Err(error) => {
+            // What was not read may be just what is missing.
+            let hides = |finding: &Finding| {
+                !matches!(
+                    &*finding.code,
+                    "unknown-pool" | "missing-secret" | "no-machine-os-config"
+                )
+            };
+            let unread = !problems.is_empty();
+            problems.extend(
+                error
+                    .findings()
+                    .into_iter()
+                    .filter(|it| !unread || hides(it)),
+            );
+            return Err(bootstrap::Error::Invalid { problems }.into());
+        }
+    };
+    checked.notices.splice(0..0, notices);
+    Ok(Installation {
+        objects: read.objects,
+        checked,
+        cluster,
+    })
+}
+
+/// The logins of a file as podman, docker and installers have it.
+fn logins(file: &Path) -> Result<NamedSecret, Finding> {
+    let input = Input::File(file.to_owned());
+    let wrong = |code: &str, message: String| {
+        let mut finding = Finding::new("bad-file", message).on(input.to_string());
+        finding.code = code.to_owned();
+        finding
+    };
+    let bytes = input.bytes("file of logins", FILE_LIMIT);
+    let bytes = bytes.map_err(|error| wrong(error.reason(), error.to_string()))?;
+    let secret = v1::Secret {
+        type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
+        data: Some([(".dockerconfigjson".to_owned(), ByteString(bytes))].into()),
+        ..v1::Secret::default()
+    };
+    let credentials = DockerConfigJson::from_secret(&secret)
+        .map_err(|error| wrong(error.reason(), error.problem.to_string()))?;
+    Ok(NamedSecret {
+        name: input.to_string(),
+        credentials,
+    })
+}

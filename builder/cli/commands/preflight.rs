@@ -1,0 +1,157 @@
+//! `mosb preflight`, and the same checks for `mosb bootstrap`.
+
+use anyhow::{Context as _, Result};
+use tokio::task::spawn_blocking;
+
+use super::installation;
+use crate::backend::door::Door;
+use crate::backend::job::NamedSecret;
+use crate::bootstrap::preflight::{self, Cluster, Push, Remedies, Report, Wanted};
+use crate::bootstrap::{Checked, Seed};
+use crate::cli::resolve::{self, Preflight, Settings};
+use crate::cli::world::options;
+use crate::image::{ImageRef, Platform, RepoRef};
+use crate::registry::{self, CertDirs, Client, Options};
+
+/// Checks images that are named by hand or by the manifests of an installation.
+///
+/// # Errors
+/// Manifests, logins, certificates or a registries.conf that can't be used. What a check finds is none.
+pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
+    let platform = job.platform.as_ref();
+    match &job.of {
+        resolve::Checked::Images { images, push, base } => {
+            let wanted = by_hand(images, push.as_ref(), base.as_ref(), platform, settings)?;
+            Ok(preflight::check(wanted, Remedies::ByHand).await)
+        }
+        resolve::Checked::Installation {
+            manifests,
+            cluster,
+            pull_secret,
+        } => {
+            let (manifests, cluster) = (manifests.clone(), *cluster);
+            // Here the logins of the command line are those of the machines.
+            let pull_secret = pull_secret.clone().or_else(|| settings.authfile.clone());
+            // Stdin may take for ever, so it must not hold up a signal.
+            let read = spawn_blocking(move || {
+                installation::read(&manifests, pull_secret.as_deref(), cluster, true)
+            });
+            let installation = read.await.context("reading stopped")??;
+            for notice in &installation.checked.notices {
+                let object = notice.object.as_deref().unwrap_or_default();
+                tracing::info!("{object}: {}", notice.message);
+            }
+            of_installation(&installation.checked, platform, settings).await
+        }
+    }
+}
+
+fn by_hand(
+    images: &[ImageRef],
+    push: Option<&RepoRef>,
+    base: Option<&ImageRef>,
+    platform: Option<&Platform>,
+    settings: &Settings,
+) -> Result<Vec<Wanted>> {
+    let client = |authfile| {
+        let hasty = preflight::options();
+        Client::new(&Options {
+            timeouts: hasty.timeouts,
+            retry: hasty.retry,
+            ..options(settings, authfile)
+        })
+    };
+    let pull = client(settings.authfile.clone())?;
+    let push = match push {
+        Some(repo) => Some(Push {
+            repo: repo.clone(),
+            client: client(settings.push_authfile.clone())?,
+        }),
+        None => None,
+    };
+    let wanted = images.iter().map(|image| Wanted {
+        what: String::new(),
+        image: image.clone(),
+        pull: pull.clone(),
+        push: push.clone(),
+        platform: platform.cloned(),
+        cluster: Cluster {
+            base: base.cloned(),
+            release: None,
+        },
+    });
+    Ok(wanted.collect())
+}
+
+/// Checks the images of an installation, with the logins, CAs, mirrors and the proxy that its manifests have.
+///
+/// # Errors
+/// Logins, certificates or mirrors that can't be used. What a check finds is none.
+pub async fn of_installation(
+    checked: &Checked,
+    platform: Option<&Platform>,
+    settings: &Settings,
+) -> Result<Report> {
+    let cluster = Cluster {
+        base: base(checked),
+        release: checked.release.clone(),
+    };
+    let (mut wanted, mut doors) = (Vec::new(), Vec::new());
+    for seed in &checked.seeds {
+        let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
+            let opened = door(origin, secret, checked, settings)?;
+            let client = opened.client().clone();
+            doors.push(opened);
+            Ok(client)
+        };
+        let push = match &seed.push_secret {
+            Some(secret) => Some(Push {
+                repo: repository(seed)?,
+                client: open(&format!("secret {}", secret.name), secret)?,
+            }),
+            None => None,
+        };
+        wanted.push(Wanted {
+            what: format!("MachineOSConfig {}", seed.config),
+            image: seed.image.clone().into(),
+            pull: open(&seed.pull.name, &seed.pull)?,
+            push,
+            platform: platform.cloned(),
+            cluster: cluster.clone(),
+        });
+    }
+    let report = preflight::check(wanted, Remedies::Manifests).await;
+    drop(doors);
+    Ok(report)
+}
+
+fn repository(seed: &Seed) -> Result<RepoRef> {
+    let spec: ImageRef = seed.push_spec.parse().map_err(registry::Error::from)?;
+    Ok(spec.repo().clone())
+}
+
+/// The cluster's own OS image; one that can't be read as a reference is told when it is rendered.
+fn base(checked: &Checked) -> Option<ImageRef> {
+    let text = checked.settings.base_os_container_image.as_deref();
+    text.and_then(|text| text.parse().ok())
+}
+
+fn door(
+    origin: &str,
+    secret: &NamedSecret,
+    checked: &Checked,
+    settings: &Settings,
+) -> Result<Door> {
+    let of_this_machine = options(settings, None);
+    let base = Options {
+        certs: CertDirs {
+            cert_dir: settings.cert_dir.clone(),
+            ..CertDirs::default()
+        },
+        tls_verify: settings.tls_verify,
+        proxy: of_this_machine.proxy,
+        ..preflight::options()
+    };
+    let (logins, proxy) = (&secret.credentials, checked.settings.proxy.as_ref());
+    Ok(Door::open(origin, logins, &checked.settings, proxy, base)?)
+}

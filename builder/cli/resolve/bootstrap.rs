@@ -1,0 +1,57 @@
+//! What `mosb bootstrap` and `mosb seed new` were told, understood.
+
+use std::path::PathBuf;
+
+use crate::bootstrap::Cluster;
+use crate::cli::args::{self, ClusterKind};
+use crate::cli::input::Input;
+
+/// What an installation begins with, and where the result goes.
+#[derive(Debug)]
+pub struct Bootstrap {
+    /// Files, directories, stdin.
+    pub manifests: Vec<Input>,
+    /// `--output`.
+    pub output: PathBuf,
+    /// `--for`.
+    pub cluster: Option<Cluster>,
+    /// `--pull-secret`.
+    pub pull_secret: Option<PathBuf>,
+    /// `--check-registry`.
+    pub check_registry: bool,
+}
+
+/// `--manifests`.
+pub(super) fn manifests(typed: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
+    let manifests: Vec<Input> = typed.iter().map(|path| Input::new(path)).collect();
+    let stdin = manifests.iter().filter(|input| **input == Input::Stdin);
+    match stdin.count() {
+        0 | 1 => Ok(manifests),
+        _ => super::usage("--manifests: stdin can be read once; give - once"),
+    }
+}
+
+/// `--for`.
+pub(super) fn cluster(typed: ClusterKind) -> Cluster {
+    match typed {
+        ClusterKind::Openshift => Cluster::Openshift,
+        ClusterKind::Kubernetes => Cluster::Kubernetes,
+    }
+}
+
+pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {
+    let manifests = manifests(&typed.manifests)?;
+    if typed.output.file_name().is_none() {
+        let output = typed.output.display();
+        return super::usage(format!(
+            "--output {output}: a directory with a name is replaced as a whole; write it without . or .. at its end"
+        ));
+    }
+    Ok(Bootstrap {
+        manifests,
+        output: typed.output,
+        cluster: typed.cluster.map(cluster),
+        pull_secret: typed.pull_secret,
+        check_registry: typed.check_registry,
+    })
+}

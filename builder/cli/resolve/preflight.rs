@@ -1,0 +1,80 @@
+//! What `mosb preflight` was told, understood.
+
+use std::path::PathBuf;
+
+use super::bootstrap;
+use crate::bootstrap::Cluster;
+use crate::cli::args;
+use crate::cli::error::Error;
+use crate::cli::input::Input;
+use crate::image::{ImageRef, Platform, RepoRef};
+use crate::registry::{self, Place, Target};
+
+/// What to check.
+#[derive(Debug)]
+pub struct Preflight {
+    /// Which images.
+    pub of: Checked,
+    /// `--platform`.
+    pub platform: Option<Platform>,
+}
+
+/// Where the images are named.
+#[derive(Debug)]
+pub enum Checked {
+    /// By hand.
+    Images {
+        /// Each once.
+        images: Vec<ImageRef>,
+        /// `--push`.
+        push: Option<RepoRef>,
+        /// `--base`.
+        base: Option<ImageRef>,
+    },
+    /// In an installation's manifests.
+    Installation {
+        /// `--manifests`.
+        manifests: Vec<Input>,
+        /// `--for`.
+        cluster: Option<Cluster>,
+        /// `--pull-secret`.
+        pull_secret: Option<PathBuf>,
+    },
+}
+
+pub(super) fn preflight(typed: args::Preflight) -> anyhow::Result<Preflight> {
+    let platform = super::platform(typed.platform)?;
+    if !typed.manifests.is_empty() {
+        return Ok(Preflight {
+            of: Checked::Installation {
+                manifests: bootstrap::manifests(&typed.manifests)?,
+                cluster: typed.cluster.map(bootstrap::cluster),
+                pull_secret: typed.pull_secret,
+            },
+            platform,
+        });
+    }
+    let mut images: Vec<ImageRef> = Vec::new();
+    for text in &typed.images {
+        let image = text.parse().map_err(registry::Error::from)?;
+        if !images.contains(&image) {
+            images.push(image);
+        }
+    }
+    let base = typed.base.as_deref().map(str::parse).transpose();
+    Ok(Preflight {
+        of: Checked::Images {
+            images,
+            push: typed.push.as_deref().map(repository).transpose()?,
+            base: base.map_err(|error| Error::Usage(format!("--base {error}")))?,
+        },
+        platform,
+    })
+}
+
+fn repository(text: &str) -> anyhow::Result<RepoRef> {
+    match text.parse::<Target>()?.place() {
+        Place::Registry(repo) => Ok(repo.clone()),
+        Place::Layout(_) => super::usage(format!("--push {text}: want host/repository")),
+    }
+}
