@@ -48,7 +48,8 @@ pub const EPHEMERAL_BUILD_OBJECT: &str = "machineconfiguration.openshift.io/ephe
 pub const ON_CLUSTER_LAYERING: &str = "machineconfiguration.openshift.io/on-cluster-layering";
 /// Label of everything that serves a MachineOSConfig.
 pub const MACHINE_OS_CONFIG: &str = "machineconfiguration.openshift.io/machine-os-config";
-/// Label of a MachineOSBuild that stands for an image somebody else made.
+/// Label of a MachineOSBuild that stands for an image somebody else made (`true`). Annotation of a MachineOSConfig, and of the component
+/// MachineConfig made for it: that image, `host/repository@sha256:…`.
 pub const PRE_BUILT_IMAGE: &str = "machineconfiguration.openshift.io/pre-built-image";
 /// Label of a copy of a registry secret in the one form that all tools read.
 pub const CANONICALIZED_SECRET: &str = "machineconfiguration.openshift.io/canonicalizedSecret";
@@ -101,6 +102,9 @@ pub const BUILD_ON: &str = "mosb.dev/build-on";
 pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 /// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
+/// Annotation of the component MachineConfig that brings a pool its pre-built image: the MachineOSConfig that it serves. Only one with it
+/// is ever deleted by mosb.
+pub const SERVES: &str = "mosb.dev/machine-os-config";
 /// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
 /// Annotation of a node: the rendered config that it has.

@@ -14,6 +14,7 @@ mod machine_os_config;
 mod metadata;
 mod names;
 mod pool;
+mod pre_built;
 mod selector;
 mod settings;
 pub mod yaml;
@@ -38,6 +39,9 @@ pub(crate) use names::{is_subdomain as is_object_name, shortened};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,
+};
+pub use pre_built::{
+    component, component_image, component_name, component_pool, is_component_name,
 };
 pub use selector::{LabelSelector, Selector, SelectorError};
 pub use settings::{FieldError, KernelType, MachineSettings};

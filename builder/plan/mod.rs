@@ -13,6 +13,7 @@ mod inputs;
 mod method;
 mod mounted;
 pub mod packages;
+mod pre_built;
 mod request;
 pub mod systemd;
 
@@ -22,6 +23,7 @@ pub use build_plan::{BuildPlan, Draft};
 pub use inputs::{FORMAT, Inputs};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
+pub use pre_built::{PreBuiltError, pre_built_image};
 pub use request::Request;
 
 use crate::report::{Class, Finding};

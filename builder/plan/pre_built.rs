@@ -1,0 +1,177 @@
+//! The image that the annotation `pre-built-image` names, checked: what the API's status fields take, and nothing else.
+
+use crate::api::is_digest_format;
+use crate::image::{ImageRef, PinnedRef, ReferenceError};
+use crate::report::{Class, Finding};
+
+/// Why a text names no pre-built image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PreBuiltError {
+    /// Nothing.
+    #[error("the image is missing; write host/repository@sha256:…")]
+    Missing,
+    /// It is no reference with a digest.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// The API's own rule refuses it.
+    #[error(
+        "{0}: the status of a MachineOSConfig can't hold it (a host with a dot or an address, no dot in a path component but the last, at most 447 characters); copy the image to another repository"
+    )]
+    Format(PinnedRef),
+    /// The CRDs of this cluster refuse it.
+    #[error(
+        "{0}: this cluster's MachineOSBuilds take at most one path component before an image's name; copy the image to a flatter repository"
+    )]
+    Nested(PinnedRef),
+}
+
+impl PreBuiltError {
+    /// What the caller should do: all of these are wrong input.
+    pub fn class(&self) -> Class {
+        Class::UserInput
+    }
+
+    /// The word for scripts.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "pre-built-image-missing",
+            Self::Reference(_) => "pre-built-image-reference",
+            Self::Format(_) => "pre-built-image-format",
+            Self::Nested(_) => "pre-built-image-nested",
+        }
+    }
+}
+
+/// Reads a pre-built image: `host/repository@sha256:<64 lower-case hex digits>`. A tag before the digest is left out, with a notice
+/// (code `pre-built-image-tag`), because a status field can't hold it.
+///
+/// `nested`: whether more than one path component before the name passes, as in mosb's own CRDs; an OpenShift cluster's refuse it.
+///
+/// # Errors
+/// No image, no digest, another algorithm, or a form that the status of a MachineOSConfig can't hold.
+pub fn pre_built_image(
+    text: &str,
+    nested: bool,
+) -> Result<(PinnedRef, Option<Finding>), PreBuiltError> {
+    if text.is_empty() {
+        return Err(PreBuiltError::Missing);
+    }
+    let named: ImageRef = text.parse()?;
+    let Some(digest) = named.digest() else {
+        return Err(ReferenceError::NoDigest(text.to_owned()).into());
+    };
+    let image = named.repo().pinned(digest);
+    let written = image.to_string();
+    if !is_digest_format(&written, true) {
+        return Err(PreBuiltError::Format(image));
+    }
+    if !nested && !is_digest_format(&written, false) {
+        return Err(PreBuiltError::Nested(image));
+    }
+    let notice = named.tag().map(|tag| {
+        let message = format!(
+            "tag {tag} is left out, as the digest says which image it is and a status can't hold both"
+        );
+        Finding::new("pre-built-image-tag", message).on(text)
+    });
+    Ok((image, notice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_status_can_hold_is_a_pre_built_image() {
+        let hex = "0a".repeat(32);
+        let plain = format!("quay.io/acme/os@sha256:{hex}");
+        for (what, text, want) in [
+            ("digest form", plain.clone(), Ok(None)),
+            (
+                "a tag before the digest",
+                format!("quay.io/acme/os:v1@sha256:{hex}"),
+                Ok(Some("pre-built-image-tag")),
+            ),
+            ("nothing", String::new(), Err("pre-built-image-missing")),
+            (
+                "a tag alone",
+                "quay.io/acme/os:v1".to_owned(),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "no host",
+                format!("acme/os@sha256:{hex}"),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "short",
+                format!("quay.io/acme/os@sha256:{}", &hex[2..]),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "not hex",
+                format!("quay.io/acme/os@sha256:{}", "zz".repeat(32)),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "upper case",
+                format!("quay.io/acme/os@sha256:{}", "0A".repeat(32)),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "md5",
+                format!("quay.io/acme/os@md5:{}", &hex[32..]),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "sha512",
+                format!("quay.io/acme/os@sha512:{hex}{hex}"),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "two digests",
+                format!("{plain}@sha256:{hex}"),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "a blank before it",
+                format!(" {plain}"),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "another line behind it",
+                format!("{plain}\n"),
+                Err("pre-built-image-reference"),
+            ),
+            (
+                "a host without a dot",
+                format!("localhost:5000/os@sha256:{hex}"),
+                Err("pre-built-image-format"),
+            ),
+            (
+                "a dot in a namespace",
+                format!("quay.io/my.team/os@sha256:{hex}"),
+                Err("pre-built-image-format"),
+            ),
+            (
+                "nested",
+                format!("quay.io/acme/team/os@sha256:{hex}"),
+                Err("pre-built-image-nested"),
+            ),
+        ] {
+            let found = pre_built_image(&text, false);
+            let code = found.as_ref().map(|(_, notice)| notice.as_ref());
+            let code = code.map(|notice| notice.map(|notice| &*notice.code));
+            assert_eq!(code.map_err(PreBuiltError::reason), want, "{what}");
+            if let Ok((image, _)) = found {
+                assert_eq!(image.to_string(), plain, "{what}");
+            }
+        }
+        let nested = format!("quay.io/a/b/c/os@sha256:{hex}");
+        assert_eq!(
+            pre_built_image(&nested, true).map(|(image, _)| image.to_string()),
+            Ok(nested)
+        );
+    }
+}
