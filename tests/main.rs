@@ -68,4 +68,5 @@ mod render_commands;
 mod render_fetch;
 mod render_fetch_faults;
 mod reproducible;
+mod seed_kill;
 mod systemd_presets;

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Condition, condition};
+use super::labels;
 use super::machine_os_config::{NameRef, ObjectReference};
 use super::metadata::{Metadata, null_is_empty};
 
@@ -133,6 +134,14 @@ impl BuildCondition {
     /// Whether the conditions can't change any more once this one is true.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Failed | Self::Interrupted | Self::Succeeded)
+    }
+}
+
+impl MachineOsBuild {
+    /// Whether it stands for an image that was built elsewhere.
+    pub fn is_pre_built(&self) -> bool {
+        let label = self.metadata.labels.get(labels::PRE_BUILT_IMAGE);
+        label.is_some_and(|label| label == "true")
     }
 }
 

@@ -37,6 +37,19 @@ pub enum Because {
     Planning,
     /// What would be built can't be found out, or not be built.
     Problem(Problem),
+    /// The MachineConfig is made that brings the pool its pre-built image.
+    SeedComponent(String),
+    /// The pool's rendered config does not name its pre-built image yet.
+    SeedNotRendered {
+        /// Name of the MachineConfig that brings it.
+        component: String,
+        /// The image.
+        image: String,
+    },
+    /// The pool's rendered config was made with a MachineConfig of a pre-built image that is gone.
+    SeedGone(String),
+    /// The pre-built image is being put in service.
+    Seeding(String),
     /// The image in service is what is wanted.
     UpToDate(String),
     /// The image in service is kept: the machines apply the difference themselves.
@@ -104,6 +117,10 @@ impl Because {
             Self::PoolDegraded(_) => "pool-degraded",
             Self::Planning => "planning",
             Self::Problem(_) => "problem",
+            Self::SeedComponent(_) => "seed-component",
+            Self::SeedNotRendered { .. } => "seed-not-rendered",
+            Self::SeedGone(_) => "seed-gone",
+            Self::Seeding(_) => "seeding",
             Self::UpToDate(_) => "up-to-date",
             Self::Adopting(_) => "adopting",
             Self::Reusing(_) => "reusing",
@@ -138,6 +155,10 @@ impl Because {
             | Self::NotRendered
             | Self::Planning
             | Self::Problem(_)
+            | Self::SeedComponent(_)
+            | Self::SeedNotRendered { .. }
+            | Self::SeedGone(_)
+            | Self::Seeding(_)
             | Self::UpToDate(_)
             | Self::Adopting(_)
             | Self::Reusing(_)
@@ -206,6 +227,22 @@ impl fmt::Display for Because {
             ),
             Self::Planning => write!(f, "finding out what would be built"),
             Self::Problem(problem) => write!(f, "{}", problem.message),
+            Self::SeedComponent(component) => write!(
+                f,
+                "machineconfig {component}, which brings the pre-built image, is being made"
+            ),
+            Self::SeedNotRendered { component, image } => write!(
+                f,
+                "the pool's rendered config does not name {image} yet: whoever renders pools takes it from machineconfig {component}; where nobody does, run mosb controller --render; where another MachineConfig names an OS image, take that away"
+            ),
+            Self::SeedGone(component) => write!(
+                f,
+                "the pool's rendered config was made with machineconfig {component}, which is gone: whoever renders pools makes another, and only that is built; where nobody does, run mosb controller --render"
+            ),
+            Self::Seeding(image) => write!(
+                f,
+                "{image} was built elsewhere, and is being put in service"
+            ),
             Self::UpToDate(image) => write!(f, "{image} is what is wanted"),
             Self::Adopting(image) => write!(
                 f,

@@ -208,8 +208,10 @@ impl Engine {
             let mut same = metas.filter(|meta| meta.uid() == uid);
             let jobs = world.jobs.iter().map(|seen| &seen.job.metadata);
             let mut jobs = jobs.filter(|meta| meta.uid.as_deref() == Some(uid));
+            let mut components = world.components.iter().filter(|one| one.uid == uid);
             same.any(|meta| meta.resource_version() == version)
                 || jobs.any(|meta| meta.resource_version.as_deref() == Some(version))
+                || components.any(|one| one.resource_version == version)
         };
         let mut written = note.written.iter();
         written.any(|(uid, version)| seen(uid, version))
@@ -219,8 +221,10 @@ impl Engine {
         let mut facts = *self.facts.lock().expect("nobody panics while holding it");
         let config = self.acting.stores.configs.get(key);
         let nested = config.is_some_and(|config| {
-            let push = config.spec.rendered_image_push_spec.parse::<ImageRef>();
-            push.is_ok_and(|push| probe::is_nested(push.repo()))
+            let pre_built = config.metadata.annotation(labels::PRE_BUILT_IMAGE);
+            let images = [Some(&*config.spec.rendered_image_push_spec), pre_built];
+            let mut images = images.into_iter().flatten().map(str::parse::<ImageRef>);
+            images.any(|image| image.is_ok_and(|image| probe::is_nested(image.repo())))
         });
         if nested {
             facts.nested_digests_refused = self.nested_refused(key).await;
@@ -270,6 +274,11 @@ fn written(step: &Step) -> Option<(String, String)> {
             resource_version,
             ..
         }
+        | Step::UpdateComponent {
+            uid,
+            resource_version,
+            ..
+        }
         | Step::Unsuspend {
             uid,
             resource_version,
@@ -309,7 +318,9 @@ fn passing_problem(world: &Snapshot) -> Option<String> {
         .exists
         .values()
         .filter_map(|found| found.as_ref().err());
-    let mut problems = plan.into_iter().chain(exists);
+    let os_image = world.answers.os_image.values();
+    let os_image = os_image.filter_map(|named| named.as_ref().err());
+    let mut problems = plan.into_iter().chain(exists).chain(os_image);
     let passing = problems.find(|problem| problem.class == Class::Retry)?;
     Some(passing.reason.clone())
 }

@@ -37,9 +37,11 @@ pub use decide::decide;
 pub use error::Error;
 pub use logs::{Line as LogLine, logs};
 pub use observe::{Facts, observe};
-pub use question::{Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Question};
+pub use question::{
+    Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Pull, Question,
+};
 pub use run::{Options, run};
-pub use snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+pub use snapshot::{Cluster, LabelOptIn, SeenComponent, SeenInput, SeenJob, Snapshot, Support};
 pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};

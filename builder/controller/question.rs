@@ -1,6 +1,6 @@
 //! What a decision must know and can't see: asked as a value, answered by the runtime, kept for one reconcile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{BuildName, PoolName, RenderedName};
 use crate::backend::job::JobMethod;
@@ -19,7 +19,25 @@ pub enum Question {
         image: PinnedRef,
         /// The secret in our namespace that it was pushed with.
         secret: String,
+        /// For an image elsewhere than where we push: what is pulled with, where the other secret has no login.
+        pull: Pull,
     },
+    /// Which OS image a rendered config names. The answer goes to [`Answers::os_image`].
+    OsImage {
+        /// The rendered config.
+        rendered: RenderedName,
+    },
+}
+
+/// With what is pulled beside the secret that pushes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pull {
+    /// With nothing: the image is where we push.
+    Not,
+    /// With `global-pull-secret-copy`.
+    Global,
+    /// With this secret in our namespace, and `global-pull-secret-copy`.
+    Own(String),
 }
 
 /// What is to be planned.
@@ -52,10 +70,10 @@ pub struct PlanQuestion {
 /// A base that stands in for another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseInstead {
-    /// If the config's `osImageURL` is this one, the pre-built image, ...
-    pub of: String,
-    /// ... it is built on this one, the release's own.
-    pub stock: String,
+    /// If the config's `osImageURL` is one of these, a pre-built image, ...
+    pub of: BTreeSet<String>,
+    /// ... it is built on this one, the release's own; none if nobody says which that is.
+    pub stock: Option<String>,
 }
 
 /// What was found out in this reconcile.
@@ -65,6 +83,8 @@ pub struct Answers {
     pub plan: Option<Result<Planned, Problem>>,
     /// To [`Question::Exists`].
     pub exists: BTreeMap<PinnedRef, Result<Existence, Problem>>,
+    /// To [`Question::OsImage`]: the image, empty if the config names none.
+    pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
 }
 
 /// What would be built.

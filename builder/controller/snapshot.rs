@@ -6,9 +6,9 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::question::Answers;
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig};
+use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName};
 use crate::backend::job::{InputKind, JobResult};
-use crate::image::{Digest, Platform};
+use crate::image::{Digest, PinnedRef, Platform};
 
 /// What was observed of one MachineOSConfig and of everything that serves it.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +31,12 @@ pub struct Snapshot {
     pub inputs: Vec<SeenInput>,
     /// What the ConfigMaps `digest-<build>` say, by build. Whose Job says it is checked here, not by the observer.
     pub results: BTreeMap<String, JobResult>,
-    /// The image that the install-time MachineConfig put into the pool's rendered config, if that is one of its sources.
-    pub prebuilt: Option<String>,
+    /// The component MachineConfigs of the pool, and those that were claimed for this MachineOSConfig.
+    pub components: Vec<SeenComponent>,
+    /// The images of component MachineConfigs, of whichever pool, that the pool's config was rendered from.
+    pub prebuilt: BTreeSet<String>,
+    /// Component MachineConfigs, of whichever pool, that the pool's config was rendered from and that are gone.
+    pub lost_components: Vec<String>,
     /// The platforms of the pool's nodes; empty without a node.
     pub pool_platforms: BTreeSet<Platform>,
     /// What holds for all pools.
@@ -65,6 +69,36 @@ pub struct SeenInput {
     pub build: String,
     /// Whether its deletion was asked for.
     pub going_away: bool,
+}
+
+/// A MachineConfig that brings a pool its pre-built image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenComponent {
+    /// Its name.
+    pub name: String,
+    /// Given by the API server.
+    pub uid: String,
+    /// As it was seen.
+    pub resource_version: String,
+    /// The pool in its name.
+    pub pool: PoolName,
+    /// The image that it is annotated with, as it stands.
+    pub image: String,
+    /// The MachineOSConfig that claimed it.
+    pub claim: Option<String>,
+    /// Whether that MachineOSConfig is there and names the pool.
+    pub is_claim_good: bool,
+    /// Whether any MachineOSConfig names the pool.
+    pub is_wanted: bool,
+    /// Whether its deletion was asked for.
+    pub going_away: bool,
+}
+
+impl SeenComponent {
+    /// Whether it brings this image, with or without a tag beside the digest.
+    pub fn brings(&self, image: &PinnedRef) -> bool {
+        self.image.parse::<PinnedRef>().as_ref() == Ok(image)
+    }
 }
 
 /// What the ConfigMaps `on-cluster-build-config` and `on-cluster-build-custom-dockerfile` say.

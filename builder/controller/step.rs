@@ -7,9 +7,10 @@ use super::because::Because;
 use super::question::Question;
 use crate::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
+    PoolName,
 };
 use crate::backend::job::{InputKind, JobMethod};
-use crate::image::Digest;
+use crate::image::{Digest, PinnedRef};
 use crate::status::Event;
 
 /// What to do about a snapshot.
@@ -53,6 +54,35 @@ pub enum Step {
     },
     /// Delete a MachineOSConfig that we made for a label.
     DeleteConfig {
+        /// Its name.
+        name: String,
+        /// This very one.
+        uid: String,
+    },
+    /// Create the MachineConfig that brings a pool its pre-built image, claimed.
+    CreateComponent {
+        /// The pool.
+        pool: PoolName,
+        /// The image.
+        image: PinnedRef,
+        /// Name of the MachineOSConfig that it serves.
+        config: String,
+    },
+    /// Claim such a MachineConfig, and let it bring another image.
+    UpdateComponent {
+        /// Its name.
+        name: String,
+        /// This very one.
+        uid: String,
+        /// As it was seen.
+        resource_version: String,
+        /// The other image; none to leave the one that it has.
+        image: Option<PinnedRef>,
+        /// Name of the MachineOSConfig that it serves.
+        config: String,
+    },
+    /// Delete such a MachineConfig.
+    DeleteComponent {
         /// Its name.
         name: String,
         /// This very one.

@@ -70,6 +70,10 @@ impl View {
             | Because::NoNode
             | Because::PoolDegraded(_)
             | Because::Planning
+            | Because::SeedComponent(_)
+            | Because::SeedNotRendered { .. }
+            | Because::SeedGone(_)
+            | Because::Seeding(_)
             | Because::Reusing(_)
             | Because::Creating(_)
             | Because::Replacing(_)

@@ -35,6 +35,10 @@ pub(super) struct Parts<'a> {
 
 impl Inputs {
     pub(super) fn new(parts: &Parts<'_>) -> Self {
+        Self::of(parts)
+    }
+
+    pub(super) fn of(parts: &impl Serialize) -> Self {
         Self(Digest::of(&canonical(parts)))
     }
 

@@ -23,7 +23,7 @@ pub use build_plan::{BuildPlan, Draft};
 pub use inputs::{FORMAT, Inputs};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
-pub use pre_built::{PreBuiltError, pre_built_image};
+pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use request::Request;
 
 use crate::report::{Class, Finding};

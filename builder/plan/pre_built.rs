@@ -1,6 +1,9 @@
 //! The image that the annotation `pre-built-image` names, checked: what the API's status fields take, and nothing else.
 
-use crate::api::is_digest_format;
+use serde_json::json;
+
+use super::inputs::{FORMAT, Inputs};
+use crate::api::{PoolName, RenderedName, is_digest_format};
 use crate::image::{ImageRef, PinnedRef, ReferenceError};
 use crate::report::{Class, Finding};
 
@@ -76,6 +79,13 @@ pub fn pre_built_image(
         Finding::new("pre-built-image-tag", message).on(text)
     });
     Ok((image, notice))
+}
+
+/// The inputs of the build that stands for a pre-built image: what it is, and of which config. No registry need be asked.
+pub fn pre_built_inputs(pool: &PoolName, rendered: &RenderedName, image: &PinnedRef) -> Inputs {
+    Inputs::of(&json!({
+        "format": FORMAT, "preBuiltImage": image, "renderedName": rendered, "pool": pool,
+    }))
 }
 
 #[cfg(test)]

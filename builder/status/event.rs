@@ -2,6 +2,7 @@
 
 use sha2::Digest as _;
 
+use super::seed::PRE_BUILT_IMAGE_SEEDED;
 use crate::api::{Metadata, shortened};
 
 /// An event to tell. Its name follows from what it tells, so that it is told once.
@@ -101,6 +102,10 @@ pub enum EventReason {
     BuildDegraded,
     /// The pool has another rendered config.
     PoolConfigChanged,
+    /// An image that was built elsewhere is in service.
+    PreBuiltImageSeeded,
+    /// The MachineConfig that brought it is gone.
+    PreBuiltImageMissing,
     /// A rendered config is made.
     RenderedConfigGenerated,
     /// An administrator's MachineConfig decides which base a rendered config has.
@@ -130,6 +135,8 @@ impl EventReason {
             Self::BuildRecovered => "BuildRecovered",
             Self::BuildDegraded => "BuildDegraded",
             Self::PoolConfigChanged => "PoolConfigChanged",
+            Self::PreBuiltImageSeeded => PRE_BUILT_IMAGE_SEEDED,
+            Self::PreBuiltImageMissing => "PreBuiltImageMissing",
             Self::RenderedConfigGenerated => "RenderedConfigGenerated",
             Self::OsImageUrlOverridden => "OSImageURLOverridden",
         }
@@ -142,7 +149,8 @@ impl EventReason {
             | Self::BuildInterrupted
             | Self::JobFailed
             | Self::ConfigReconcileFailed
-            | Self::BuildDegraded => EventKind::Warning,
+            | Self::BuildDegraded
+            | Self::PreBuiltImageMissing => EventKind::Warning,
             Self::BuildStarted
             | Self::BuildPreparing
             | Self::BuildBuilding
@@ -157,6 +165,7 @@ impl EventReason {
             | Self::RebuildRequested
             | Self::BuildRecovered
             | Self::PoolConfigChanged
+            | Self::PreBuiltImageSeeded
             | Self::RenderedConfigGenerated
             | Self::OsImageUrlOverridden => EventKind::Normal,
         }

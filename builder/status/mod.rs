@@ -9,6 +9,7 @@ mod event;
 mod message;
 mod pool;
 mod render;
+mod seed;
 
 use jiff::Timestamp;
 
@@ -20,6 +21,7 @@ pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;
 pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions};
 pub use render::{RENDER_DEGRADED, render_conditions};
+pub use seed::{PRE_BUILT_IMAGE_SEEDED, SEEDED, seeded_status};
 
 /// Cut to whole seconds, as the API's other clients do.
 fn whole(time: Timestamp) -> Timestamp {

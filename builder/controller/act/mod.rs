@@ -2,6 +2,7 @@
 //! and decided again.
 
 mod build;
+mod component;
 mod write;
 
 pub(super) use write::{delete_params, deleted, patch, post};
@@ -19,6 +20,7 @@ use super::observe::Facts;
 use super::question::Problem;
 use super::step::Step;
 use super::stores::Stores;
+use crate::api::component_name;
 use crate::report::Class;
 
 /// With what steps are carried out.
@@ -176,6 +178,23 @@ impl Acting {
                 self.update_config(name, &version, spec, round).await
             }
             Step::DeleteConfig { name, uid } => self.delete_config(name, uid).await,
+            Step::CreateComponent {
+                pool,
+                image,
+                config,
+            } => self.create_component(pool, image, config).await,
+            Step::UpdateComponent {
+                name,
+                uid,
+                resource_version,
+                image,
+                config,
+            } => {
+                let version = round.version(uid, resource_version).to_owned();
+                self.update_component(name, &version, image.as_ref(), config, round)
+                    .await
+            }
+            Step::DeleteComponent { name, uid } => self.delete_component(name, uid).await,
             Step::CreateBuild { build } => self.create_build(build).await,
             Step::WriteBuildStatus {
                 name,
@@ -249,6 +268,11 @@ fn named(step: &Step) -> String {
         Step::CreateConfig { name, .. } => format!("creating machineosconfig {name}"),
         Step::UpdateConfig { name, .. } => format!("updating machineosconfig {name}"),
         Step::DeleteConfig { name, .. } => format!("deleting machineosconfig {name}"),
+        Step::CreateComponent { pool, .. } => {
+            format!("creating machineconfig {}", component_name(pool))
+        }
+        Step::UpdateComponent { name, .. } => format!("updating machineconfig {name}"),
+        Step::DeleteComponent { name, .. } => format!("deleting machineconfig {name}"),
         Step::CreateBuild { build } => format!("creating machineosbuild {}", build.metadata.name),
         Step::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
         Step::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),

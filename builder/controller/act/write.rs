@@ -64,12 +64,12 @@ pub(in crate::controller) fn patch() -> PatchParams {
     }
 }
 
-fn value(object: &impl Serialize) -> Value {
+pub(super) fn value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).expect("the API's own fields are JSON")
 }
 
 impl Acting {
-    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+    pub(super) fn api(&self, kind: Kind) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &kind.resource())
     }
 
@@ -231,7 +231,7 @@ impl Acting {
         self.merge(kind, &change.name, &change_of, round).await
     }
 
-    async fn merge(
+    pub(super) async fn merge(
         &self,
         kind: Kind,
         name: &str,

@@ -11,11 +11,11 @@ use futures_util::future::join_all;
 use kube::Client;
 
 use super::Error;
-use super::question::{Existence, PlanQuestion, Planned, Problem, Question};
+use super::question::{Existence, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::api::cluster_settings::Proxy;
-use crate::api::{ClusterSettings, ClusterSettingsError};
+use crate::api::{ClusterSettings, ClusterSettingsError, RenderedName};
 use crate::backend::door::{Door, DoorError};
 use crate::backend::job::NamedSecret;
 use crate::image::{ImageRef, PinnedRef};
@@ -53,8 +53,15 @@ impl Asking {
                     let plan = self.plan(question, kept.as_ref()).await;
                     Answer::Plan(plan.map(|plan| (plan.planned_for(question), plan)))
                 }
-                Question::Exists { image, secret } => {
-                    Answer::Exists(image.clone(), self.exists(image, secret).await)
+                Question::Exists {
+                    image,
+                    secret,
+                    pull,
+                } => Answer::Exists(image.clone(), self.exists(image, secret, pull).await),
+                Question::OsImage { rendered } => {
+                    let named = plan::rendered(self, rendered.as_str()).await;
+                    let named = named.map(|config| config.os_image_url.unwrap_or_default());
+                    Answer::OsImage(rendered.clone(), named)
                 }
             }
         });
@@ -70,6 +77,9 @@ impl Asking {
                 }
                 Answer::Exists(image, existence) => {
                     world.answers.exists.insert(image, existence);
+                }
+                Answer::OsImage(rendered, named) => {
+                    world.answers.os_image.insert(rendered, named);
                 }
             }
         }
@@ -88,10 +98,24 @@ impl Asking {
         plan::plan(self, question).await.map(Arc::new)
     }
 
-    async fn exists(&self, image: &PinnedRef, secret: &str) -> Result<Existence, Problem> {
+    async fn exists(
+        &self,
+        image: &PinnedRef,
+        secret: &str,
+        pull: &Pull,
+    ) -> Result<Existence, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
-        let secret = self.secret(secret).await?;
+        let own = match pull {
+            Pull::Not => None,
+            Pull::Global => Some(None),
+            Pull::Own(own) => Some(Some(own.as_str())),
+        };
+        let mut secret = self.secret(secret).await?;
+        if let Some(own) = own {
+            let pull = self.pull_secret(own, &settings).await?;
+            secret.credentials = secret.credentials.over(&pull.credentials);
+        }
         let door = door(&secret, &settings, proxy.as_ref())?;
         let confirmed = door.client().confirm(image).await?;
         Ok(match confirmed {
@@ -129,6 +153,7 @@ impl Asking {
 enum Answer {
     Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
+    OsImage(RenderedName, Result<String, Problem>),
 }
 
 /// A client with the logins of a Secret.

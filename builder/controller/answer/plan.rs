@@ -131,7 +131,7 @@ fn planned(
     }
 }
 
-async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
+pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
     let resource = Kind::MachineConfig.resource();
     let api: Api<DynamicObject> = Api::all_with(asking.client.clone(), &resource);
     let object = match api.get(name).await {
@@ -208,14 +208,20 @@ fn wanted(
         given("bad-reference", format!("{text}: {error}"))
     };
     let own = config.os_image_url.clone();
-    let stock = question
-        .instead
-        .as_ref()
-        .filter(|instead| own.as_ref() == Some(&instead.of))
-        .map(|instead| &instead.stock);
-    let named = stock
-        .or(own.as_ref())
-        .or(settings.base_os_container_image.as_ref());
+    let instead = question.instead.as_ref().filter(|instead| {
+        let own = own.as_ref();
+        own.is_some_and(|own| instead.of.contains(own))
+    });
+    let named = match instead {
+        Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
+            let message = format!(
+                "machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
+                config.name()
+            );
+            given("no-base-image", message)
+        })?),
+        None => own.as_ref().or(settings.base_os_container_image.as_ref()),
+    };
     let base_name = named
         .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
         .transpose()?;
@@ -445,8 +451,8 @@ mod tests {
         let digest = format!("sha256:{}", "1".repeat(64));
         let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
         let instead = super::super::super::question::BaseInstead {
-            of: "quay.io/prebuilt:1".to_owned(),
-            stock: "quay.io/stock:1".to_owned(),
+            of: ["quay.io/prebuilt:1".to_owned()].into(),
+            stock: Some("quay.io/stock:1".to_owned()),
         };
         let defaults = ClusterSettings {
             base_os_container_image: Some("quay.io/default:1".to_owned()),

@@ -25,6 +25,7 @@ impl<'a> Round<'a> {
             .filter(|_| self.wish.build_on == BuildOn::OsChange)?;
         let rendered = &source.spec.machine_config.name;
         let only_rendered = match source.metadata.annotation(labels::WANTED) {
+            Some(wanted) if source.is_pre_built() => wanted == self.wish.seeded_with(rendered),
             Some(wanted) => wanted == self.wish.wanted_with(rendered),
             None => self.config.status.observed_generation == self.config.metadata.generation,
         };

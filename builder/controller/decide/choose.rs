@@ -10,6 +10,11 @@ use crate::status::{EventReason, OTHER_DEGRADED};
 
 impl<'a> Round<'a> {
     pub(super) fn run(&mut self) -> Result<Because, Question> {
+        if let Some(seed) = self.seed.clone()
+            && let Some(because) = self.put_in_service(&seed)?
+        {
+            return Ok(because);
+        }
         if let Some(because) = self.rebuild() {
             return Ok(because);
         }
@@ -31,9 +36,13 @@ impl<'a> Round<'a> {
     }
 
     /// Whether a build is one of exactly what is wanted, known without asking.
-    fn fits(&self, build: &MachineOsBuild) -> bool {
+    pub(super) fn fits(&self, build: &MachineOsBuild) -> bool {
         if self.is_ours(build) {
-            return build.metadata.annotation(labels::WANTED) == Some(&*self.wish.wanted)
+            let wanted = match build.is_pre_built() {
+                true => &self.wish.seeded,
+                false => &self.wish.wanted,
+            };
+            return build.metadata.annotation(labels::WANTED) == Some(wanted)
                 && build.status.state() != Some(BuildCondition::Interrupted)
                 && !self.is_outdated(build);
         }
@@ -66,6 +75,13 @@ impl<'a> Round<'a> {
 
     /// Finds out what would be built, and takes that.
     fn choose(&mut self) -> Result<Because, Question> {
+        if let Some(because) = self.seeded_before()? {
+            return Ok(because);
+        }
+        // Which image it names nobody can tell, and that one may be pre-built.
+        if let Some(lost) = self.world.lost_components.first() {
+            return Ok(Because::SeedGone(lost.clone()));
+        }
         let plan = self.plan(|| self.plan_question(None))?;
         match plan {
             Ok(planned) => self.take(planned),

@@ -1,5 +1,7 @@
 //! A new build, and the end of those that nobody wants any more.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::super::question::Planned;
@@ -18,8 +20,6 @@ impl Round<'_> {
     /// Makes a build of this plan; with a source, one that adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
         let wish = &self.wish;
-        let owner = &self.config.metadata;
-        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
         let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let reasons: Vec<&str> = planned.reasons.iter().map(|one| &*one.code).collect();
         let mut annotations = [
@@ -29,7 +29,7 @@ impl Round<'_> {
             annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &wish.push_secret),
         ]
         .into_iter()
-        .collect::<std::collections::BTreeMap<_, _>>();
+        .collect::<BTreeMap<_, _>>();
         match source {
             Some(source) => {
                 let name = &source.metadata.name;
@@ -45,9 +45,26 @@ impl Round<'_> {
                 }
             }
         }
-        let build = MachineOsBuild {
+        let build = self.new_build(planned.build.as_str(), annotations);
+        self.tell_change(planned);
+        self.warn();
+        self.steps.push(Step::CreateBuild {
+            build: Box::new(build),
+        });
+    }
+
+    /// A build of what is wanted, with this name and these annotations.
+    pub(super) fn new_build(
+        &self,
+        name: &str,
+        annotations: BTreeMap<String, String>,
+    ) -> MachineOsBuild {
+        let wish = &self.wish;
+        let owner = &self.config.metadata;
+        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
+        MachineOsBuild {
             metadata: Metadata {
-                name: planned.build.to_string(),
+                name: name.to_owned(),
                 labels: [
                     label(labels::TARGET_MACHINE_CONFIG_POOL, wish.pool.as_str()),
                     label(labels::RENDERED_MACHINE_CONFIG, wish.rendered.as_str()),
@@ -76,12 +93,7 @@ impl Round<'_> {
                 rendered_image_push_spec: wish.push_spec(),
             },
             status: MachineOsBuildStatus::default(),
-        };
-        self.tell_change(planned);
-        self.warn();
-        self.steps.push(Step::CreateBuild {
-            build: Box::new(build),
-        });
+        }
     }
 
     /// Tells the pool that another config is on its way to an image.

@@ -3,7 +3,9 @@
 //! | file | decides |
 //! | --- | --- |
 //! | `opt_in` | whether anybody asks for images |
+//! | `component` | which MachineConfig brings the pool its pre-built image |
 //! | `wish` | what is wanted, and whether it can be built at all |
+//! | `seed` | how a pre-built image is put in service, before anything else is thought of |
 //! | `choose` | which build that is: the one there is, an older one, an adopted one, a new one |
 //! | `create` | what a new build looks like, and which builds it puts an end to |
 //! | `adopt` | whether it takes over the image in service |
@@ -19,12 +21,14 @@
 mod adopt;
 mod attempt;
 mod choose;
+mod component;
 mod create;
 mod drive;
 mod end;
 mod job;
 mod opt_in;
 mod prepare;
+mod seed;
 mod serve;
 mod wish;
 
@@ -32,9 +36,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::seed::Seed;
 use self::wish::Wish;
 use super::because::Because;
-use super::question::{Existence, Planned, Problem, Question};
+use super::question::{Existence, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::step::{Annotate, Decision, Step};
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
@@ -51,6 +56,10 @@ const LATER: Duration = Duration::from_secs(300);
 pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &world.cluster.other_builder {
         return Decision::nothing(Because::OtherBuilder(who.clone()));
+    }
+    let unwanted = component::unwanted(world);
+    if !unwanted.is_empty() {
+        return Decision::of(Because::OptingOut, unwanted);
     }
     let Some(config) = &world.config else {
         return opt_in::without_config(world, now);
@@ -85,9 +94,19 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         return blocked(Because::NoPool(name.clone()));
     };
     let wish = match Wish::of(world, config, pool) {
-        Ok(wish) => wish,
-        Err(Because::NotRendered) => return Decision::nothing(Because::NotRendered),
+        Ok(wish) => Some(wish),
+        Err(Because::NotRendered) => None,
         Err(because) => return blocked(because),
+    };
+    let seed = match Seed::of(world, config, wish.as_ref()) {
+        Ok(seed) => seed,
+        Err(because) => return blocked(because),
+    };
+    let Some(wish) = wish else {
+        return match seed {
+            Some(seed) => seed.before_there_is_a_config(world, config, now),
+            None => Decision::nothing(Because::NotRendered),
+        };
     };
     let mut round = Round {
         world,
@@ -95,26 +114,22 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         config,
         pool,
         wish,
+        seed,
         steps: Vec::new(),
         again: None,
         is_blocked: false,
     };
     match round.run() {
-        Ok(because) => Decision {
-            ask: Vec::new(),
-            steps: round.steps,
-            because,
-            again: round.again,
-        },
-        Err(question) => Decision {
-            because: match &question {
-                Question::Plan(_) => Because::Planning,
-                Question::Exists { image, .. } => Because::Confirming(image.to_string()),
-            },
-            ask: vec![question],
-            steps: Vec::new(),
-            again: None,
-        },
+        Ok(because) => {
+            round.after_seeding();
+            Decision {
+                ask: Vec::new(),
+                steps: round.steps,
+                because,
+                again: round.again,
+            }
+        }
+        Err(question) => Decision::asking(question),
     }
 }
 
@@ -140,6 +155,8 @@ struct Round<'a> {
     config: &'a MachineOsConfig,
     pool: &'a MachineConfigPool,
     wish: Wish,
+    /// The image that must be put in service first; none once it is.
+    seed: Option<Seed>,
     steps: Vec<Step>,
     again: Option<Duration>,
     /// Whether it was told in this round that somebody must mend something.
@@ -178,19 +195,21 @@ impl<'a> Round<'a> {
         found.ok_or_else(|| Question::Exists {
             image: image.clone(),
             secret: secret.unwrap_or(&self.wish.push_secret).to_owned(),
+            // An image that came from elsewhere may be where nothing is pushed to.
+            pull: match *image.repo() == self.wish.push {
+                true => Pull::Not,
+                false => pull_of(self.config),
+            },
         })
     }
 
     /// Tells of a problem if somebody must mend it.
     fn problem(&mut self, problem: &Problem) -> Because {
         let because = Because::Problem(problem.clone());
-        self.again = Some(match problem.class {
-            Class::Retry => SOON,
-            Class::UserInput | Class::Refused | Class::Bug => {
-                self.block(&because);
-                LATER
-            }
-        });
+        if problem.class != Class::Retry {
+            self.block(&because);
+        }
+        self.again = Some(pause_after(problem));
         because
     }
 
@@ -218,7 +237,33 @@ impl<'a> Round<'a> {
     }
 }
 
+/// When to look again at a problem.
+fn pause_after(problem: &Problem) -> Duration {
+    match problem.class {
+        Class::Retry => SOON,
+        Class::UserInput | Class::Refused | Class::Bug => LATER,
+    }
+}
+
+/// What the images of a MachineOSConfig are pulled with.
+fn pull_of(config: &MachineOsConfig) -> Pull {
+    match &config.spec.base_image_pull_secret {
+        Some(own) => Pull::Own(own.name.clone()),
+        None => Pull::Global,
+    }
+}
+
 impl Decision {
+    fn asking(question: Question) -> Self {
+        Self {
+            ask: vec![question.clone()],
+            ..Self::nothing(match question {
+                Question::Plan(_) | Question::OsImage { .. } => Because::Planning,
+                Question::Exists { image, .. } => Because::Confirming(image.to_string()),
+            })
+        }
+    }
+
     fn nothing(because: Because) -> Self {
         Self::of(because, Vec::new())
     }

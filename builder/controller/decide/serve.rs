@@ -49,6 +49,13 @@ pub(super) fn block(
     }
 }
 
+const NOT_BLOCKED: Said<'_> = Said {
+    kind: BLOCKED,
+    status: "False",
+    reason: "AsExpected",
+    message: "",
+};
+
 /// What the condition `Warnings` says.
 struct Warned {
     reason: String,
@@ -120,6 +127,23 @@ impl Round<'_> {
         self.tell_pool(build, status);
     }
 
+    /// The same of a pre-built image. The name comes last: who is named was put in service.
+    pub(super) fn serve_seeded(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+        self.tell_service(build, status);
+        self.name_build(build);
+        self.tell_pool(build, status);
+    }
+
+    /// Says that nothing is in the way any more, though nothing is in service yet.
+    pub(super) fn unblock(&mut self) {
+        let conditions = &self.config.status.conditions;
+        if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
+            && let Some(status) = config_status(self.config, None, &[NOT_BLOCKED], self.now)
+        {
+            push_config_status(self.config, status, &mut self.steps);
+        }
+    }
+
     /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.
     fn name_build(&mut self, build: &MachineOsBuild) {
         let metadata = &self.config.metadata;
@@ -172,13 +196,9 @@ impl Round<'_> {
         let warned = self.warned();
         let mut said: Vec<_> = warned.iter().map(Warned::said).collect();
         if condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
-            said.push(Said {
-                kind: BLOCKED,
-                status: "False",
-                reason: "AsExpected",
-                message: "",
-            });
+            said.push(NOT_BLOCKED);
         }
+        said.extend(self.seeded(build, status));
         let runs = build.metadata.annotation(labels::METHOD)
             == Some(JobMethod::Containerfile.as_str())
             && status.image().is_none();

@@ -3,5 +3,7 @@ mod others;
 mod property;
 mod reuse;
 mod rows;
+mod seed;
+mod seed_property;
 mod server;
 mod world;

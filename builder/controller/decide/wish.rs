@@ -6,8 +6,8 @@ use super::super::because::Because;
 use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
 use crate::api::{
-    MachineConfigPool, MachineOsConfig, PoolName, RenderedName, is_digest_format, is_tag_format,
-    labels,
+    MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName, is_digest_format,
+    is_tag_format, labels,
 };
 use crate::canonical::canonical;
 use crate::image::{Digest, ImageRef, Platform, RepoRef};
@@ -27,6 +27,8 @@ pub(super) struct Wish {
     pub build_on: BuildOn,
     /// What the build of exactly this is annotated with.
     pub wanted: String,
+    /// What the build that stands for a pre-built image of exactly this is annotated with: a base is no part of it.
+    pub seeded: String,
 }
 
 /// Which rendered configs get an image of their own.
@@ -94,18 +96,13 @@ impl Wish {
         let architecture = platform.as_ref().map_or("", Platform::architecture);
         let containerfile = spec.containerfile(architecture).map(str::to_owned);
 
-        let instead = match (&world.prebuilt, &world.cluster.stock_base) {
-            (None, _) => None,
-            (Some(of), Some(stock)) => Some(BaseInstead {
-                of: of.clone(),
-                stock: stock.clone(),
-            }),
-            (Some(of), None) => {
-                return Err(bad(format!(
-                    "the pool's base is the pre-built image {of}, and nobody says what the release's own base is"
-                )));
-            }
-        };
+        // A rendered config may name the image for a while after its MachineConfig is gone.
+        let mut of = world.prebuilt.clone();
+        of.extend(world.builds.iter().filter_map(seeded_image));
+        let instead = (!of.is_empty()).then(|| BaseInstead {
+            of,
+            stock: world.cluster.stock_base.clone(),
+        });
         let build_on = match config.metadata.annotation(labels::BUILD_ON) {
             Some("every-config") => BuildOn::EveryConfig,
             Some("os-change") => BuildOn::OsChange,
@@ -132,17 +129,28 @@ impl Wish {
             instead,
             build_on,
             wanted: String::new(),
+            seeded: String::new(),
         };
         wish.wanted = wish.wanted_with(wish.rendered.as_str());
+        wish.seeded = wish.seeded_with(wish.rendered.as_str());
         Ok(wish)
     }
 
     /// The fingerprint of the same wish for another rendered config.
     pub fn wanted_with(&self, rendered: &str) -> String {
-        let instead = self.instead.as_ref().map(|base| [&base.of, &base.stock]);
+        let instead = self.instead.as_ref().map(|base| &base.stock);
         let value = json!({
             "format": FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "instead": instead,
+        });
+        Digest::of(&canonical(&value)).hex()
+    }
+
+    /// The fingerprint of the same wish for another rendered config, whose image was built elsewhere.
+    pub fn seeded_with(&self, rendered: &str) -> String {
+        let value = json!({
+            "format": FORMAT, "rendered": rendered, "containerfile": self.containerfile,
+            "push": self.push.to_string(), "preBuilt": true,
         });
         Digest::of(&canonical(&value)).hex()
     }
@@ -151,6 +159,11 @@ impl Wish {
     pub fn push_spec(&self) -> String {
         push_spec(&self.push, &self.rendered)
     }
+}
+
+fn seeded_image(build: &MachineOsBuild) -> Option<String> {
+    let image = build.status.image()?;
+    build.is_pre_built().then(|| image.to_owned())
 }
 
 fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {

@@ -116,7 +116,9 @@ impl Metrics {
         for step in steps {
             let label = Pool { pool: pool.clone() };
             match step {
-                Step::CreateBuild { .. } => drop(self.config_changes.get_or_create(&label).inc()),
+                Step::CreateBuild { build } if !build.is_pre_built() => {
+                    self.config_changes.get_or_create(&label).inc();
+                }
                 Step::CreateJob { attempt, .. } if *attempt > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
@@ -125,7 +127,7 @@ impl Metrics {
                         .builds
                         .iter()
                         .find(|build| build.metadata.name == *name);
-                    if let Some(before) = before {
+                    if let Some(before) = before.filter(|build| !build.is_pre_built()) {
                         self.build_wrote(&pool, before, status, world.results.get(name));
                     }
                 }

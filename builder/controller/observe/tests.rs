@@ -99,6 +99,59 @@ fn a_change_wakes_those_whom_it_concerns() {
     }
 }
 
+/// Component MachineConfigs: name, claim.
+fn components(stores: &Stores, components: &[(&str, &str)]) {
+    stores
+        .machine_configs
+        .fill(components.iter().map(|(name, claim)| {
+            let meta = json!({ "name": name, "uid": name, "resourceVersion": "7", "annotations": {
+            labels::PRE_BUILT_IMAGE: format!("image of {name}"), labels::SERVES: claim } });
+            ((*name).to_owned(), serde_json::from_value(meta).unwrap())
+        }));
+}
+
+#[test]
+fn a_component_belongs_to_its_pool_and_to_who_claimed_it() {
+    let stores = stores();
+    let (worker, edge) = (
+        "10-prebuiltimage-osimageurl-worker",
+        "10-prebuildimage-osimageurl-edge",
+    );
+    components(&stores, &[(worker, ""), (edge, "infra"), ("99-x", "infra")]);
+    let seen = |key: &str| {
+        let seen = observe(&stores, key, Facts::default()).components;
+        let one = |one: SeenComponent| (one.name, one.claim, one.is_wanted, one.is_claim_good);
+        seen.into_iter().map(one).collect::<Vec<_>>()
+    };
+    let of_edge = (edge.to_owned(), Some("infra".to_owned()), false, false);
+    assert_eq!(seen("worker"), [(worker.to_owned(), None, true, false)]);
+    for key in ["infra", "edge"] {
+        assert_eq!(seen(key), std::slice::from_ref(&of_edge), "{key}");
+    }
+    for (name, want) in [(worker, &["old", "worker"][..]), (edge, &["infra"])] {
+        let woken = concerned(&stores, &Cause::MachineConfig(name.to_owned()));
+        assert_eq!(woken.into_iter().collect::<Vec<_>>(), want, "{name}");
+    }
+    components(&stores, &[(worker, "old")]);
+    let seen = observe(&stores, "worker", Facts::default()).components;
+    assert!(seen[0].is_claim_good);
+}
+
+#[test]
+fn a_pool_has_the_pre_built_images_of_all_that_it_was_rendered_from() {
+    let stores = stores();
+    let mut infra = pool("infra", "infra", json!({}));
+    let own = "10-prebuiltimage-osimageurl-infra";
+    let inherited = "10-prebuildimage-osimageurl-worker";
+    let sources = json!([{ "name": "00-worker" }, { "name": inherited }, { "name": own }]);
+    infra["spec"]["configuration"]["source"] = sources;
+    fill(&stores.pools, vec![infra]);
+    components(&stores, &[("00-worker", ""), (inherited, "worker")]);
+    let seen = observe(&stores, "infra", Facts::default());
+    assert_eq!(seen.prebuilt, [format!("image of {inherited}")].into());
+    assert_eq!(seen.lost_components, [own]);
+}
+
 #[test]
 fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     let stores = stores();

@@ -209,16 +209,16 @@ fn a_degraded_pool_gets_no_new_build() {
 #[test]
 fn a_pre_built_image_is_no_base() {
     let mut world = World::opted_in();
-    world.seen.prebuilt = Some("quay.io/acme/golden@sha256:00".to_owned());
-    assert_eq!(world.settle().because.code(), "bad-machine-os-config");
+    let image = "quay.io/acme/golden@sha256:00".to_owned();
+    world.seen.prebuilt = [image.clone()].into();
     world.seen.cluster.stock_base = Some("quay.io/release/os@sha256:01".to_owned());
     world.settle();
     let asked = world.asked.iter().any(|question| match question {
-        Question::Plan(plan) => plan
-            .instead
-            .as_ref()
-            .is_some_and(|base| base.stock == "quay.io/release/os@sha256:01"),
-        Question::Exists { .. } => false,
+        Question::Plan(plan) => plan.instead.as_ref().is_some_and(|base| {
+            base.of.contains(&image)
+                && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
+        }),
+        Question::Exists { .. } | Question::OsImage { .. } => false,
     });
     assert!(asked);
 }

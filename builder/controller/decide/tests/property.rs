@@ -30,6 +30,8 @@ enum Deed {
     DeleteImage(prop::sample::Index),
     ForgetCurrent,
     Recreate,
+    Rerender,
+    DeleteComponent,
     Wait(u16),
     /// A round of which so many steps are done.
     Round(u8),
@@ -60,6 +62,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => any::<prop::sample::Index>().prop_map(DeleteImage),
         1 => Just(ForgetCurrent),
         1 => Just(Recreate),
+        2 => Just(Rerender),
+        1 => Just(DeleteComponent),
         2 => (0u16..400).prop_map(Wait),
         8 => (0u8..5).prop_map(Round),
         2 => Just(Late),
@@ -92,7 +96,10 @@ fn conditions_count(world: &World) -> usize {
 
 fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
     match deed {
+        Deed::Render(n) if world.content.is_some() => world.content = Some(*n),
         Deed::Render(n) => world.render(*n),
+        Deed::Rerender => world.rerender(),
+        Deed::DeleteComponent => world.seen.components.clear(),
         Deed::Containerfile(0) => world.config().spec.container_file.clear(),
         Deed::Containerfile(n) => world.containerfile(&format!("RUN {n}")),
         Deed::Rebuild => world.annotate(labels::REBUILD, ""),
@@ -130,6 +137,9 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
         Deed::Recreate => {
             world.seen.config = None;
             world.opt_in();
+            if world.content.is_some() {
+                world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+            }
         }
         Deed::Wait(seconds) => world.wait(i64::from(*seconds)),
         Deed::Round(most) => *late = world.round(usize::from(*most)),
@@ -152,8 +162,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_converges_from_everywhere(deeds in prop::collection::vec(deed(), 0..40)) {
-        let mut world = World::opted_in();
+    fn it_converges_from_everywhere(
+        seeds in any::<bool>(),
+        deeds in prop::collection::vec(deed(), 0..40),
+    ) {
+        let mut world = match seeds {
+            true => World::to_be_seeded(),
+            false => World::opted_in(),
+        };
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         world.seen.builds.push(serde_json::from_value(foreign).unwrap());
         let mut late = world.decide();
@@ -162,6 +178,7 @@ proptest! {
         }
         // Then all is well, and whatever is built succeeds, but for what failed of the same wish before.
         world.problem = None;
+        world.images.insert(SEED.parse().unwrap());
         set_degraded(&mut world, false);
         let decision = world.build();
         let theirs = world.find(FOREIGN);

@@ -11,8 +11,8 @@
 //! - 55: the sidecar patches the one ConfigMap that the controller made;
 //! - 64, 65: images are never deleted.
 //!
-//! Other components': 42, 43 (nothing of ours must be waited for: owners do it), 46 and 49 (the operator), 54, 60 but for the build, 61–63, 66, and the
-//! Deployment in 67. Of the install-time issue: 56–59. Row 18 is the queue's: a decision sees one pool.
+//! Other components': 42, 43 (nothing of ours must be waited for: owners do it), 46 and 49 (the operator), 54, 60 but for the build, 61, 63, 66, and the
+//! Deployment in 67. In `seed`: 56–58 and what of 62 is ours; 59 is the room `bootstrap`'s. Row 18 is the queue's: a decision sees one pool.
 
 use super::world::*;
 use crate::api::*;

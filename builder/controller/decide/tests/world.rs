@@ -19,6 +19,11 @@ use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
 
 pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
 
+/// The image that a pool is to begin with, and the release's own.
+pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
+pub const STOCK: &str =
+    "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
+
 pub fn rendered(n: u32) -> String {
     format!("rendered-worker-{n:032x}")
 }
@@ -30,6 +35,8 @@ pub struct World {
     pub now: Timestamp,
     /// What the registry has.
     pub images: BTreeSet<PinnedRef>,
+    /// What it ever answered for.
+    pub confirmed: BTreeSet<PinnedRef>,
     /// What was told, by reason, in order.
     pub events: Vec<(EventReason, String)>,
     pub names: BTreeSet<String>,
@@ -44,6 +51,10 @@ pub struct World {
     pub os_changes: bool,
     pub asked: Vec<Question>,
     pub count: u64,
+    /// What the pool's MachineConfigs say, but for the image; while it is none, a test names rendered configs itself.
+    pub content: Option<u32>,
+    /// The OS images of rendered configs.
+    pub os_images: BTreeMap<String, String>,
     /// Job UIDs that ever were, by build UID.
     pub made: Vec<(String, String, JobMethod)>,
 }
@@ -55,6 +66,7 @@ impl World {
             seen: Snapshot::default(),
             now: "2026-01-01T00:00:00.25Z".parse().unwrap(),
             images: BTreeSet::new(),
+            confirmed: BTreeSet::new(),
             events: Vec::new(),
             names: BTreeSet::new(),
             problem: None,
@@ -65,6 +77,8 @@ impl World {
             os_changes: false,
             asked: Vec::new(),
             count: 0,
+            content: None,
+            os_images: BTreeMap::new(),
             made: Vec::new(),
         };
         world.seen.name = "worker".to_owned();
@@ -97,6 +111,52 @@ impl World {
         let mut world = Self::opted_in();
         world.build();
         world
+    }
+
+    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the MachineConfig that brings it is there.
+    pub fn to_be_seeded() -> Self {
+        let mut world = Self::opted_in();
+        world.images.insert(SEED.parse().unwrap());
+        world.seen.cluster.stock_base = Some(STOCK.to_owned());
+        world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+        world.content = Some(1);
+        world.rerender();
+        world
+    }
+
+    /// A pool that began with [`SEED`].
+    pub fn seeded() -> Self {
+        let mut world = Self::to_be_seeded();
+        world.settle();
+        world
+    }
+
+    /// Whoever renders pools does so.
+    pub fn rerender(&mut self) {
+        let Some(content) = self.content else {
+            return;
+        };
+        self.collect();
+        let components = self.seen.components.iter();
+        let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
+        components.sort_by(|a, b| a.name.cmp(&b.name));
+        let image = components
+            .last()
+            .map_or(STOCK, |one| &*one.image)
+            .to_owned();
+        let hash = Digest::of(format!("{content} {image}").as_bytes()).hex();
+        let name = format!("rendered-worker-{}", &hash[..32]);
+        let names = components.iter().map(|one| one.name.clone());
+        let source = names.map(|name| ConfigurationSource { name }).collect();
+        let version = self.id();
+        let pool = self.pool();
+        if pool.spec.configuration.name != name {
+            pool.spec.configuration.name.clone_from(&name);
+            pool.metadata.resource_version = Some(version);
+        }
+        self.pool().spec.configuration.source = source;
+        self.os_images.insert(name, image);
+        self.collect();
     }
 
     pub fn opt_in(&mut self) {
@@ -232,15 +292,30 @@ impl World {
             for question in decision.ask {
                 self.asked.push(question.clone());
                 match question {
+                    Question::OsImage { rendered } => {
+                        let image = self.os_images.get(rendered.as_str()).cloned();
+                        let image = image.ok_or_else(|| problem(Class::Retry, "not there yet"));
+                        let twice = seen.answers.os_image.insert(rendered, image);
+                        assert!(twice.is_none(), "asked twice");
+                    }
                     Question::Plan(question) => {
                         let answer = self.planned(&question);
                         assert!(seen.answers.plan.replace(answer).is_none(), "asked twice");
                     }
-                    Question::Exists { image, secret } => {
+                    Question::Exists {
+                        image,
+                        secret,
+                        pull,
+                    } => {
                         assert_eq!(secret, "push");
+                        let push = &self.seen.config.as_ref().unwrap().spec;
+                        let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();
+                        let is_elsewhere = image.repo() != push.repo();
+                        assert!(pull != Pull::Not || !is_elsewhere);
                         let answer = match &self.registry_problem {
                             Some(problem) => Err(problem.clone()),
                             None if self.images.contains(&image) => {
+                                self.confirmed.insert(image.clone());
                                 Ok(Existence::There(Confirmed::in_a_test(image.clone())))
                             }
                             None => Ok(Existence::Gone),
@@ -270,6 +345,19 @@ impl World {
             base
         ]);
         let inputs = Digest::of(&canonical(&parts)).hex();
+        assert!(
+            !self.is_waiting_for_its_seed(),
+            "planned before it is seeded"
+        );
+        let os_image = self.os_images.get(question.rendered.as_str());
+        if let Some(instead) = &question.instead
+            && os_image.is_some_and(|os_image| instead.of.contains(os_image))
+        {
+            assert_eq!(instead.stock.as_deref(), Some(STOCK));
+        } else {
+            let is_stock = os_image.is_none_or(|os_image| os_image == STOCK);
+            assert!(is_stock, "built on the pre-built image");
+        }
         let runs = question.containerfile.is_some() || question.method.is_some();
         let bad = self.bad_containerfile && question.containerfile.is_some();
         Ok(Planned {
@@ -302,9 +390,19 @@ impl World {
         decision
     }
 
+    /// One write, and what is told before it; then the controller is killed.
+    pub fn one_write(&mut self) -> Decision {
+        let steps = self.decide().steps;
+        let write = steps
+            .iter()
+            .position(|step| !matches!(step, Step::Event(_)));
+        self.round(write.map_or(usize::MAX, |at| at + 1))
+    }
+
     /// Rounds until nothing is left to do.
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
+            self.rerender();
             let before = self.seen.builds.len() + self.seen.jobs.len();
             let decision = self.round(usize::MAX);
             let after = self.seen.builds.len() + self.seen.jobs.len();
@@ -424,6 +522,19 @@ impl World {
             .retain(|seen| seen.job.metadata.uid.as_deref() != Some(uid));
         self.seen.inputs.retain(|input| input.job_uid != uid);
         self.seen.results.retain(|_, result| result.job_uid != uid);
+    }
+
+    /// Whether nothing may be built yet.
+    pub fn is_waiting_for_its_seed(&self) -> bool {
+        let config = self.seen.config.as_ref();
+        config.is_some_and(|config| {
+            let metadata = &config.metadata;
+            metadata.annotation(labels::PRE_BUILT_IMAGE).is_some()
+                && metadata
+                    .annotation(labels::CURRENT_MACHINE_OS_BUILD)
+                    .is_none()
+                && config.status.current_image_pull_spec.is_empty()
+        })
     }
 
     /// What nobody may ever see.

@@ -1,0 +1,57 @@
+//! Writes to the MachineConfigs that bring pools their pre-built images.
+
+use kube::api::PropagationPolicy;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::super::kinds::Kind;
+use super::write::{delete_params, deleted, post, value};
+use super::{Acting, Round, Stopped, stopped};
+use crate::api::{PoolName, component, labels};
+use crate::image::PinnedRef;
+
+const KIND: Kind = Kind::MachineConfig;
+
+impl Acting {
+    pub(super) async fn create_component(
+        &self,
+        pool: &PoolName,
+        image: &PinnedRef,
+        config: &str,
+    ) -> Result<(), Stopped> {
+        let mut component = component(pool, &image.to_string());
+        let claim = (labels::SERVES.to_owned(), config.to_owned());
+        component.metadata.annotations.extend([claim]);
+        let object = format!("machineconfig {}", component.metadata.name);
+        let new: DynamicObject =
+            serde_json::from_value(value(&component)).expect("an object of the API");
+        // One that is there already will be seen.
+        let created = self.api(KIND).create(&post(), &new).await;
+        created.map(drop).map_err(stopped(object, "create"))
+    }
+
+    pub(super) async fn update_component(
+        &self,
+        name: &str,
+        version: &str,
+        image: Option<&PinnedRef>,
+        config: &str,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let mut change = json!({
+            "metadata": { "resourceVersion": version, "annotations": { labels::SERVES: config } },
+        });
+        if let Some(image) = image {
+            let image = Value::String(image.to_string());
+            change["metadata"]["annotations"][labels::PRE_BUILT_IMAGE] = image.clone();
+            change["spec"] = json!({ "osImageURL": image });
+        }
+        self.merge(KIND, name, &change, round).await
+    }
+
+    pub(super) async fn delete_component(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+        let params = delete_params(uid, PropagationPolicy::Background);
+        let answer = self.api(KIND).delete(name, &params).await;
+        deleted(format!("machineconfig {name}"), answer)
+    }
+}

@@ -1,0 +1,118 @@
+//! The MachineConfig by which a pool's rendered config names its pre-built image (reference §3.12): made, claimed, replaced, removed.
+//!
+//! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed, so that manifests can be applied in any order.
+
+use super::super::snapshot::{SeenComponent, Snapshot};
+use super::super::step::Step;
+use super::Round;
+use super::seed::Seed;
+use crate::api::{component_name, condition};
+use crate::status::SEEDED;
+
+/// How far the MachineConfig of a pre-built image is.
+pub(super) enum Component {
+    /// It is there, claimed, and brings the image.
+    There(String),
+    /// It is going away, and another one takes its place.
+    Going(String),
+    /// This is to be done.
+    Steps {
+        name: String,
+        /// Whether the pool will be pointed at another image by it.
+        points: bool,
+        steps: Vec<Step>,
+    },
+}
+
+/// The end of those that were claimed for this MachineOSConfig, and whose pool has none any more.
+pub(super) fn unwanted(world: &Snapshot) -> Vec<Step> {
+    let components = world
+        .components
+        .iter()
+        .filter(|one| one.claim.as_ref() == Some(&world.name) && !one.is_wanted && !one.going_away);
+    let deleted = components.map(|one| Step::DeleteComponent {
+        name: one.name.clone(),
+        uid: one.uid.clone(),
+    });
+    deleted.collect()
+}
+
+impl Seed {
+    /// How far the MachineConfig is. One in the other spelling will do if it brings the image.
+    pub fn component(&self, world: &Snapshot) -> Component {
+        let name = component_name(&self.pool);
+        let of_pool = || world.components.iter().filter(|one| one.pool == self.pool);
+        let own = of_pool().find(|one| one.name == name);
+        let Some(found) = own.or_else(|| of_pool().find(|one| one.brings(&self.image))) else {
+            let create = Step::CreateComponent {
+                pool: self.pool.clone(),
+                image: self.image.clone(),
+                config: world.name.clone(),
+            };
+            return Component::Steps {
+                name,
+                points: true,
+                steps: vec![create],
+            };
+        };
+        if found.going_away {
+            return Component::Going(found.name.clone());
+        }
+        let points = !found.brings(&self.image);
+        let update = |one: &SeenComponent| {
+            let image = (one.name == found.name && points).then(|| self.image.clone());
+            let claimed = one.claim.as_ref() == Some(&world.name);
+            let done = image.is_none() && claimed || one.going_away;
+            (!done).then(|| claim(one, image, &world.name))
+        };
+        let steps: Vec<Step> = of_pool().filter_map(update).collect();
+        let name = found.name.clone();
+        match steps.is_empty() {
+            true => Component::There(name),
+            false => Component::Steps {
+                name,
+                points,
+                steps,
+            },
+        }
+    }
+}
+
+fn claim(one: &SeenComponent, image: Option<crate::image::PinnedRef>, config: &str) -> Step {
+    Step::UpdateComponent {
+        name: one.name.clone(),
+        uid: one.uid.clone(),
+        resource_version: one.resource_version.clone(),
+        image,
+        config: config.to_owned(),
+    }
+}
+
+impl Round<'_> {
+    /// Those of the pool, whoever claimed them.
+    fn components(&self) -> impl Iterator<Item = &SeenComponent> {
+        let of_pool = |one: &&SeenComponent| one.pool == self.wish.pool && !one.going_away;
+        self.world.components.iter().filter(of_pool)
+    }
+
+    /// Whether the MachineConfig that brought the pool's first image is gone.
+    pub(super) fn is_component_missing(&self) -> bool {
+        self.components().next().is_none()
+    }
+
+    /// Claims again what lost its claim, so that it goes with the MachineOSConfig.
+    pub(super) fn claim_again(&mut self) {
+        let seeded = condition(&self.config.status.conditions, SEEDED).is_some();
+        let lost = |one: &&SeenComponent| match one.claim {
+            None => seeded,
+            Some(_) => !one.is_claim_good,
+        };
+        let name = &self.world.name;
+        let steps: Vec<_> = self
+            .components()
+            .filter(lost)
+            .map(|one| claim(one, None, name))
+            .collect();
+        self.steps.extend(steps);
+    }
+}

@@ -1,0 +1,397 @@
+//! A pre-built image on its way into service (reference §3.11): asked for by an annotation, taken for the pool's first build.
+//!
+//! In this order, each seen before the next: the MachineConfig that brings the image; a rendered config that names it; the registry's
+//! answer; a MachineOSBuild that is over; the MachineOSConfig's status, then the name of the build; the end of the annotation. Until
+//! the MachineOSConfig names the build nothing is planned and nothing is built for it, whatever else changes; and as long as it has
+//! the annotation, what is lost of all this is made again.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::super::because::Because;
+use super::super::question::{Existence, Problem, Pull, Question};
+use super::super::snapshot::Snapshot;
+use super::super::step::{Annotate, Decision, Step};
+use super::component::Component;
+use super::wish::Wish;
+use super::{Round, pause_after, pull_of, serve};
+use crate::api::{
+    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, PoolName,
+    condition, labels,
+};
+use crate::image::PinnedRef;
+use crate::plan::{pre_built_image, pre_built_inputs};
+use crate::registry::Confirmed;
+use crate::report::Class;
+use crate::status::{EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED, Said, seeded_status};
+
+/// What the condition `Seeded` says, and what it says once that MachineConfig is gone.
+const SAYS: &str = "the pool's first image was built elsewhere";
+const SAYS_MISSING: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
+
+/// An image that is to be put in service before anything is built.
+#[derive(Debug, Clone)]
+pub(super) struct Seed {
+    pub pool: PoolName,
+    pub image: PinnedRef,
+    push_secret: String,
+    pull: Pull,
+    /// The build that stands for it, once the pool has a rendered config.
+    build: Option<SeededBuild>,
+}
+
+#[derive(Debug, Clone)]
+struct SeededBuild {
+    name: String,
+    inputs: String,
+    /// Whether the MachineOSConfig names it, another one of the same image, or none.
+    is_next: bool,
+}
+
+impl Seed {
+    /// The image that a MachineOSConfig is to begin with; none if it names none, or has begun with something else.
+    pub fn of(
+        world: &Snapshot,
+        config: &MachineOsConfig,
+        wish: Option<&Wish>,
+    ) -> Result<Option<Self>, Because> {
+        let metadata = &config.metadata;
+        let Some(text) = metadata.annotation(labels::PRE_BUILT_IMAGE) else {
+            return Ok(None);
+        };
+        let bad = |why: String| Because::BadConfig(why);
+        let nested = !world.cluster.nested_digests_refused;
+        let image = pre_built_image(text, nested);
+        let find = |name: &str| {
+            let mut builds = world.builds.iter();
+            builds.find(|build| build.metadata.name == name)
+        };
+        // What was in service and is gone says nothing; what is named may be another builder's.
+        let in_use = [
+            metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD),
+            in_service(config).filter(|name| find(name).is_some()),
+        ];
+        let mut in_use = in_use.into_iter().flatten().peekable();
+        let (image, _) = match image {
+            // Of one that has begun it is only to be taken away.
+            Err(_) if in_use.peek().is_some() => return Ok(None),
+            image => image
+                .map_err(|error| bad(format!("annotation {}: {error}", labels::PRE_BUILT_IMAGE)))?,
+        };
+        let spec = &config.spec;
+        let pool = spec.machine_config_pool.name.parse();
+        let pool: PoolName =
+            pool.map_err(|cause| bad(format!("spec.machineConfigPool.name {cause}")))?;
+        let mut build = wish.map(|wish| {
+            let inputs = pre_built_inputs(&pool, &wish.rendered, &image);
+            SeededBuild {
+                name: inputs.build_name(&pool, Some(&wish.push)).to_string(),
+                inputs: inputs.hex(),
+                is_next: true,
+            }
+        });
+        let stands_for_it = |build: &MachineOsBuild| {
+            let there = build.status.image();
+            build.is_pre_built() && there.is_none_or(|there| there == image.to_string())
+        };
+        for name in in_use {
+            if build.as_ref().is_some_and(|build| build.name == name) {
+                continue;
+            }
+            if !find(name).is_some_and(stands_for_it) {
+                return Ok(None);
+            }
+            if let Some(build) = &mut build {
+                build.is_next = false;
+            }
+        }
+        Ok(Some(Self {
+            pool,
+            image,
+            push_secret: spec.rendered_image_push_secret.name.clone(),
+            pull: pull_of(config),
+            build,
+        }))
+    }
+
+    /// While the pool has no rendered config: nothing but what its first one is to be rendered from.
+    pub fn before_there_is_a_config(
+        &self,
+        world: &Snapshot,
+        config: &MachineOsConfig,
+        now: Timestamp,
+    ) -> Decision {
+        match self.component(world) {
+            Component::There(name) => Decision::nothing(self.not_rendered(name)),
+            Component::Going(name) => Decision::nothing(Because::Replacing(name)),
+            Component::Steps {
+                name,
+                points,
+                steps,
+            } => match points.then(|| self.there(world)).transpose() {
+                Ok(None | Some(Ok(_))) => Decision::of(Because::SeedComponent(name), steps),
+                Ok(Some(Err(problem))) => {
+                    let because = Because::Problem(problem.clone());
+                    let mut steps = Vec::new();
+                    if problem.class != Class::Retry {
+                        serve::block(config, &because, now, &mut steps);
+                    }
+                    Decision {
+                        again: Some(pause_after(&problem)),
+                        ..Decision::of(because, steps)
+                    }
+                }
+                Err(question) => Decision::asking(question),
+            },
+        }
+    }
+
+    fn not_rendered(&self, component: String) -> Because {
+        Because::SeedNotRendered {
+            component,
+            image: self.image.to_string(),
+        }
+    }
+
+    /// The image, if the registry answers for it.
+    fn there<'a>(
+        &self,
+        world: &'a Snapshot,
+    ) -> Result<Result<&'a Confirmed<PinnedRef>, Problem>, Question> {
+        match world.answers.exists.get(&self.image) {
+            None => Err(Question::Exists {
+                image: self.image.clone(),
+                secret: self.push_secret.clone(),
+                pull: self.pull.clone(),
+            }),
+            Some(Ok(Existence::There(image))) => Ok(Ok(image)),
+            Some(Ok(Existence::Gone)) => Ok(Err(Problem {
+                class: Class::UserInput,
+                reason: "not-found".to_owned(),
+                message: format!(
+                    "{}: the registry has no such image; push it, or name another one in annotation {}",
+                    self.image,
+                    labels::PRE_BUILT_IMAGE
+                ),
+            })),
+            Some(Err(problem)) => Ok(Err(problem.clone())),
+        }
+    }
+}
+
+/// The build whose image a MachineOSConfig has in service.
+fn in_service(config: &MachineOsConfig) -> Option<&str> {
+    let status = &config.status;
+    let build = status.machine_os_build.as_ref()?;
+    (!status.current_image_pull_spec.is_empty()).then_some(&build.name)
+}
+
+impl<'a> Round<'a> {
+    /// The next thing to do for a pre-built image; none if it was in service, and the pool's config is another one by now.
+    pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<Because>, Question> {
+        let world = self.world;
+        let component = match seed.component(world) {
+            Component::There(name) => name,
+            Component::Going(name) => return Ok(Some(Because::Replacing(name))),
+            Component::Steps {
+                name,
+                points,
+                steps,
+            } => {
+                // No pool is pointed at an image that nobody has.
+                if points && let Err(problem) = seed.there(world)? {
+                    return Ok(Some(self.problem(&problem)));
+                }
+                self.unblock();
+                self.steps.extend(steps);
+                return Ok(Some(Because::SeedComponent(name)));
+            }
+        };
+        match self.names_image(&component, &seed.image)? {
+            Ok(true) => {}
+            Ok(false) => {
+                self.unblock();
+                return Ok(Some(seed.not_rendered(component)));
+            }
+            Err(problem) => return Ok(Some(self.problem(&problem))),
+        }
+        match &seed.build {
+            Some(build) if build.is_next => self.take_seeded(seed, build).map(Some),
+            _ => {
+                self.seed = None;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the pool's config was rendered from this MachineConfig and has its image.
+    fn names_image(
+        &self,
+        component: &str,
+        image: &PinnedRef,
+    ) -> Result<Result<bool, Problem>, Question> {
+        let mut sources = self.pool.spec.configuration.source.iter();
+        if !sources.any(|source| source.name == component) {
+            return Ok(Ok(false));
+        }
+        let rendered = &self.wish.rendered;
+        match self.world.answers.os_image.get(rendered) {
+            None => Err(Question::OsImage {
+                rendered: rendered.clone(),
+            }),
+            Some(Ok(named)) => Ok(Ok(named.parse::<PinnedRef>().as_ref() == Ok(image))),
+            Some(Err(problem)) => Ok(Err(problem.clone())),
+        }
+    }
+
+    /// The build that stands for the image: made, over, served.
+    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<Because, Question> {
+        let name = &wanted.name;
+        let seeding = Because::Seeding(seed.image.to_string());
+        let mut builds = self.world.builds.iter();
+        let build = builds.find(|build| build.metadata.name == *name);
+        if let Some(build) = build
+            && (build.metadata.is_going_away() || !self.is_ours(build))
+        {
+            // Of another MachineOSConfig of the same name that was deleted: it goes with it.
+            return Ok(Because::Replacing(name.clone()));
+        }
+        let Some(build) = build else {
+            if let Err(problem) = seed.there(self.world)? {
+                return Ok(self.problem(&problem));
+            }
+            self.supersede(None);
+            self.create_seeded(wanted);
+            return Ok(seeding);
+        };
+        let status = match build.status.state() {
+            Some(BuildCondition::Failed | BuildCondition::Interrupted) => {
+                self.delete_build(build, "the image was built elsewhere, and is there");
+                return Ok(Because::Replacing(name.clone()));
+            }
+            Some(BuildCondition::Succeeded) => build.status.clone(),
+            Some(BuildCondition::Prepared | BuildCondition::Building) | None => {
+                match seed.there(self.world)? {
+                    Ok(image) => seeded_status(&build.status, image, self.now),
+                    Err(problem) => return Ok(self.problem(&problem)),
+                }
+            }
+        };
+        self.supersede(Some(build));
+        self.write_build(build, status.clone());
+        let metadata = &self.config.metadata;
+        if metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) != Some(name) {
+            let note = format!("{} was built elsewhere, and is in service", seed.image);
+            self.tell_config(EventReason::PreBuiltImageSeeded, build.metadata.uid(), note);
+        }
+        self.serve_seeded(build, &status);
+        self.seed = None;
+        Ok(seeding)
+    }
+
+    fn create_seeded(&mut self, wanted: &SeededBuild) {
+        let annotations: BTreeMap<String, String> = [
+            (labels::INPUTS, &wanted.inputs),
+            (labels::WANTED, &self.wish.seeded),
+            (labels::RENDERED_IMAGE_PUSH_SECRET, &self.wish.push_secret),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .into();
+        let mut build = self.new_build(&wanted.name, annotations);
+        let label = (labels::PRE_BUILT_IMAGE.to_owned(), "true".to_owned());
+        build.metadata.labels.extend([label]);
+        // As the MachineOSConfig has it: nothing is pushed.
+        let spec = &self.config.spec.rendered_image_push_spec;
+        build.spec.rendered_image_push_spec.clone_from(spec);
+        self.steps.push(Step::CreateBuild {
+            build: Box::new(build),
+        });
+    }
+
+    /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
+    pub(super) fn seeded_before(&mut self) -> Result<Option<Because>, Question> {
+        let annotations = &self.config.metadata.annotations;
+        if annotations.contains_key(labels::REBUILD) {
+            return Ok(None);
+        }
+        let build = self
+            .ours()
+            .find(|build| build.is_pre_built() && self.fits(build));
+        let image = build.and_then(|build| build.status.image()?.parse().ok());
+        let (Some(build), Some(image)) = (build, image) else {
+            return Ok(None);
+        };
+        match self.exists(&image, build)? {
+            Ok(Existence::There(_)) => self.pursue(build).map(Some),
+            Ok(Existence::Gone) => Ok(None),
+            Err(problem) => Ok(Some(self.problem(problem))),
+        }
+    }
+
+    /// What the condition `Seeded` is to say, where it says anything.
+    pub(super) fn seeded(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+    ) -> Option<Said<'static>> {
+        let old = condition(&self.config.status.conditions, SEEDED);
+        let is = build.is_pre_built() && self.is_ours(build) && status.image().is_some();
+        if !is && !old.is_some_and(Condition::is_true) {
+            return None;
+        }
+        let message = match self.is_component_missing() {
+            true => SAYS_MISSING,
+            false => SAYS,
+        };
+        let by_another =
+            |old: &&crate::api::Condition| ![SAYS, SAYS_MISSING].contains(&&*old.message);
+        if !is && message == SAYS && old.is_some_and(|old| by_another(&old)) {
+            return None;
+        }
+        if message == SAYS_MISSING && old.is_none_or(|old| old.message != message) {
+            let edge = self.config.metadata.resource_version();
+            self.tell_config(EventReason::PreBuiltImageMissing, edge, message);
+        }
+        Some(Said {
+            kind: SEEDED,
+            status: "True",
+            reason: PRE_BUILT_IMAGE_SEEDED,
+            message,
+        })
+    }
+
+    /// Once all is as it should be: what is left of seeding goes.
+    pub(super) fn after_seeding(&mut self) {
+        if !self.steps.is_empty() || self.seed.is_some() {
+            return;
+        }
+        self.claim_again();
+        let metadata = &self.config.metadata;
+        let served = metadata
+            .annotation(labels::CURRENT_MACHINE_OS_BUILD)
+            .is_some()
+            && !self.config.status.current_image_pull_spec.is_empty();
+        let Some(text) = metadata.annotations.get(labels::PRE_BUILT_IMAGE) else {
+            return;
+        };
+        if !served {
+            return;
+        }
+        let began_with_it = |build: &MachineOsBuild| {
+            let image = build.status.image().and_then(|image| image.parse().ok());
+            build.is_pre_built() && image.is_some_and(|image: PinnedRef| text.parse() == Ok(image))
+        };
+        if !self.world.builds.iter().any(began_with_it) {
+            let note = format!(
+                "annotation {} is taken away, as there is an image in service already; to begin with {text}, delete this MachineOSConfig and create it anew",
+                labels::PRE_BUILT_IMAGE
+            );
+            let edge = metadata.resource_version();
+            self.tell_config(EventReason::ConfigReconcileFailed, edge, note);
+        }
+        let mut annotate = Annotate::of(metadata);
+        annotate.remove(labels::PRE_BUILT_IMAGE);
+        self.steps.push(Step::AnnotateConfig(annotate));
+    }
+}

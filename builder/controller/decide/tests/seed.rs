@@ -1,0 +1,420 @@
+//! Seeding: acceptance rows 56–58 and 62, and what comes after.
+
+use super::rows::is_idle;
+use super::world::*;
+use crate::api::*;
+use crate::controller::*;
+use crate::report::Class;
+use crate::status::EventReason;
+
+use BuildCondition::Succeeded;
+
+const COMPONENT: &str = "10-prebuiltimage-osimageurl-worker";
+const MISSPELT: &str = "10-prebuildimage-osimageurl-worker";
+
+fn other_image() -> String {
+    SEED.replace("golden", "second")
+}
+
+fn seeded_condition(world: &mut World) -> Option<Condition> {
+    condition(&world.config().status.conditions, "Seeded").cloned()
+}
+
+fn is_in_service(world: &mut World, image: &str) {
+    let name = world.current().metadata.name.clone();
+    let build = world.find(&name).unwrap();
+    assert_eq!(build.status.image(), Some(image));
+    assert_eq!(world.image(), image);
+    let status = world.config().status.clone();
+    assert_eq!(status.machine_os_build.unwrap().name, name);
+    let pool = world.seen.pool.as_ref().unwrap();
+    let newest = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
+    assert_eq!(pool.metadata.annotation(newest), Some(image));
+    assert_eq!(
+        world.degraded(),
+        super::rows::degraded("False", "BuildSuccess")
+    );
+}
+
+#[test]
+fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
+    let mut world = World::to_be_seeded();
+    assert_eq!(world.round(usize::MAX).because.code(), "seed-component");
+    let component = world.seen.components[0].clone();
+    assert_eq!(
+        (
+            &*component.name,
+            &*component.image,
+            component.claim.as_deref()
+        ),
+        (COMPONENT, SEED, Some("worker"))
+    );
+    let waiting = world.round(usize::MAX);
+    assert_eq!(
+        (waiting.because.code(), &*waiting.steps),
+        ("seed-not-rendered", &[][..])
+    );
+    let why = waiting.because.to_string();
+    assert!(why.contains(COMPONENT) && why.contains("--render"), "{why}");
+    assert_eq!(world.settle().because.code(), "up-to-date");
+    is_in_service(&mut world, SEED);
+    assert!(world.made.is_empty());
+    let build = world.current().clone();
+    let label = |key: &str| build.metadata.labels.get(key).map(String::as_str);
+    assert_eq!(label(labels::PRE_BUILT_IMAGE), Some("true"));
+    assert_eq!(label(labels::MACHINE_OS_CONFIG), Some("worker"));
+    assert_eq!(build.metadata.finalizers, ["foregroundDeletion"]);
+    let secret = labels::RENDERED_IMAGE_PUSH_SECRET;
+    assert_eq!(build.metadata.annotation(secret), Some("push"));
+    for absent in [labels::METHOD, labels::BASE, labels::ATTEMPT] {
+        assert_eq!(build.metadata.annotation(absent), None);
+    }
+    assert_eq!(
+        build.spec.rendered_image_push_spec,
+        "quay.io/acme/os:latest"
+    );
+    for one in &build.status.conditions {
+        assert_eq!(one.reason, "PreBuiltImageSeeded");
+        assert_eq!(one.is_true(), one.kind == "Succeeded");
+    }
+    assert!(build.status.build_start < build.status.build_end);
+    assert!(seeded_condition(&mut world).unwrap().is_true());
+    assert_eq!(world.told(EventReason::PreBuiltImageSeeded), 1);
+    is_idle(&mut world);
+}
+
+#[test]
+fn row_57_the_annotation_goes_once_all_is_written() {
+    let mut world = World::to_be_seeded();
+    for _ in 0..20 {
+        let before = world.clone();
+        world.rerender();
+        world.one_write();
+        if world.annotation(labels::PRE_BUILT_IMAGE).is_none() {
+            let mut before = before;
+            is_in_service(&mut before, SEED);
+            is_idle(&mut world);
+            return;
+        }
+    }
+    panic!("it stays");
+}
+
+#[test]
+fn row_58_what_has_a_build_is_not_seeded() {
+    let mut world = World::built();
+    let image = world.image().to_owned();
+    world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(
+        (world.image(), world.annotation(labels::PRE_BUILT_IMAGE)),
+        (&*image, None)
+    );
+    assert_eq!(
+        world.told(EventReason::ConfigReconcileFailed),
+        1,
+        "it is told"
+    );
+    assert!(world.seen.components.is_empty());
+    is_idle(&mut world);
+    // Named, and not in service yet: it is built, and the annotation stays until it is.
+    let mut world = World::opted_in();
+    world.settle();
+    world.annotate(labels::PRE_BUILT_IMAGE, "nonsense");
+    world.settle();
+    assert!(world.annotation(labels::PRE_BUILT_IMAGE).is_some());
+    world.build();
+    assert_eq!(world.made.len(), 1);
+    assert_eq!(world.annotation(labels::PRE_BUILT_IMAGE), None);
+}
+
+#[test]
+fn row_62_a_stale_name_is_taken_away_and_the_right_build_appears() {
+    for daemon in [true, false] {
+        let mut world = World::seeded();
+        world.seen.cluster.machine_config_daemon = daemon;
+        // A node controller takes the stale name away when another config arrives.
+        world.content = Some(2);
+        world.rerender();
+        let annotations = &mut world.config().metadata.annotations;
+        annotations.remove(labels::CURRENT_MACHINE_OS_BUILD);
+        world.build();
+        let rendered = world.pool().spec.configuration.name.clone();
+        assert_eq!(world.current().spec.machine_config.name, rendered);
+        assert_eq!(world.state(), Some(Succeeded));
+        assert_eq!(world.made.len(), usize::from(!daemon), "daemon: {daemon}");
+        assert_eq!(world.image() == SEED, daemon);
+        is_idle(&mut world);
+        // Back to what it began with.
+        world.content = Some(1);
+        world.build();
+        assert_eq!(world.image(), SEED, "A, B, A");
+        assert_eq!(world.made.len(), usize::from(!daemon));
+        is_idle(&mut world);
+    }
+}
+
+#[test]
+fn the_next_change_is_built_on_the_releases_own_image() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 3] = [
+        ("the pool", |world| world.content = Some(2)),
+        ("the Containerfile", |world| world.containerfile("RUN true")),
+        ("a rebuild", |world| world.annotate(labels::REBUILD, "")),
+    ];
+    for (what, change) in changes {
+        let mut world = World::seeded();
+        change(&mut world);
+        world.asked.clear();
+        world.build();
+        assert_eq!(world.made.len(), 1, "{what}");
+        assert!(world.image().starts_with("quay.io/acme/os@"), "{what}");
+        let on_stock = |question: &Question| match question {
+            Question::Plan(plan) => {
+                let instead = plan.instead.as_ref().unwrap();
+                instead.of.contains(SEED) && instead.stock.as_deref() == Some(STOCK)
+            }
+            Question::Exists { .. } | Question::OsImage { .. } => false,
+        };
+        assert!(world.asked.iter().any(on_stock), "{what}");
+        assert_eq!(world.seen.components.len(), 1, "{what}: kept");
+        assert!(seeded_condition(&mut world).unwrap().is_true(), "{what}");
+        is_idle(&mut world);
+    }
+}
+
+#[test]
+fn nothing_is_planned_or_built_before_it_is_seeded() {
+    type Trouble = fn(&mut World);
+    let troubles: [(&str, &str, Trouble); 6] = [
+        ("no such image", "problem", |world| world.images.clear()),
+        ("refused", "problem", |world| {
+            world.registry_problem = Some(problem(Class::UserInput, "denied"));
+        }),
+        ("away", "problem", |world| {
+            world.registry_problem = Some(problem(Class::Retry, "away"));
+        }),
+        ("no image", "bad-machine-os-config", |world| {
+            world.annotate(labels::PRE_BUILT_IMAGE, "quay.io/acme/os:v1");
+        }),
+        ("nested", "bad-machine-os-config", |world| {
+            world.seen.cluster.nested_digests_refused = true;
+            let nested = SEED.replace("golden", "a/b");
+            world.annotate(labels::PRE_BUILT_IMAGE, &nested);
+        }),
+        ("nobody renders", "seed-not-rendered", |world| {
+            world.content = None;
+            world.render(1);
+        }),
+    ];
+    for (what, code, trouble) in troubles {
+        let mut world = World::to_be_seeded();
+        trouble(&mut world);
+        let passes = world
+            .registry_problem
+            .as_ref()
+            .is_some_and(|one| one.class == Class::Retry);
+        let told = !passes && code != "seed-not-rendered";
+        for change in [0, 1, 2] {
+            match change {
+                0 => {}
+                1 => world.containerfile("RUN true"),
+                _ => world.annotate(labels::REBUILD, ""),
+            }
+            let mut decision = world.round(usize::MAX);
+            for _ in 0..5 {
+                decision = world.round(usize::MAX);
+            }
+            assert_eq!(decision.because.code(), code, "{what}");
+            assert_eq!(decision.steps, [], "{what}");
+            assert_eq!(world.blocked().is_some(), told, "{what}");
+            assert!(
+                world.seen.builds.is_empty() && world.made.is_empty(),
+                "{what}"
+            );
+        }
+        let pointed = code == "seed-not-rendered";
+        assert_eq!(
+            !world.seen.components.is_empty(),
+            pointed,
+            "{what}: no pool is pointed at it"
+        );
+        // And mended.
+        world.registry_problem = None;
+        world.images.insert(SEED.parse().unwrap());
+        world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+        world.content = Some(3);
+        world.settle();
+        is_in_service(&mut world, SEED);
+        assert!(world.made.is_empty(), "{what}");
+        let is_blocked = world.blocked().is_some_and(|(status, _)| status == "True");
+        assert!(!is_blocked, "{what}");
+        is_idle(&mut world);
+    }
+}
+
+#[test]
+fn the_image_may_vanish_between_being_named_and_being_taken() {
+    let mut world = World::to_be_seeded();
+    world.round(usize::MAX);
+    world.rerender();
+    world.images.clear();
+    let decision = world.round(usize::MAX);
+    assert_eq!(decision.because.code(), "problem");
+    assert_eq!(world.blocked().unwrap().1, "Problem");
+    assert!(decision.again.is_some());
+    world.images.insert(SEED.parse().unwrap());
+    world.settle();
+    is_in_service(&mut world, SEED);
+    assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
+fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
+    let mut world = World::to_be_seeded();
+    world.content = None;
+    world.pool().spec.configuration = PoolConfiguration::default();
+    assert_eq!(world.round(usize::MAX).because.code(), "seed-component");
+    assert_eq!(world.seen.components.len(), 1);
+    assert_eq!(world.settle().because.code(), "seed-not-rendered");
+    world.content = Some(1);
+    world.settle();
+    is_in_service(&mut world, SEED);
+}
+
+#[test]
+fn a_component_that_is_there_is_claimed_or_replaced() {
+    let other = other_image();
+    let tagged = SEED.replace("os@", "os:v1@");
+    for (what, there, want) in [
+        ("the same", vec![(COMPONENT, SEED)], vec![(COMPONENT, SEED)]),
+        (
+            "with a tag",
+            vec![(COMPONENT, &*tagged)],
+            vec![(COMPONENT, &*tagged)],
+        ),
+        (
+            "another",
+            vec![(COMPONENT, &*other)],
+            vec![(COMPONENT, SEED)],
+        ),
+        ("no image", vec![(COMPONENT, "")], vec![(COMPONENT, SEED)]),
+        ("misspelt", vec![(MISSPELT, SEED)], vec![(MISSPELT, SEED)]),
+        (
+            "misspelt, another",
+            vec![(MISSPELT, &*other)],
+            vec![(COMPONENT, SEED), (MISSPELT, &*other)],
+        ),
+        (
+            "both",
+            vec![(COMPONENT, &*other), (MISSPELT, &*other)],
+            vec![(COMPONENT, SEED), (MISSPELT, &*other)],
+        ),
+    ] {
+        let mut world = World::to_be_seeded();
+        for (name, image) in there {
+            world.add_component(name, image, None);
+        }
+        world.settle();
+        is_in_service(&mut world, SEED);
+        let found = |world: &World| {
+            let mut found: Vec<_> = world.seen.components.clone();
+            found.sort_by(|a, b| b.name.cmp(&a.name));
+            found
+        };
+        let components = found(&world);
+        let names: Vec<_> = components
+            .iter()
+            .map(|one| (&*one.name, &*one.image))
+            .collect();
+        assert_eq!(names, want, "{what}");
+        // One of the other spelling that names another image does no harm, and goes with the rest.
+        let claimed = |one: &SeenComponent| one.claim.as_deref() == Some("worker");
+        assert!(components.iter().all(claimed), "{what}");
+        world.seen.config = None;
+        world.collect();
+        world.settle();
+        assert!(found(&world).is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn what_nobody_claimed_stays() {
+    let mut world = World::new();
+    world.content = Some(1);
+    world.add_component(COMPONENT, SEED, None);
+    world.settle();
+    assert_eq!(
+        world.seen.components.len(),
+        1,
+        "its MachineOSConfig may be on its way"
+    );
+    world.seen.components[0].claim = Some("worker".to_owned());
+    world.settle();
+    assert!(world.seen.components.is_empty());
+}
+
+#[test]
+fn the_end_of_the_config_is_the_end_of_its_component_and_another_may_begin() {
+    let mut world = World::seeded();
+    world.seen.config = None;
+    world.collect();
+    world.settle();
+    assert!(world.seen.components.is_empty() && world.seen.builds.is_empty());
+    let rendered = world.pool().spec.configuration.name.clone();
+    assert_eq!(world.os_images[&rendered], STOCK);
+    is_idle(&mut world);
+    // Another image, and nobody looks in between.
+    let other = other_image();
+    for gone in [true, false] {
+        let mut world = World::seeded();
+        let uid = world.config().metadata.uid.clone();
+        world.images.insert(other.parse().unwrap());
+        world.seen.config = None;
+        if gone {
+            world.collect();
+            world.settle();
+        }
+        world.opt_in();
+        world.annotate(labels::PRE_BUILT_IMAGE, &other);
+        world.settle();
+        assert_ne!(world.config().metadata.uid, uid);
+        is_in_service(&mut world, &other);
+        assert_eq!(world.seen.builds.len(), 1);
+        assert_eq!(world.seen.components.len(), 1);
+        assert_eq!(world.seen.components[0].image, other);
+        assert!(world.made.is_empty());
+        is_idle(&mut world);
+    }
+}
+
+#[test]
+fn a_component_that_is_missed_is_told_once_and_one_that_lost_its_claim_is_claimed() {
+    let mut world = World::seeded();
+    world.seen.components[0].claim = None;
+    world.settle();
+    assert_eq!(world.seen.components[0].claim.as_deref(), Some("worker"));
+    world.seen.components.clear();
+    world.settle();
+    world.build();
+    assert_eq!(world.told(EventReason::PreBuiltImageMissing), 1);
+    let says = seeded_condition(&mut world).unwrap();
+    assert!(
+        says.is_true() && says.message.contains("is gone"),
+        "{says:?}"
+    );
+    assert!(world.seen.components.is_empty(), "not made again");
+    assert_eq!(world.made.len(), 1, "the pool's config is another one");
+    is_idle(&mut world);
+}
+
+#[test]
+fn without_a_word_on_the_releases_image_what_is_in_service_stays() {
+    let mut world = World::to_be_seeded();
+    world.seen.cluster.stock_base = None;
+    world.settle();
+    is_in_service(&mut world, SEED);
+    is_idle(&mut world);
+    world.seen.cluster.stock_base = Some(STOCK.to_owned());
+    is_idle(&mut world);
+}

@@ -1,0 +1,401 @@
+//! Seeding on a real API server, by a controller that is killed after each of its writes, before it learns what became of it.
+//!
+//! On a node of its own, as a controller that renders looks at every pool there is. Between the controller and the API server stands a
+//! proxy that lets so many writes pass, and answers the last of them never.
+
+use std::fs;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Daemon, Head, Node, base_image, lasting, programs, wait};
+
+const API: &str = "machineconfiguration.openshift.io/v1";
+const M: &str = "machineconfiguration.openshift.io";
+const NAMESPACE: &str = "mosb-system";
+/// On a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+/// More writes than seeding has.
+const MOST: usize = 40;
+
+/// A write as it came by: `PATCH machineosconfigs/worker`.
+type Written = String;
+
+/// What becomes of writes.
+#[derive(Default)]
+enum Gate {
+    /// They pass.
+    #[default]
+    Open,
+    /// The next one passes, is not answered, and is told here.
+    OneMore(Sender<Written>),
+    /// None passes.
+    Closed,
+}
+
+/// Where the controller finds the API server.
+struct Proxy {
+    port: u16,
+    gate: Arc<Mutex<Gate>>,
+    _kubectl: Daemon,
+}
+
+impl Proxy {
+    fn start(node: &Node) -> Self {
+        let mut command = lasting(programs().kubectl());
+        command
+            .arg(format!("--kubeconfig={}", node.kubeconfig().display()))
+            .args(["proxy", "--port=0"]);
+        let serves = |line: &str| {
+            line.strip_prefix("Starting to serve on ")
+                .map(str::to_owned)
+        };
+        let (kubectl, upstream) = Daemon::start(command, serves);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let gate: Arc<Mutex<Gate>> = Arc::default();
+        let shared = Arc::clone(&gate);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let (upstream, gate) = (upstream.clone(), Arc::clone(&shared));
+                // A controller that is killed breaks its connections.
+                thread::spawn(move || relay(client, &upstream, &gate).is_ok());
+            }
+        });
+        Self {
+            port,
+            gate,
+            _kubectl: kubectl,
+        }
+    }
+
+    /// From now on the next write is not answered; it is told here.
+    fn arm(&self) -> Receiver<Written> {
+        let (told, written) = mpsc::channel();
+        *self.gate.lock().unwrap() = Gate::OneMore(told);
+        written
+    }
+
+    fn open(&self) {
+        *self.gate.lock().unwrap() = Gate::Open;
+    }
+}
+
+/// One request, and its answer if it gets one.
+fn relay(mut client: TcpStream, upstream: &str, gate: &Mutex<Gate>) -> std::io::Result<()> {
+    let mut from = BufReader::new(client.try_clone()?);
+    let Some(head) = Head::read(&mut from)? else {
+        return Ok(());
+    };
+    let length = head.header("content-length").and_then(|n| n.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    from.read_exact(&mut body)?;
+    let forward = || {
+        let mut server = TcpStream::connect(upstream)?;
+        server.write_all(head.closing().as_bytes())?;
+        server.write_all(&body)?;
+        std::io::Result::Ok(server)
+    };
+    let Some(write) = counted(&head) else {
+        std::io::copy(&mut forward()?, &mut client)?;
+        return Ok(());
+    };
+    let mut locked = gate.lock().unwrap();
+    match &*locked {
+        Gate::Open => {
+            drop(locked);
+            std::io::copy(&mut forward()?, &mut client)?;
+            return Ok(());
+        }
+        Gate::OneMore(told) => {
+            let mut answer = Vec::new();
+            forward()?.read_to_end(&mut answer)?;
+            // What was there already, as an event of an earlier life, is no write.
+            if !answer.starts_with(b"HTTP/1.1 2") {
+                return client.write_all(&answer);
+            }
+            told.send(write).map_err(std::io::Error::other)?;
+            *locked = Gate::Closed;
+        }
+        Gate::Closed => {}
+    }
+    drop(locked);
+    // Until the other side is dead.
+    client.read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// A write that stays: neither the Lease nor a dry-run.
+fn counted(head: &Head) -> Option<Written> {
+    let path = head.path();
+    let counts = head.method != "GET"
+        && !path.contains("/leases")
+        && !path.contains("/authorization.k8s.io/")
+        && !head.target.contains("dryRun");
+    let (_, what) = path.rsplit_once("/v1/")?;
+    counts.then(|| format!("{} {what}", head.method))
+}
+
+struct World {
+    node: Node,
+    proxy: Proxy,
+    folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let node = Node::start(&programs()).unwrap();
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        node.kubectl(&established).ok();
+        let proxy = Proxy::start(&node);
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "x",
+            "clusters": [{ "name": "x", "cluster": { "server": format!("http://127.0.0.1:{}", proxy.port) } }],
+            "users": [{ "name": "x", "user": {} }],
+            "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
+        });
+        fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        let registry = node.registry();
+        let settings = json!({ "baseOSContainerImage": stock(&node),
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": "push", "namespace": NAMESPACE },
+            "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } });
+        for object in [
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
+                "data": { "config.yaml": settings.to_string() } }),
+            secret,
+        ] {
+            node.apply(&object.to_string());
+        }
+        for name in ["golden", "base"] {
+            registry.push(&base_image().reference("base"), &format!("acme/{name}:v1"));
+        }
+        Self {
+            node,
+            proxy,
+            folder,
+        }
+    }
+
+    fn controller(&self) -> Daemon {
+        let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
+        command
+            .args(["controller", "--render", "--verbose"])
+            .args(["--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
+            .arg("--kubeconfig")
+            .arg(self.folder.path().join("kubeconfig"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        let listens = |line: &str| line.contains("listening on").then_some(());
+        Daemon::start(command, listens).0
+    }
+
+    /// A pool, and the wish that it begins with an image.
+    fn apply(&self, pool: &str) {
+        let role = json!({ format!("{M}/role"): pool });
+        let image = golden(&self.node);
+        for mut object in [
+            json!({ "kind": "MachineConfig", "metadata": { "name": format!("00-{pool}"), "labels": role },
+                "spec": { "config": { "ignition": { "version": "3.5.0" } } } }),
+            json!({ "kind": "MachineConfigPool", "metadata": { "name": pool },
+                "spec": { "machineConfigSelector": { "matchLabels": role } } }),
+            json!({ "kind": "MachineOSConfig",
+                "metadata": { "name": pool, "annotations": { format!("{M}/pre-built-image"): image } },
+                "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
+                    "renderedImagePushSecret": { "name": "push" },
+                    "renderedImagePushSpec": self.node.registry().repository("acme/os:latest") } }),
+        ] {
+            object["apiVersion"] = json!(API);
+            self.node.apply(&object.to_string());
+        }
+    }
+
+    /// A controller after the other, each of which makes one write, until one has nothing to write. What they wrote.
+    fn kill_by_kill(&self, done: impl Fn() -> bool) -> Vec<Written> {
+        let mut all = Vec::new();
+        loop {
+            assert!(all.len() < MOST, "it never ends: {all:#?}");
+            let written = self.proxy.arm();
+            let controller = self.controller();
+            let end = Instant::now() + SOON;
+            let write = loop {
+                if let Ok(write) = written.recv_timeout(Duration::from_millis(100)) {
+                    break Some(write);
+                }
+                if done() {
+                    // It may be about to write.
+                    break written.recv_timeout(Duration::from_millis(500)).ok();
+                }
+                let log = controller.said();
+                assert!(Instant::now() < end, "after {all:#?} nothing: {log}");
+            };
+            // Without a word to it; and the next one need not wait for the end of its Lease.
+            drop(controller);
+            self.forget_lease();
+            match write {
+                Some(write) => all.push(write),
+                None => break,
+            }
+        }
+        self.proxy.open();
+        all
+    }
+
+    fn forget_lease(&self) {
+        let delete = ["delete", "lease", "mosb-controller", "--ignore-not-found"];
+        let place = ["--namespace", NAMESPACE];
+        self.node.kubectl(&[&delete[..], &place].concat()).ok();
+    }
+
+    fn is_seeded(&self, pool: &str) -> bool {
+        let config = self.node.get(&["machineosconfig", pool]);
+        let annotations = &config["metadata"]["annotations"];
+        annotations[format!("{M}/pre-built-image")].is_null()
+    }
+
+    /// All that there is of a pool, without what differs from one to the other.
+    fn end(&self, pool: &str) -> String {
+        let named = self.node.get(&["machineconfigpool", pool]);
+        let named = named["spec"]["configuration"]["name"].clone();
+        let mut found = Vec::new();
+        for kinds in [
+            "machineosconfigs",
+            "machineosbuilds",
+            "machineconfigs",
+            "machineconfigpools",
+        ] {
+            let list = self.node.get(&[kinds]);
+            for object in list["items"].as_array().unwrap() {
+                let metadata = &object["metadata"];
+                let name = metadata["name"].as_str().unwrap();
+                // Whether the pool was rendered before the image was there is chance.
+                let is_older = name.starts_with("rendered-") && named != name;
+                if !name.contains(pool) || is_older {
+                    continue;
+                }
+                let owners = metadata["ownerReferences"].as_array();
+                let owners = owners.into_iter().flatten().map(|owner| &owner["name"]);
+                found.push(json!({ "name": name, "labels": metadata["labels"], "annotations": metadata["annotations"],
+                    "owners": owners.collect::<Vec<_>>(), "spec": object["spec"], "status": object["status"] }));
+            }
+        }
+        without_chance(json!(found))
+            .to_string()
+            .replace(pool, "POOL")
+    }
+}
+
+/// How often it was told that a pool was seeded.
+fn told(node: &Node, pool: &str) -> usize {
+    let events = node.get(&["events", "--namespace=default"]);
+    let events = events["items"].as_array().unwrap().iter();
+    let seeded = |event: &&Value| {
+        event["reason"] == "PreBuiltImageSeeded" && event["involvedObject"]["name"] == pool
+    };
+    events.filter(seeded).count()
+}
+
+/// Times and hashes tell two worlds apart that are the same.
+fn without_chance(value: Value) -> Value {
+    match value {
+        Value::Array(all) => all.into_iter().map(without_chance).collect(),
+        Value::Object(all) => all
+            .into_iter()
+            .filter(|(key, _)| {
+                let times = [
+                    "lastTransitionTime",
+                    "buildStart",
+                    "buildEnd",
+                    "mosb.dev/rendered-from",
+                ];
+                !times.contains(&key.as_str())
+            })
+            .map(|(key, value)| (key, without_chance(value)))
+            .collect(),
+        Value::String(text) => json!(without_hash(&text)),
+        other => other,
+    }
+}
+
+/// What has 32 or 64 hex digits behind its last `-`, or is 64 of them, without these.
+fn without_hash(text: &str) -> &str {
+    let hash = text.rsplit('-').next().unwrap_or_default();
+    let is_hash = [32, 64].contains(&hash.len()) && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    match is_hash {
+        true => &text[..text.len() - hash.len()],
+        false => text,
+    }
+}
+
+fn golden(node: &Node) -> String {
+    let image = format!("acme/golden@{}", base_image().digest("base"));
+    node.registry().repository(&image)
+}
+
+fn stock(node: &Node) -> String {
+    let image = format!("acme/base@{}", base_image().digest("base"));
+    node.registry().repository(&image)
+}
+
+#[test]
+fn killed_after_each_write_it_ends_the_same() {
+    let world = World::new();
+    world.apply("calm");
+    let calm = world.controller();
+    wait("a calm end", SOON, || world.is_seeded("calm").then_some(()));
+    drop(calm);
+    world.forget_lease();
+
+    world.apply("killed");
+    let written = world.kill_by_kill(|| world.is_seeded("killed"));
+    let component = "10-prebuiltimage-osimageurl-killed";
+    for write in [
+        "POST machineconfigs".to_owned(),
+        "POST machineosbuilds".to_owned(),
+        "PATCH machineosconfigs/killed".to_owned(),
+        "PUT machineosconfigs/killed/status".to_owned(),
+        "PATCH machineconfigpools/killed/status".to_owned(),
+    ] {
+        assert!(written.contains(&write), "{write} is missing: {written:#?}");
+    }
+    assert_eq!(world.end("killed"), world.end("calm"), "{written:#?}");
+    // An event that follows a write which is not answered is lost; it is never told twice.
+    assert_eq!(told(&world.node, "calm"), 1);
+    assert!(told(&world.node, "killed") <= 1);
+    let builds = world.node.get(&["machineosbuilds"]);
+    assert_eq!(builds["items"].as_array().unwrap().len(), 2);
+    let jobs = world.node.get(&["jobs", "--all-namespaces"]);
+    assert_eq!(jobs["items"], json!([]));
+
+    // And out again.
+    let delete = ["delete", "machineosconfig", "killed", "--wait=false"];
+    world.node.kubectl(&delete).ok();
+    let is_out = || {
+        let pool = world.node.get(&["machineconfigpool", "killed"]);
+        let sources = pool["spec"]["configuration"]["source"].to_string();
+        let annotations = &pool["metadata"]["annotations"];
+        !sources.contains(component)
+            && annotations[format!("{M}/newestImageEquivalentConfig")].is_null()
+    };
+    let written = world.kill_by_kill(is_out);
+    let delete = format!("DELETE machineconfigs/{component}");
+    assert!(written.contains(&delete), "{written:#?}");
+    let found = world.node.find(&format!("machineconfig/{component}"));
+    assert!(found.is_none());
+    let pool = world.node.get(&["machineconfigpool", "killed"]);
+    let rendered = pool["spec"]["configuration"]["name"].as_str().unwrap();
+    let rendered = world.node.get(&["machineconfig", rendered]);
+    assert_eq!(rendered["spec"]["osImageURL"], stock(&world.node));
+}
