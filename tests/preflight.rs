@@ -1,5 +1,8 @@
 //! `mosb preflight` on real registries: each check passes, and fails, as it should; nothing is left behind.
 
+mod fits;
+mod in_time;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -353,91 +356,6 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
 }
 
 #[test]
-fn an_image_that_does_not_go_with_the_machines_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let layout = images(directory.path());
-    let registry = Registry::plain();
-    let image = |tag: &str| pushed(&registry, &layout, tag);
-    let base = image("base");
-    let (good, other, container, both, later) = (
-        image("good"),
-        image("other"),
-        image("container"),
-        image("both"),
-        image("later"),
-    );
-    let gone = format!(
-        "{}@{}",
-        registry.repository("acme/good"),
-        layout.digest("other")
-    );
-    let amd64 = ["--platform", "linux/amd64"];
-    let s390x = ["--platform", "linux/s390x"];
-    let start = "registry=passed pull=passed bootable=passed";
-    let not_this = "registry=passed pull=skipped bootable=skipped";
-    for (what, image, more, code, want) in [
-        ("right", &good, &amd64[..], 0, format!("{start} architecture=passed release=skipped")),
-        ("other machines", &other, &amd64[..], 1, format!("{start} architecture=failed:platform-missing release=skipped")),
-        ("other machines than the base", &other, &["--base", &base][..], 1, format!("{start} architecture=failed:platform-missing release=passed")),
-        ("one of an index", &both, &["--platform", "linux/arm64"][..], 0, format!("{start} architecture=passed release=skipped")),
-        ("none of an index", &both, &s390x[..], 1, format!("{not_this} architecture=failed:platform-missing release=skipped")),
-        ("an index, and nobody says", &both, &[][..], 1, format!("{not_this} architecture=failed:platform-ambiguous release=skipped")),
-        ("an index, and the base says", &both, &["--base", &base][..], 0, format!("{start} architecture=passed release=passed")),
-        ("not bootable", &container, &amd64[..], 1, "registry=passed pull=passed bootable=failed:not-bootable architecture=passed release=skipped".to_owned()),
-        ("another release", &later, &["--base", &base][..], 1, format!("{start} architecture=passed release=failed:release-differs")),
-        ("no such image", &gone, &amd64[..], 1, format!("registry=passed pull=failed:not-found {NOT_PULLED}")),
-    ] {
-        let arguments = [&**image].into_iter().chain(more.iter().copied());
-        assert_outcomes(what, &check(&Mosb::new(), arguments), code, &want);
-    }
-    let wrong = check(&Mosb::new(), ["not-an-image"]);
-    assert_eq!(
-        (wrong.code(), &wrong.json()["code"]),
-        (Some(2), &Value::from("bad-reference"))
-    );
-}
-
-#[test]
-fn a_blob_that_vanished_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let layout = images(directory.path());
-    for server in [Server::Debian, Server::Distribution] {
-        let registry = Registry::start(server, Access::Anyone, Transport::Http);
-        let image = pushed(&registry, &layout, "good");
-        let manifest = layout.json(&layout.digest("good"));
-        let layer = |n: usize| manifest["layers"][n]["digest"].as_str().unwrap().to_owned();
-        let config = manifest["config"]["digest"].as_str().unwrap().to_owned();
-        let failed = |code: &str, rest: &str| format!("registry=passed pull=failed:{code} {rest}");
-        let read = "bootable=passed architecture=skipped release=skipped";
-        for (what, digest, want) in [
-            ("the lowest layer", layer(0), failed("blob-missing", read)),
-            ("the top layer", layer(1), failed("blob-missing", read)),
-            ("the config", config, failed("not-found", NOT_PULLED)),
-        ] {
-            let blob = registry.blob_path(&digest);
-            let kept = fs::read(&blob).unwrap();
-            fs::remove_file(&blob).unwrap();
-            let finished = check(&Mosb::new(), [&*image]);
-            assert_outcomes(&format!("{server:?}: {what}"), &finished, 1, &want);
-            assert!(remedy(&finished, "pull").contains(&digest), "{what}");
-            // Cut short: fewer bytes than the manifest says.
-            fs::write(&blob, &kept[..kept.len() / 2]).unwrap();
-            let finished = check(&Mosb::new(), [&*image]);
-            let lowest = what == "the lowest layer";
-            assert_eq!(
-                finished.code(),
-                Some(if lowest { 0 } else { 1 }),
-                "{what}: {}",
-                finished.text()
-            );
-            fs::write(&blob, kept).unwrap();
-        }
-        let finished = check(&Mosb::new(), [&*image]);
-        assert_eq!(finished.code(), Some(0), "{}", finished.text());
-    }
-}
-
-#[test]
 fn mirrors_are_asked_as_machines_ask_them() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
@@ -498,92 +416,4 @@ fn mirrors_are_asked_as_machines_ask_them() {
             assert!(told.contains(&empty.repository("acme/good")), "{told}");
         }
     }
-}
-
-#[test]
-fn what_may_pass_is_tried_again_and_nobody_waits_for_what_hangs() {
-    let directory = tempfile::tempdir().unwrap();
-    let layout = images(directory.path());
-    let registry = Registry::plain();
-    let proxy = FaultProxy::start(registry.address());
-    let image = pushed(&registry, &layout, "good");
-    let through = image.replace(registry.address(), &proxy.address());
-    let repository = format!("{}/acme/good", proxy.address());
-    let all = [&*through, "--push", &repository];
-    for number in 1..=8 {
-        for fault in [Fault::status(503), Fault::CutBefore, Fault::too_many(0)] {
-            proxy.fail(number, fault.clone());
-            let finished = check(&Mosb::new(), all);
-            assert_eq!(
-                finished.code(),
-                Some(0),
-                "{fault:?} at {number}: {}",
-                finished.text()
-            );
-        }
-    }
-    proxy.rule(|_| Some(Fault::status(503)));
-    let began = Instant::now();
-    let finished = check(&Mosb::new(), all);
-    let want = format!(
-        "registry=unknown:registry-error pull=skipped {NOT_PULLED} push=unknown:registry-error"
-    );
-    assert_outcomes("in trouble", &finished, 3, &want);
-    assert!(
-        began.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        began.elapsed()
-    );
-    // One image is surely wrong: the other's registry may hang as long as it likes.
-    proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(60))));
-    let gone = format!(
-        "{}@{}",
-        registry.repository("acme/good"),
-        layout.digest("other")
-    );
-    let began = Instant::now();
-    let finished = check(&Mosb::new(), [&*gone, &through, "--push", &repository]);
-    assert_eq!(finished.code(), Some(1), "{}", finished.text());
-    assert!(
-        began.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        began.elapsed()
-    );
-    let second = &finished.json()["images"][1]["checks"];
-    let skipped = second
-        .as_array()
-        .unwrap()
-        .iter()
-        .all(|check| check["outcome"] == "skipped");
-    assert!(skipped, "{second}");
-}
-
-#[test]
-fn many_images_take_as_long_as_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let layout = images(directory.path());
-    let registry = Registry::plain();
-    let proxy = FaultProxy::start(registry.address());
-    let names: Vec<String> = (0..12).map(|n| format!("pool{n}/os")).collect();
-    for name in &names {
-        registry.push(&layout, "good", &format!("{name}:v1"));
-    }
-    proxy.rule(|_| Some(Fault::Delay(Duration::from_millis(300))));
-    let images: Vec<String> = names
-        .iter()
-        .map(|name| format!("{}/{name}:v1", proxy.address()))
-        .collect();
-    let began = Instant::now();
-    let finished = check(&Mosb::new(), images.iter().map(String::as_str));
-    assert_eq!(finished.code(), Some(0), "{}", finished.text());
-    assert_eq!(
-        finished.json()["images"].as_array().unwrap().len(),
-        names.len()
-    );
-    // One after the other it would be more than 20 seconds.
-    assert!(
-        began.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        began.elapsed()
-    );
 }
