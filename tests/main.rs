@@ -69,4 +69,5 @@ mod render_fetch;
 mod render_fetch_faults;
 mod reproducible;
 mod seed_kill;
+mod seed_story;
 mod systemd_presets;

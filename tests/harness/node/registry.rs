@@ -141,6 +141,19 @@ impl NodeRegistry {
         );
     }
 
+    /// Takes `repository@digest` away from those who ask for it.
+    #[track_caller]
+    pub fn delete(&self, image: &str) {
+        let mut skopeo = limited("skopeo");
+        skopeo
+            .args(["--insecure-policy", "delete", "--cert-dir"])
+            .arg(self.certificates())
+            .arg("--authfile")
+            .arg(self.authfile())
+            .arg(format!("docker://{}", self.repository(image)));
+        finish(&mut skopeo, &[]).ok();
+    }
+
     fn skopeo(&self, command: &[&str], side: &str, places: &[&str]) {
         let mut skopeo = limited("skopeo");
         skopeo
