@@ -69,5 +69,6 @@ mod render_fetch;
 mod render_fetch_faults;
 mod reproducible;
 mod seed_kill;
+mod seed_recognised;
 mod seed_story;
 mod systemd_presets;

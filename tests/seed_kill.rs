@@ -17,11 +17,11 @@ use tempfile::TempDir;
 
 use crate::harness::{Daemon, Head, Node, base_image, lasting, programs, wait};
 
-const API: &str = "machineconfiguration.openshift.io/v1";
-const M: &str = "machineconfiguration.openshift.io";
+pub const API: &str = "machineconfiguration.openshift.io/v1";
+pub const M: &str = "machineconfiguration.openshift.io";
 const NAMESPACE: &str = "mosb-system";
 /// On a busy machine.
-const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(30);
 /// More writes than seeding has.
 const MOST: usize = 40;
 
@@ -143,14 +143,14 @@ fn counted(head: &Head) -> Option<Written> {
     counts.then(|| format!("{} {what}", head.method))
 }
 
-struct World {
-    node: Node,
+pub struct World {
+    pub node: Node,
     proxy: Proxy,
     folder: TempDir,
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
         let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
@@ -168,14 +168,17 @@ impl World {
         let registry = node.registry();
         let settings = json!({ "baseOSContainerImage": stock(&node),
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
-        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
-            "metadata": { "name": "push", "namespace": NAMESPACE },
-            "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } });
+        let secret = |name: &str| {
+            json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+                "metadata": { "name": name, "namespace": NAMESPACE },
+                "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } })
+        };
         for object in [
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
             json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
                 "data": { "config.yaml": settings.to_string() } }),
-            secret,
+            secret("push"),
+            secret("global-pull-secret-copy"),
         ] {
             node.apply(&object.to_string());
         }
@@ -189,7 +192,7 @@ impl World {
         }
     }
 
-    fn controller(&self) -> Daemon {
+    pub fn controller(&self) -> Daemon {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--render", "--verbose"])
@@ -203,12 +206,10 @@ impl World {
     }
 
     /// A pool, and the wish that it begins with an image.
-    fn apply(&self, pool: &str) {
+    pub fn apply(&self, pool: &str, image: &str) {
         let role = json!({ format!("{M}/role"): pool });
-        let image = golden(&self.node);
         for mut object in [
-            json!({ "kind": "MachineConfig", "metadata": { "name": format!("00-{pool}"), "labels": role },
-                "spec": { "config": { "ignition": { "version": "3.5.0" } } } }),
+            machine_config(pool, "00"),
             json!({ "kind": "MachineConfigPool", "metadata": { "name": pool },
                 "spec": { "machineConfigSelector": { "matchLabels": role } } }),
             json!({ "kind": "MachineOSConfig",
@@ -259,7 +260,7 @@ impl World {
         self.node.kubectl(&[&delete[..], &place].concat()).ok();
     }
 
-    fn is_seeded(&self, pool: &str) -> bool {
+    pub fn is_seeded(&self, pool: &str) -> bool {
         let config = self.node.get(&["machineosconfig", pool]);
         let annotations = &config["metadata"]["annotations"];
         annotations[format!("{M}/pre-built-image")].is_null()
@@ -339,12 +340,20 @@ fn without_hash(text: &str) -> &str {
     }
 }
 
+/// A file in a pool's configuration.
+pub fn machine_config(pool: &str, number: &str) -> Value {
+    let file = json!({ "path": format!("/etc/{number}"), "contents": { "source": "data:,x" } });
+    json!({ "apiVersion": API, "kind": "MachineConfig",
+        "metadata": { "name": format!("{number}-{pool}"), "labels": { format!("{M}/role"): pool } },
+        "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } } })
+}
+
 fn golden(node: &Node) -> String {
     let image = format!("acme/golden@{}", base_image().digest("base"));
     node.registry().repository(&image)
 }
 
-fn stock(node: &Node) -> String {
+pub fn stock(node: &Node) -> String {
     let image = format!("acme/base@{}", base_image().digest("base"));
     node.registry().repository(&image)
 }
@@ -352,13 +361,14 @@ fn stock(node: &Node) -> String {
 #[test]
 fn killed_after_each_write_it_ends_the_same() {
     let world = World::new();
-    world.apply("calm");
+    let image = golden(&world.node);
+    world.apply("calm", &image);
     let calm = world.controller();
     wait("a calm end", SOON, || world.is_seeded("calm").then_some(()));
     drop(calm);
     world.forget_lease();
 
-    world.apply("killed");
+    world.apply("killed", &image);
     let written = world.kill_by_kill(|| world.is_seeded("killed"));
     let component = "10-prebuiltimage-osimageurl-killed";
     for write in [

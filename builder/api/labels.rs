@@ -94,6 +94,8 @@ pub const BASE: &str = "mosb.dev/base";
 pub const BECAUSE: &str = "mosb.dev/because";
 /// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that one's name.
 pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
+/// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would have made (`true`).
+pub const RECOGNISED: &str = "mosb.dev/recognised";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";
 /// Annotation of a MachineOSConfig: `every-config` or `os-change`.

@@ -54,6 +54,8 @@ pub enum Because {
     UpToDate(String),
     /// The image in service is kept: the machines apply the difference themselves.
     Adopting(String),
+    /// The pre-built image in service is what would be built.
+    Recognised(String),
     /// An image that was built before is what is wanted.
     Reusing(String),
     /// A new build was wished for.
@@ -123,6 +125,7 @@ impl Because {
             Self::Seeding(_) => "seeding",
             Self::UpToDate(_) => "up-to-date",
             Self::Adopting(_) => "adopting",
+            Self::Recognised(_) => "recognised",
             Self::Reusing(_) => "reusing",
             Self::Creating(_) => "creating",
             Self::Replacing(_) => "replacing",
@@ -161,6 +164,7 @@ impl Because {
             | Self::Seeding(_)
             | Self::UpToDate(_)
             | Self::Adopting(_)
+            | Self::Recognised(_)
             | Self::Reusing(_)
             | Self::Creating(_)
             | Self::Replacing(_)
@@ -247,6 +251,10 @@ impl fmt::Display for Because {
             Self::Adopting(image) => write!(
                 f,
                 "{image} stays: the machines apply the difference of the configs themselves"
+            ),
+            Self::Recognised(image) => write!(
+                f,
+                "{image} stays: it was made of exactly what the pool's MachineConfigs come to now"
             ),
             Self::Reusing(image) => write!(f, "{image} was built before and is wanted again"),
             Self::Creating(build) => write!(f, "{build} is new"),

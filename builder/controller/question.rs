@@ -65,6 +65,8 @@ pub struct PlanQuestion {
     pub method: Option<JobMethod>,
     /// The rendered config in service: does the new one need another image on a machine that applies configs itself (§3.4c)?
     pub compare: Option<String>,
+    /// The pre-built image in service: is that what would be built?
+    pub recognise: Option<PinnedRef>,
 }
 
 /// A base that stands in for another one.
@@ -108,6 +110,8 @@ pub struct Planned {
     pub containerfile_problem: Option<Problem>,
     /// To [`PlanQuestion::compare`]: whether what a machine can't apply itself differs, or can't be told.
     pub os_changed: bool,
+    /// To [`PlanQuestion::recognise`]: whether a direct build of the pool's MachineConfigs on the release's own base is that image.
+    pub is_recognised: bool,
 }
 
 /// Why something could not be found out.

@@ -50,7 +50,7 @@ impl View {
     /// How far it is.
     pub fn stand(&self) -> Stand {
         match &self.because {
-            Because::UpToDate(_) | Because::Adopting(_) => Stand::Done,
+            Because::UpToDate(_) | Because::Adopting(_) | Because::Recognised(_) => Stand::Done,
             Because::Failed { .. } => Stand::Failed,
             Because::NotOptedIn
             | Because::LabelIncomplete(_)

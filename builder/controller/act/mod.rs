@@ -120,6 +120,20 @@ impl Stopped {
     }
 }
 
+impl From<Stopped> for Problem {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Problem(problem) => problem,
+            Stopped::Api(error) => error.into(),
+            Stopped::Stale(_) => Self {
+                class: Class::Retry,
+                reason: stopped.reason().to_owned(),
+                message: stopped.to_string(),
+            },
+        }
+    }
+}
+
 /// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
 pub(super) fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::Error) -> Stopped {
     move |error| match super::error::code(&error) {

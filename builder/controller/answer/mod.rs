@@ -3,6 +3,7 @@
 //! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
 
 mod plan;
+mod recognise;
 mod secrets;
 
 use std::sync::Arc;
@@ -208,6 +209,7 @@ problem_of!(
     ClusterSettingsError,
     registry::Error,
     DoorError,
+    crate::backend::Error,
     crate::backend::prepare::Error,
     crate::backend::job::SecretError,
     crate::containerfile::Error,

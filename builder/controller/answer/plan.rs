@@ -13,6 +13,7 @@ use super::super::question::{PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
+use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{ClusterSettings, RenderedConfig};
@@ -87,7 +88,14 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
             format!("{}: the base is in no registry", config.name()),
         )
     })?;
-    let planned = planned(question, &drafted, &base, os_changed?);
+    let mut planned = planned(question, &drafted, &base, os_changed?);
+    let with = recognise::With {
+        settings: &settings,
+        proxy: proxy.as_ref(),
+        push: &push,
+        pull: &pull,
+    };
+    planned.is_recognised = recognised(asking, question, &config, with).await;
     Ok(Kept {
         question: question.clone(),
         planned,
@@ -127,6 +135,7 @@ fn planned(
         warnings,
         containerfile_problem: wrong.map(Problem::from),
         os_changed,
+        is_recognised: false,
         build,
     }
 }
@@ -199,7 +208,7 @@ fn os_parts(config: &RenderedConfig) -> [Value; 4] {
 }
 
 /// What is to be planned, with the base that the question, the config and the cluster together name.
-fn wanted(
+pub(super) fn wanted(
     question: &PlanQuestion,
     config: RenderedConfig,
     settings: &ClusterSettings,
@@ -290,6 +299,7 @@ impl Kept {
             base: Some(self.base.clone()),
             method: None,
             compare: None,
+            recognise: None,
             ..question.clone()
         };
         let same_settings = stores
@@ -297,6 +307,7 @@ impl Kept {
             .is_ok_and(|(settings, _)| settings == self.settings);
         question.base.as_ref() == Some(&self.base)
             && question.compare.is_none()
+            && question.recognise.is_none()
             && pinned(&self.question) == pinned(question)
             && same_settings
             && self.versions == versions(question, stores)
@@ -443,6 +454,7 @@ mod tests {
             instead: None,
             method: None,
             compare: None,
+            recognise: None,
         }
     }
 

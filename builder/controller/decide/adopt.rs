@@ -42,6 +42,17 @@ impl<'a> Round<'a> {
         adoptable.then_some((source, image))
     }
 
+    /// The pre-built image, as long as it is what is in service: it may have been made of what the pool has by now.
+    pub(super) fn recognisable(&self) -> Option<(&'a MachineOsBuild, PinnedRef)> {
+        let source = self.in_service().filter(|build| build.is_pre_built())?;
+        let annotations = &self.config.metadata.annotations;
+        if self.wish.containerfile.is_some() || annotations.contains_key(labels::REBUILD) {
+            return None;
+        }
+        let image = source.status.image()?.parse().ok()?;
+        Some((source, image))
+    }
+
     /// Copies the image of another build, once the registry answered for it.
     pub(super) fn adopt(&mut self, build: &'a MachineOsBuild) -> Result<Driven, Question> {
         let from = build.metadata.annotation(labels::ADOPTED_FROM);
@@ -61,7 +72,11 @@ impl<'a> Round<'a> {
                 let end = Progress::Succeeded { job: None, image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
-                let because = Because::Adopting(image.value().to_string());
+                let text = image.value().to_string();
+                let because = match build.metadata.annotation(labels::RECOGNISED) {
+                    Some(_) => Because::Recognised(text),
+                    None => Because::Adopting(text),
+                };
                 Ok(Driven::To(status, because))
             }
             Ok(Existence::Gone) => gone(self),

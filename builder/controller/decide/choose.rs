@@ -64,6 +64,7 @@ impl<'a> Round<'a> {
     fn is_outdated(&self, build: &MachineOsBuild) -> bool {
         self.wish.build_on == BuildOn::EveryConfig
             && build.metadata.annotation(labels::ADOPTED_FROM).is_some()
+            && build.metadata.annotation(labels::RECOGNISED).is_none()
     }
 
     /// A build of exactly what is wanted that is on its way, or failed, though the MachineOSConfig does not name it.
@@ -123,6 +124,10 @@ impl<'a> Round<'a> {
                 .filter(|method| *method == direct.as_str())
                 .map(|_| direct),
             compare: compare.map(|build| build.spec.machine_config.name.clone()),
+            recognise: match build {
+                None => self.recognisable().map(|(_, image)| image),
+                Some(_) => None,
+            },
         }))
     }
 
@@ -173,12 +178,16 @@ impl<'a> Round<'a> {
 
     /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
     fn make(&mut self, planned: &Planned) -> Result<Because, Question> {
-        if let Some((source, image)) = self.adoptable(planned) {
+        let recognised = self.recognisable().filter(|_| planned.is_recognised);
+        if let Some((source, image)) = self.adoptable(planned).or(recognised) {
             match self.exists(&image, source)? {
                 Ok(Existence::There(_)) => {
                     self.supersede(None);
                     self.create(planned, Some(source));
-                    return Ok(Because::Adopting(image.to_string()));
+                    return Ok(match planned.is_recognised {
+                        true => Because::Recognised(image.to_string()),
+                        false => Because::Adopting(image.to_string()),
+                    });
                 }
                 Ok(Existence::Gone) => {}
                 Err(problem) => return Ok(self.problem(problem)),

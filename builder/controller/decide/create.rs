@@ -34,6 +34,9 @@ impl Round<'_> {
             Some(source) => {
                 let name = &source.metadata.name;
                 annotations.extend([annotation(labels::ADOPTED_FROM, name)]);
+                if planned.is_recognised {
+                    annotations.extend([annotation(labels::RECOGNISED, "true")]);
+                }
             }
             None => {
                 annotations.extend([

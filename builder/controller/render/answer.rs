@@ -15,9 +15,11 @@ use super::super::answer::Asking;
 use super::super::question::Problem;
 use super::act::{Existing, judge};
 use super::contents::{Contents, find};
-use super::observe::{controller_config, images};
+use super::observe::{controller_config, images, observe};
 use super::snapshot::{Inputs, Made, Snapshot};
-use crate::api::{MachineConfig, PoolName, PoolSettings, RenderedConfig, labels};
+use crate::api::{
+    MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
+};
 use crate::backend::door;
 use crate::fetch::{self, Fetcher};
 use crate::ignition::snapshot::{Contents as Fetched, Reference};
@@ -78,6 +80,29 @@ pub(super) async fn render(
         },
         object: rendered.object,
     }))
+}
+
+/// What the pool's MachineConfigs come to without those that bring it a pre-built image, on the release's own base. Nothing of it
+/// is created.
+///
+/// # Errors
+/// What is wrong with them, or that they can't be read now.
+pub(in crate::controller) async fn without_components(
+    asking: &Asking,
+    pool: &str,
+) -> Result<RenderedConfig, Problem> {
+    let gone = || Problem {
+        class: Class::Retry,
+        reason: "no-pool".to_owned(),
+        message: format!("machineconfigpool {pool}: there is none any more"),
+    };
+    let world = observe(&asking.stores, pool).ok_or_else(gone)?;
+    let mut inputs = world.inputs.clone()?;
+    inputs.members.retain(|one| !is_component_name(&one.name));
+    let contents = Contents::default();
+    let configs = contents.read(&asking.client, &inputs.members).await?;
+    let request = pin(asking, request(asking, &world, configs)?).await?;
+    Ok(rendered(asking, request).await?.config)
 }
 
 fn request(

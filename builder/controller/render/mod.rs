@@ -28,6 +28,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub(super) use answer::without_components;
 pub use decide::{Because, Decision, Question, Step, decide};
 pub use observe::observe;
 pub use renderer::Renderer;

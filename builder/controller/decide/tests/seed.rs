@@ -184,6 +184,48 @@ fn the_next_change_is_built_on_the_releases_own_image() {
 }
 
 #[test]
+fn a_change_that_the_image_was_made_of_needs_no_job() {
+    let mut world = World::seeded();
+    let seeded = world.current().metadata.name.clone();
+    world.recognises = true;
+    world.content = Some(2);
+    assert_eq!(world.round(usize::MAX).because.code(), "up-to-date");
+    world.rerender();
+    assert_eq!(world.round(usize::MAX).because.code(), "recognised");
+    world.build();
+    assert_eq!((world.image(), world.made.len()), (SEED, 0));
+    let build = world.current().clone();
+    assert_eq!(
+        build.spec.machine_config.name,
+        world.pool().spec.configuration.name
+    );
+    assert!(!build.is_pre_built());
+    assert_eq!(
+        build.metadata.annotation(labels::ADOPTED_FROM),
+        Some(&*seeded)
+    );
+    is_idle(&mut world);
+    // Only the first: whatever comes then is built.
+    world.content = Some(3);
+    world.build();
+    assert_eq!(world.made.len(), 1);
+    assert_ne!(world.image(), SEED);
+
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 2] = [
+        ("the Containerfile", |world| world.containerfile("RUN true")),
+        ("a rebuild", |world| world.annotate(labels::REBUILD, "")),
+    ];
+    for (what, change) in changes {
+        let mut world = World::seeded();
+        world.recognises = true;
+        change(&mut world);
+        world.build();
+        assert_eq!(world.made.len(), 1, "{what}");
+    }
+}
+
+#[test]
 fn nothing_is_planned_or_built_before_it_is_seeded() {
     type Trouble = fn(&mut World);
     let troubles: [(&str, &str, Trouble); 6] = [

@@ -49,6 +49,8 @@ pub struct World {
     pub base: u32,
     /// Rendered configs from this number on differ in what a machine can't apply.
     pub os_changes: bool,
+    /// The pre-built image is what the pool's MachineConfigs come to.
+    pub recognises: bool,
     pub asked: Vec<Question>,
     pub count: u64,
     /// What the pool's MachineConfigs say, but for the image; while it is none, a test names rendered configs itself.
@@ -75,6 +77,7 @@ impl World {
             warnings: Vec::new(),
             base: 0,
             os_changes: false,
+            recognises: false,
             asked: Vec::new(),
             count: 0,
             content: None,
@@ -374,6 +377,7 @@ impl World {
             containerfile_problem: bad
                 .then(|| problem(Class::UserInput, "line 1: FRO is no instruction")),
             os_changed: self.os_changes || question.compare.is_none(),
+            is_recognised: self.recognises && question.recognise.is_some(),
         })
     }
 

@@ -1,0 +1,141 @@
+//! Whether a pre-built image is what would be built: made of the same MachineConfigs on the release's own base, by mosb, directly.
+//!
+//! Its label is only asked to save work. What counts is that the image made here has the same digest.
+
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use super::super::observe::base_trees;
+use super::super::question::{PlanQuestion, Problem};
+use super::super::render::without_components;
+use super::plan::wanted;
+use super::{Asking, door};
+use crate::api::cluster_settings::Proxy;
+use crate::api::{ClusterSettings, RenderedConfig, labels};
+use crate::backend::direct::assemble;
+use crate::backend::job::NamedSecret;
+use crate::backend::prepare::{self, Means, Trees};
+use crate::image::PinnedRef;
+use crate::plan::Method;
+use crate::registry::{Client, Resolved, Source};
+
+/// What is asked with.
+pub(super) struct With<'a> {
+    pub settings: &'a ClusterSettings,
+    pub proxy: Option<&'a Proxy>,
+    pub push: &'a NamedSecret,
+    pub pull: &'a NamedSecret,
+}
+
+/// Whether the image is a direct build of the pool's own config, if that has the release's base, or of what its MachineConfigs come
+/// to without the one that brings the image. What can't be found out is no.
+pub(super) async fn recognised(
+    asking: &Asking,
+    question: &PlanQuestion,
+    own: &RenderedConfig,
+    with: With<'_>,
+) -> bool {
+    let Some(image) = &question.recognise else {
+        return false;
+    };
+    match compared(asking, question, image, own, with).await {
+        Ok(recognised) => recognised,
+        Err(problem) => {
+            let reason = &problem.reason;
+            tracing::info!(reason, "{image} is not recognised: {}", problem.message);
+            false
+        }
+    }
+}
+
+async fn compared(
+    asking: &Asking,
+    question: &PlanQuestion,
+    image: &PinnedRef,
+    own: &RenderedConfig,
+    with: With<'_>,
+) -> Result<bool, Problem> {
+    let logins = NamedSecret {
+        name: with.push.name.clone(),
+        credentials: with.push.credentials.over(&with.pull.credentials),
+    };
+    let door = door(&logins, with.settings, with.proxy)?;
+    let client = door.client();
+    let source = Source::Registry(image.clone().into());
+    let there = client.resolve(&source, question.platform.as_ref()).await?;
+    // One of several in an index was not made here.
+    let Some(inputs) = inputs_of(&there).filter(|_| there.manifest == image.digest()) else {
+        return Ok(false);
+    };
+    let is_own = |image: &String| {
+        let instead = question.instead.as_ref();
+        instead.is_none_or(|instead| !instead.of.contains(image))
+    };
+    if own.os_image_url.as_ref().is_some_and(is_own)
+        && is_build_of(
+            asking,
+            question,
+            client,
+            own,
+            with.settings,
+            (&inputs, image),
+        )
+        .await?
+    {
+        return Ok(true);
+    }
+    let config = without_components(asking, question.pool.as_str()).await?;
+    let same = (&*inputs, image);
+    is_build_of(asking, question, client, &config, with.settings, same).await
+}
+
+/// The label that an image made by mosb has.
+fn inputs_of(image: &Resolved) -> Option<String> {
+    let config: Value = serde_json::from_slice(&image.config_bytes).ok()?;
+    let label = config
+        .get("config")?
+        .get("Labels")?
+        .get(labels::IMAGE_INPUTS)?;
+    label.as_str().map(str::to_owned)
+}
+
+/// Whether a direct build of this config is the image with these inputs.
+async fn is_build_of(
+    asking: &Asking,
+    question: &PlanQuestion,
+    client: &Client,
+    config: &RenderedConfig,
+    settings: &ClusterSettings,
+    (inputs, image): (&str, &PinnedRef),
+) -> Result<bool, Problem> {
+    let plain = PlanQuestion {
+        base: None,
+        instead: None,
+        ..question.clone()
+    };
+    let means = Means {
+        client,
+        trees: None,
+        on_step: &|step| tracing::debug!("{step}"),
+    };
+    let wanted = wanted(&plain, config.clone(), settings)?;
+    let drafted = prepare::draft(means, wanted).await?;
+    let (found, _) = drafted.draft.names();
+    if !drafted.draft.needs_tree() || found.hex() != inputs {
+        return Ok(false);
+    }
+    let kept = base_trees(&asking.stores);
+    let kept = kept.get(&drafted.base.manifest);
+    let kept = kept.map(|tree| question.push.pinned(*tree));
+    let means = Means {
+        trees: kept.as_ref().map(|tree| Trees::Image(client, tree)),
+        ..means
+    };
+    let plan = prepare::finish(means, drafted).await?.plan;
+    if plan.method != Method::Direct {
+        return Ok(false);
+    }
+    let made = spawn_blocking(move || assemble(&plan)).await;
+    let made = made.expect("writing a layer does not panic")?;
+    Ok(made.edited.digest() == image.digest())
+}
