@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -283,6 +284,55 @@ fn a_seed_is_a_manifest_that_bootstrap_takes() {
             "{what}"
         );
     }
+}
+
+/// Killed at any instant, it leaves the earlier output or the new one, and the next run goes through.
+#[test]
+fn killed_anywhere_it_leaves_one_output_or_the_other() {
+    let desk = Desk::new();
+    desk.bootstrap("--manifests manifests --output out").ok();
+    let one = files(&desk.at("out"));
+    let spec = json!({ "kernelArguments": ["quiet"] });
+    let more = json!({ "apiVersion": API, "kind": "MachineConfig", "metadata": { "name": "60-more", "labels": { "machineconfiguration.openshift.io/role": "worker" } }, "spec": spec });
+    desk.write("more/more.json", &more.to_string());
+    desk.bootstrap("--manifests manifests more --output out")
+        .ok();
+    let other = files(&desk.at("out"));
+    assert_ne!(one, other);
+    let (mut seen, mut killed) = ([0, 0], 0);
+    for round in 0..60_u64 {
+        let operands = if round % 2 == 0 {
+            "manifests"
+        } else {
+            "manifests more"
+        };
+        let line = format!("bootstrap --check-registry=false --manifests {operands} --output out");
+        let mut child = desk.0.command(line.split_whitespace());
+        let mut child = child
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(round * 2 % 70));
+        child.kill().unwrap();
+        killed += u64::from(!child.wait().unwrap().success());
+        let found = files(&desk.at("out"));
+        assert!(found == one || found == other, "{:?}", found.keys());
+        seen[usize::from(found == other)] += 1;
+    }
+    assert!(
+        killed > 10 && seen[0] > 0 && seen[1] > 0,
+        "{killed} {seen:?}"
+    );
+    desk.bootstrap("--manifests manifests --output out").ok();
+    assert_eq!(files(&desk.at("out")), one);
+    let left = fs::read_dir(desk.at(""))
+        .unwrap()
+        .map(|it| it.unwrap().file_name());
+    let left: Vec<_> = left
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// A base that a node could run.

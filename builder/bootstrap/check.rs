@@ -189,7 +189,8 @@ impl<'a> Looked<'a> {
     fn seed(&mut self, config: &'a Manifest<MachineOsConfig>) -> Option<Seed> {
         let before = self.problems.len();
         let object = &config.object;
-        for (field, message) in fields::wrong(object) {
+        let nested = self.asked.cluster == Cluster::Kubernetes;
+        for (field, message) in fields::wrong(object, nested) {
             self.wrong(config, field, "bad-machine-os-config", message);
         }
         let pool = &*object.spec.machine_config_pool.name;

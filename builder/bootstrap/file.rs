@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::{shortened, yaml};
+use crate::api::{is_object_name, shortened, yaml};
+use crate::image::Digest;
 
 /// A file of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +43,14 @@ impl File {
                 .and_then(Value::as_str)
                 .unwrap_or_default()
         };
-        let kind = text("/kind").to_lowercase();
+        let (kind, name) = (text("/kind").to_lowercase(), text("/metadata/name"));
+        // A name that no API server takes may be a path.
+        let name = match is_object_name(name) {
+            true => shortened(name, NAME),
+            false => Digest::of(name.as_bytes()).hex(),
+        };
         Self {
-            path: format!("{kind}-{}.yaml", shortened(text("/metadata/name"), NAME)),
+            path: format!("{kind}-{name}.yaml"),
             bytes: yaml::to_text(object).into_bytes(),
             is_private: false,
         }
@@ -107,5 +113,7 @@ mod tests {
         let [one, other] =
             ["x", "y"].map(|end| File::of_object(&object(&("a".repeat(252) + end))).path);
         assert!(one.len() < 255 && one != other);
+        let path = File::of_object(&object("../../etc/x")).path;
+        assert!(!path.contains('/') && path.len() < 255, "{path}");
     }
 }

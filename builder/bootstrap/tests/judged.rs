@@ -216,7 +216,24 @@ fn what_each_cluster_takes() {
     let deep = with(os_config("worker"), "/metadata/annotations", annotations);
     let release =
         json!({ "kind": "ControllerConfig", "metadata": { "name": "machine-config-controller" } });
+    let deep_push = with(
+        os_config("worker"),
+        "/spec/renderedImagePushSpec",
+        json!("registry.example.com/acme/team/os:latest"),
+    );
     for (what, cluster, objects, want) in [
+        (
+            "pushed deep",
+            Cluster::Kubernetes,
+            vec![pool("worker"), deep_push.clone()],
+            None,
+        ),
+        (
+            "pushed deep",
+            Cluster::Openshift,
+            vec![pool("worker"), deep_push],
+            Some("bad-machine-os-config"),
+        ),
         (
             "deep",
             Cluster::Kubernetes,

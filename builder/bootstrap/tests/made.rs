@@ -45,6 +45,12 @@ fn golden_three_pools_of_openshift() {
     let annotations = &mut infra.unwrap()["metadata"]["annotations"];
     annotations[labels::PRE_BUILT_IMAGE] =
         json!(format!("registry.example.com:5000/acme/infra@{DIGEST}"));
+    let push_specs = objects
+        .iter_mut()
+        .filter(|it| it["kind"] == "MachineOSConfig");
+    push_specs.for_each(|it| {
+        it["spec"]["renderedImagePushSpec"] = json!("registry.example.com:5000/acme/os:latest")
+    });
     for secret in objects.iter_mut().filter(|it| it["kind"] == "Secret") {
         secret["metadata"]["namespace"] = json!("openshift-machine-config-operator");
     }

@@ -17,7 +17,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::test_runner::Config { cases: 100, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
 
     /// Whatever one value of an installation is instead: it is told or it is fine, and no login gets out.
     #[test]

@@ -33,13 +33,24 @@ pub async fn bootstrap(
     progress.step("reading the manifests");
     let installation = read(wanted).await?;
     output_folder::check(&wanted.output)?;
-    if wanted.check_registry {
-        progress.step("asking the registries");
-        at_registries(&installation.checked, settings).await?;
-    }
-    let made = match installation.cluster {
-        Cluster::Openshift => Made::for_openshift(&installation),
-        Cluster::Kubernetes => for_kubernetes(&installation, wanted, settings, progress).await?,
+    let made = async {
+        match installation.cluster {
+            Cluster::Openshift => Ok(Made::for_openshift(&installation)),
+            Cluster::Kubernetes => for_kubernetes(&installation, wanted, settings, progress).await,
+        }
+    };
+    let asked = async {
+        match wanted.check_registry {
+            true => at_registries(&installation.checked, settings).await,
+            false => Ok(()),
+        }
+    };
+    let (made, asked) = tokio::join!(made, asked);
+    let made = match (made, asked) {
+        // What is to be mended in the manifests comes first; what all checks say comes before the one image that rendering lacks.
+        (Err(error), _) if error.is::<bootstrap::Error>() => return Err(error),
+        (_, Err(error)) => return Err(error),
+        (made, Ok(())) => made?,
     };
     progress.step("writing the result");
     let (folder, files) = (wanted.output.clone(), made.files);

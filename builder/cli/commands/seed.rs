@@ -57,7 +57,7 @@ fn object(typed: &SeedNew) -> Result<Value> {
         "spec": spec,
     });
     let read: MachineOsConfig = serde_json::from_value(object.clone()).expect("it was just made");
-    let wrong = wrong_fields(&read);
+    let wrong = wrong_fields(&read, true);
     match wrong.is_empty() {
         true => Ok(object),
         false => {
