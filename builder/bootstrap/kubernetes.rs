@@ -199,9 +199,7 @@ pub fn output(
             &one.pins,
         ));
         let seed = checked.seeds.iter().find(|seed| seed.pool == pool);
-        // That a component decides on the image is what is wanted.
-        let is_news = |it: &&Finding| seed.is_none() || it.code != "os-image-overridden";
-        notices.extend(one.rendered.warnings.iter().filter(is_news).cloned());
+        notices.extend(one.rendered.warnings.iter().cloned());
         if let Some(seed) = seed
             && let Some(problem) = overridden(seed, &one.rendered)
         {

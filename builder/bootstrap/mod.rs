@@ -6,7 +6,7 @@
 //! of new machines ([`machine`]). Room [`preflight`] asks registries whether the images can be used.
 //!
 //! The invariants: the same manifests give the same bytes; a rendered config has the name that `mosb controller --render` gives it once the
-//! output is applied; no credential is in the output but in machines' Ignition configs; no path in these is one of the image.
+//! output is applied; of the Secrets nothing is in the output but in machines' Ignition configs; no path in these is one of the image.
 
 mod check;
 mod error;

@@ -2,6 +2,7 @@
 
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
+use crate::api::is_component_name;
 use crate::report::Finding;
 
 /// Both images.
@@ -114,6 +115,8 @@ pub(super) fn decide(
         problems.extend(message.map(|text| Finding::new("os-image-stream", text).on(place)));
     } else if images.os_is_overridden()
         && let (Some(last), Some(base)) = (images.os.said_by.last(), &images.os.base)
+        // A pool's first image is the controller's business, and later ones are built on the release's own.
+        && !is_component_name(chosen[*last].name())
     {
         let message = format!(
             "decides which OS image: {} instead of {}; updates of the cluster don't change it any more",

@@ -67,10 +67,8 @@ pub(super) async fn render(
         let place = warning.object.as_deref().unwrap_or_default();
         tracing::warn!(code = warning.code, "{place}: {}", warning.message);
     }
-    let overridden = rendered
-        .object
-        .pointer("/metadata/annotations")
-        .is_some_and(|all| all.get(labels::OS_IMAGE_URL_OVERRIDDEN).is_some());
+    let mut warnings = rendered.warnings.iter();
+    let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
     Ok(Ok(Draft {
         made: Made {

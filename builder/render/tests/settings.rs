@@ -108,6 +108,12 @@ fn the_last_administrator_names_the_images() {
             .any(|it| it.code == "os-image-overridden");
         assert_eq!(told, overridden, "{what}");
     }
+    let component = rendered(&with(vec![names(
+        "10-prebuiltimage-osimageurl-worker",
+        &mine,
+    )]));
+    assert_eq!(component.object["spec"]["osImageURL"], json!(mine));
+    assert!(component.warnings.is_empty(), "{:?}", component.warnings);
     let tagged = with(vec![names("a", "quay.io/mine:v1")]);
     let want = (
         "image-not-pinned".to_owned(),
