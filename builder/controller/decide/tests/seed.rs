@@ -316,8 +316,15 @@ fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
     assert_eq!(world.seen.components.len(), 1);
     assert_eq!(world.settle().because.code(), "seed-not-rendered");
     world.content = Some(1);
-    world.settle();
+    // Nor has any machine one yet, where a daemon tells.
+    world.seen.cluster.machine_config_daemon = true;
+    world.pool().status.configuration = PoolConfiguration::default();
+    assert_eq!(world.settle().because, Because::NotRendered);
     is_in_service(&mut world, SEED);
+    assert_eq!(world.annotation(labels::PRE_BUILT_IMAGE), None);
+    let rendered = world.pool().spec.configuration.name.clone();
+    world.pool().status.configuration.name = rendered;
+    is_idle(&mut world);
 }
 
 #[test]
