@@ -1,5 +1,7 @@
 //! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
 
+mod component;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::batch::v1::Job;
@@ -8,14 +10,14 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-use super::snapshot::{Cluster, LabelOptIn, SeenComponent, SeenInput, SeenJob, Snapshot, Support};
+use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 use super::stores::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
 };
 use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP, UserNamespaces};
 use crate::api::{
     ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
-    Selector, component_pool, is_component_name, labels,
+    Selector, component_pool, labels,
 };
 use crate::backend::job::{InputKind, JobResult};
 use crate::image::{Digest, Platform};
@@ -68,14 +70,14 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         jobs: jobs(stores, name, &builds),
         inputs: inputs(stores, name),
         results: results(stores, name),
-        components: components(stores, name, &pool_name),
+        components: component::components(stores, name, &pool_name),
         prebuilt: pool
             .as_deref()
-            .map(|pool| pre_built(stores, pool))
+            .map(|pool| component::pre_built(stores, pool))
             .unwrap_or_default(),
         lost_components: pool
             .as_deref()
-            .map(|pool| lost_components(stores, pool))
+            .map(|pool| component::lost(stores, pool))
             .unwrap_or_default(),
         pool_platforms: pool
             .as_deref()
@@ -121,7 +123,9 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             if let Some(pool) = component_pool(name) {
                 names.extend(of_pool(pool.as_str()));
                 let component = stores.machine_configs.get(name);
-                names.extend(component.and_then(|meta| annotation(&meta, labels::SERVES)));
+                names.extend(
+                    component.and_then(|meta| component::annotation(&meta, labels::SERVES)),
+                );
             }
             names
         }
@@ -343,66 +347,6 @@ fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
         }
     }
     results
-}
-
-/// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
-fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<String> {
-    let metas = component_sources(pool).filter_map(|name| stores.machine_configs.get(name));
-    metas
-        .filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE))
-        .collect()
-}
-
-fn lost_components(stores: &Stores, pool: &MachineConfigPool) -> Vec<String> {
-    let lost = component_sources(pool).filter(|name| stores.machine_configs.get(name).is_none());
-    lost.map(str::to_owned).collect()
-}
-
-fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
-    let sources = pool.spec.configuration.source.iter();
-    let names = sources.map(|source| source.name.as_str());
-    names.filter(|name| is_component_name(name))
-}
-
-/// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
-fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<SeenComponent> {
-    let metas = stores.machine_configs.only(|meta| {
-        let pool = meta.name.as_deref().and_then(component_pool);
-        let claim = meta
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(labels::SERVES));
-        pool.is_some_and(|pool| {
-            pool.as_str() == pool_name || claim.is_some_and(|claim| claim == config)
-        })
-    });
-    let seen = metas.into_iter().filter_map(|meta| {
-        let name = meta.name.clone()?;
-        let pool = component_pool(&name)?;
-        let claim = annotation(&meta, labels::SERVES);
-        let serving = stores
-            .configs
-            .only(|one| one.spec.machine_config_pool.name == pool.as_str());
-        let mut serving = serving.iter().map(|one| &one.metadata.name);
-        Some(SeenComponent {
-            name,
-            uid: meta.uid.clone().unwrap_or_default(),
-            resource_version: meta.resource_version.clone().unwrap_or_default(),
-            image: annotation(&meta, labels::PRE_BUILT_IMAGE).unwrap_or_default(),
-            is_wanted: serving.len() > 0,
-            is_claim_good: serving.any(|one| Some(one) == claim.as_ref()),
-            claim,
-            pool,
-            going_away: meta.deletion_timestamp.is_some(),
-        })
-    });
-    seen.collect()
-}
-
-/// The value of an annotation; an empty one counts as absent.
-fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
-    let value = meta.annotations.as_ref()?.get(key)?;
-    (!value.is_empty()).then(|| value.clone())
 }
 
 /// The platforms of a pool's nodes. A node that another pool than `worker` wants is that one's.

@@ -7,6 +7,9 @@ use crate::api::{PoolName, RenderedName, is_digest_format};
 use crate::image::{ImageRef, PinnedRef, ReferenceError};
 use crate::report::{Class, Finding};
 
+/// The API's 447 characters, and a tag.
+const LONGEST: usize = 447 + 129;
+
 /// Why a text names no pre-built image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +20,11 @@ pub enum PreBuiltError {
     /// It is no reference with a digest.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// Far longer than any image's name.
+    #[error(
+        "an image of {0} characters: an image's name with its digest has at most 447; write host/repository@sha256:…"
+    )]
+    TooLong(usize),
     /// The API's own rule refuses it.
     #[error(
         "{0}: the status of a MachineOSConfig can't hold it (a host with a dot or an address, no dot in a path component but the last, at most 447 characters); copy the image to another repository"
@@ -40,7 +48,7 @@ impl PreBuiltError {
         match self {
             Self::Missing => "pre-built-image-missing",
             Self::Reference(_) => "pre-built-image-reference",
-            Self::Format(_) => "pre-built-image-format",
+            Self::TooLong(_) | Self::Format(_) => "pre-built-image-format",
             Self::Nested(_) => "pre-built-image-nested",
         }
     }
@@ -59,6 +67,11 @@ pub fn pre_built_image(
 ) -> Result<(PinnedRef, Option<Finding>), PreBuiltError> {
     if text.is_empty() {
         return Err(PreBuiltError::Missing);
+    }
+    // Every other error quotes it.
+    let length = text.chars().count();
+    if length > LONGEST {
+        return Err(PreBuiltError::TooLong(length));
     }
     let named: ImageRef = text.parse()?;
     let Some(digest) = named.digest() else {
@@ -104,6 +117,11 @@ mod tests {
                 Ok(Some("pre-built-image-tag")),
             ),
             ("nothing", String::new(), Err("pre-built-image-missing")),
+            (
+                "as long as an annotation can be",
+                format!("quay.io/{}@sha256:{hex}", "a".repeat(256 << 10)),
+                Err("pre-built-image-format"),
+            ),
             (
                 "a tag alone",
                 "quay.io/acme/os:v1".to_owned(),

@@ -6,6 +6,7 @@
 //! | `component` | which MachineConfig brings the pool its pre-built image |
 //! | `wish` | what is wanted, and whether it can be built at all |
 //! | `seed` | how a pre-built image is put in service, before anything else is thought of |
+//! | `seeded` | what is said and left of it afterwards |
 //! | `choose` | which build that is: the one there is, an older one, an adopted one, a new one |
 //! | `create` | what a new build looks like, and which builds it puts an end to |
 //! | `adopt` | whether it takes over the image in service |
@@ -29,6 +30,7 @@ mod job;
 mod opt_in;
 mod prepare;
 mod seed;
+mod seeded;
 mod serve;
 mod wish;
 

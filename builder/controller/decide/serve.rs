@@ -19,6 +19,8 @@ use crate::status::{
     USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
 
+/// Characters of a message: far less than the API takes, which refuses a status with a longer one.
+const LONGEST: usize = 4096;
 /// As many as a person reads; `mosb plan` shows all.
 const MOST_WARNINGS: usize = 10;
 
@@ -29,7 +31,8 @@ pub(super) fn block(
     now: Timestamp,
     steps: &mut Vec<Step>,
 ) {
-    let message = because.to_string();
+    // It may quote what somebody wrote.
+    let message: String = because.to_string().chars().take(LONGEST).collect();
     let said = Said {
         kind: BLOCKED,
         status: "True",

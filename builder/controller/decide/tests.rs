@@ -1,3 +1,4 @@
+mod component;
 mod failure;
 mod others;
 mod property;
@@ -5,5 +6,6 @@ mod reuse;
 mod rows;
 mod seed;
 mod seed_property;
+mod seed_world;
 mod server;
 mod world;

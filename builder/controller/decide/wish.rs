@@ -67,8 +67,13 @@ impl Wish {
         let push = push_repository(&spec.rendered_image_push_spec, world)?;
 
         let configuration = &pool.spec.configuration.name;
-        let installing =
-            world.cluster.machine_config_daemon && pool.status.configuration.name.is_empty();
+        // A pre-built image is there before its machines are.
+        let installing = world.cluster.machine_config_daemon
+            && pool.status.configuration.name.is_empty()
+            && config
+                .metadata
+                .annotation(labels::PRE_BUILT_IMAGE)
+                .is_none();
         if configuration.is_empty() || installing {
             return Err(Because::NotRendered);
         }

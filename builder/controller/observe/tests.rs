@@ -1,3 +1,4 @@
+use super::super::snapshot::SeenComponent;
 use super::*;
 use crate::api::MachineOsConfig;
 use serde_json::json;

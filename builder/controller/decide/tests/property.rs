@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::seed_world::*;
 use super::world::*;
 use crate::api::*;
 use crate::controller::*;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::seed_world::*;
 use super::world::*;
 use crate::api::*;
 use crate::controller::*;

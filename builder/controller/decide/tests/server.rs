@@ -49,46 +49,7 @@ impl World {
             self.remove_job(&uid);
         }
         self.seen.builds.retain(|b| !b.metadata.is_going_away());
-        self.seen.components.retain(|one| !one.going_away);
-        for one in &mut self.seen.components {
-            let config = self
-                .seen
-                .config
-                .as_ref()
-                .map(|config| &config.metadata.name);
-            one.is_wanted = config.is_some() && one.pool.as_str() == "worker";
-            one.is_claim_good = one.is_wanted && one.claim.as_ref() == config;
-        }
-        if let (Some(_), Some(pool)) = (self.content, &self.seen.pool) {
-            let source = &pool.spec.configuration.source;
-            let listed = |one: &&SeenComponent| source.iter().any(|from| from.name == one.name);
-            let listed = self.seen.components.iter().filter(listed);
-            self.seen.prebuilt = listed.map(|one| one.image.clone()).collect();
-            let is_there = |name: &&String| {
-                let mut components = self.seen.components.iter();
-                components.any(|one| one.name == **name)
-            };
-            let names = source.iter().map(|from| &from.name);
-            let lost = names.filter(|name| !is_there(name)).cloned().collect();
-            self.seen.lost_components = lost;
-        }
-    }
-
-    /// A component MachineConfig of the pool, as somebody made it.
-    pub fn add_component(&mut self, name: &str, image: &str, claim: Option<&str>) {
-        let component = SeenComponent {
-            name: name.to_owned(),
-            uid: format!("uid-{}", self.id()),
-            resource_version: self.id(),
-            pool: component_pool(name).unwrap(),
-            image: image.to_owned(),
-            claim: claim.map(str::to_owned),
-            is_claim_good: false,
-            is_wanted: false,
-            going_away: false,
-        };
-        self.seen.components.push(component);
-        self.collect();
+        self.collect_components();
     }
 
     /// Does a step as the API server would; none if it refuses because it has seen something newer.
@@ -108,45 +69,9 @@ impl World {
                 );
                 self.seen.config = None;
             }
-            Step::CreateComponent {
-                pool,
-                image,
-                config,
-            } => {
-                let name = component_name(pool);
-                if self.seen.components.iter().any(|one| one.name == name) {
-                    return None;
-                }
-                assert!(self.confirmed.contains(image), "unconfirmed");
-                self.add_component(&name, &image.to_string(), Some(config));
-            }
-            Step::UpdateComponent {
-                uid,
-                resource_version,
-                image,
-                config,
-                ..
-            } => {
-                let version = self.id();
-                let mut components = self.seen.components.iter_mut();
-                let component = components.find(|one| one.uid == *uid)?;
-                if component.resource_version != *resource_version {
-                    return None;
-                }
-                component.resource_version = version;
-                component.claim = Some(config.clone());
-                if let Some(image) = image {
-                    assert!(self.confirmed.contains(image), "unconfirmed");
-                    assert!(!component.name.contains("prebuild"), "never written");
-                    component.image = image.to_string();
-                }
-            }
-            Step::DeleteComponent { uid, .. } => {
-                let mut components = self.seen.components.iter_mut();
-                let component = components.find(|one| one.uid == *uid)?;
-                assert!(component.claim.is_some(), "not ours");
-                component.going_away = true;
-            }
+            Step::CreateComponent { .. }
+            | Step::UpdateComponent { .. }
+            | Step::DeleteComponent { .. } => return self.act_on_component(step),
             Step::CreateBuild { build } => {
                 let is_real = build.metadata.annotation(labels::METHOD).is_some();
                 // One of a MachineOSConfig that is gone is collected at once.
@@ -367,11 +292,6 @@ impl World {
             }
         }
         Some(())
-    }
-
-    fn is_of_the_config(&self, metadata: &Metadata) -> bool {
-        let config = self.seen.config.as_ref();
-        config.is_some_and(|config| metadata.is_controlled_by(config.metadata.uid()))
     }
 
     fn build_at(&self, uid: &str) -> Option<usize> {

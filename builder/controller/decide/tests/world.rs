@@ -7,6 +7,7 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
+use super::seed_world::STOCK;
 use crate::api::*;
 use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
 use crate::backend::job::{JobMethod, observe};
@@ -18,11 +19,6 @@ use crate::report::{Class, Finding};
 use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
 
 pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
-
-/// The image that a pool is to begin with, and the release's own.
-pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
-pub const STOCK: &str =
-    "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
 
 pub fn rendered(n: u32) -> String {
     format!("rendered-worker-{n:032x}")
@@ -114,52 +110,6 @@ impl World {
         let mut world = Self::opted_in();
         world.build();
         world
-    }
-
-    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the MachineConfig that brings it is there.
-    pub fn to_be_seeded() -> Self {
-        let mut world = Self::opted_in();
-        world.images.insert(SEED.parse().unwrap());
-        world.seen.cluster.stock_base = Some(STOCK.to_owned());
-        world.annotate(labels::PRE_BUILT_IMAGE, SEED);
-        world.content = Some(1);
-        world.rerender();
-        world
-    }
-
-    /// A pool that began with [`SEED`].
-    pub fn seeded() -> Self {
-        let mut world = Self::to_be_seeded();
-        world.settle();
-        world
-    }
-
-    /// Whoever renders pools does so.
-    pub fn rerender(&mut self) {
-        let Some(content) = self.content else {
-            return;
-        };
-        self.collect();
-        let components = self.seen.components.iter();
-        let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
-        components.sort_by(|a, b| a.name.cmp(&b.name));
-        let image = components
-            .last()
-            .map_or(STOCK, |one| &*one.image)
-            .to_owned();
-        let hash = Digest::of(format!("{content} {image}").as_bytes()).hex();
-        let name = format!("rendered-worker-{}", &hash[..32]);
-        let names = components.iter().map(|one| one.name.clone());
-        let source = names.map(|name| ConfigurationSource { name }).collect();
-        let version = self.id();
-        let pool = self.pool();
-        if pool.spec.configuration.name != name {
-            pool.spec.configuration.name.clone_from(&name);
-            pool.metadata.resource_version = Some(version);
-        }
-        self.pool().spec.configuration.source = source;
-        self.os_images.insert(name, image);
-        self.collect();
     }
 
     pub fn opt_in(&mut self) {
@@ -394,15 +344,6 @@ impl World {
         decision
     }
 
-    /// One write, and what is told before it; then the controller is killed.
-    pub fn one_write(&mut self) -> Decision {
-        let steps = self.decide().steps;
-        let write = steps
-            .iter()
-            .position(|step| !matches!(step, Step::Event(_)));
-        self.round(write.map_or(usize::MAX, |at| at + 1))
-    }
-
     /// Rounds until nothing is left to do.
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
@@ -526,19 +467,6 @@ impl World {
             .retain(|seen| seen.job.metadata.uid.as_deref() != Some(uid));
         self.seen.inputs.retain(|input| input.job_uid != uid);
         self.seen.results.retain(|_, result| result.job_uid != uid);
-    }
-
-    /// Whether nothing may be built yet.
-    pub fn is_waiting_for_its_seed(&self) -> bool {
-        let config = self.seen.config.as_ref();
-        config.is_some_and(|config| {
-            let metadata = &config.metadata;
-            metadata.annotation(labels::PRE_BUILT_IMAGE).is_some()
-                && metadata
-                    .annotation(labels::CURRENT_MACHINE_OS_BUILD)
-                    .is_none()
-                && config.status.current_image_pull_spec.is_empty()
-        })
     }
 
     /// What nobody may ever see.

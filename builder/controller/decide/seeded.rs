@@ -1,0 +1,100 @@
+//! A pre-built image after it was put in service: taken again, told of, and what is left of seeding.
+
+use super::super::because::Because;
+use super::super::question::{Existence, Question};
+use super::super::step::{Annotate, Step};
+use super::Round;
+use crate::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
+use crate::image::PinnedRef;
+use crate::status::{EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED, Said};
+
+/// What the condition `Seeded` says, and what it says once that MachineConfig is gone.
+const SAYS: &str = "the pool's first image was built elsewhere";
+const SAYS_MISSING: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
+
+impl Round<'_> {
+    /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
+    pub(super) fn seeded_before(&mut self) -> Result<Option<Because>, Question> {
+        let annotations = &self.config.metadata.annotations;
+        if annotations.contains_key(labels::REBUILD) {
+            return Ok(None);
+        }
+        let build = self
+            .ours()
+            .find(|build| build.is_pre_built() && self.fits(build));
+        let image = build.and_then(|build| build.status.image()?.parse().ok());
+        let (Some(build), Some(image)) = (build, image) else {
+            return Ok(None);
+        };
+        match self.exists(&image, build)? {
+            Ok(Existence::There(_)) => self.pursue(build).map(Some),
+            Ok(Existence::Gone) => Ok(None),
+            Err(problem) => Ok(Some(self.problem(problem))),
+        }
+    }
+
+    /// What the condition `Seeded` is to say, where it says anything.
+    pub(super) fn seeded(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+    ) -> Option<Said<'static>> {
+        let old = condition(&self.config.status.conditions, SEEDED);
+        let is = build.is_pre_built() && self.is_ours(build) && status.image().is_some();
+        if !is && !old.is_some_and(Condition::is_true) {
+            return None;
+        }
+        let message = match self.is_component_missing() {
+            true => SAYS_MISSING,
+            false => SAYS,
+        };
+        let by_another = |old: &&Condition| ![SAYS, SAYS_MISSING].contains(&&*old.message);
+        if !is && message == SAYS && old.is_some_and(|old| by_another(&old)) {
+            return None;
+        }
+        if message == SAYS_MISSING && old.is_none_or(|old| old.message != message) {
+            let edge = self.config.metadata.resource_version();
+            self.tell_config(EventReason::PreBuiltImageMissing, edge, message);
+        }
+        Some(Said {
+            kind: SEEDED,
+            status: "True",
+            reason: PRE_BUILT_IMAGE_SEEDED,
+            message,
+        })
+    }
+
+    /// Once all is as it should be: what is left of seeding goes.
+    pub(super) fn after_seeding(&mut self) {
+        if !self.steps.is_empty() || self.seed.is_some() {
+            return;
+        }
+        self.claim_again();
+        let metadata = &self.config.metadata;
+        let served = metadata
+            .annotation(labels::CURRENT_MACHINE_OS_BUILD)
+            .is_some()
+            && !self.config.status.current_image_pull_spec.is_empty();
+        let Some(text) = metadata.annotations.get(labels::PRE_BUILT_IMAGE) else {
+            return;
+        };
+        if !served {
+            return;
+        }
+        let began_with_it = |build: &MachineOsBuild| {
+            let image = build.status.image().and_then(|image| image.parse().ok());
+            build.is_pre_built() && image.is_some_and(|image: PinnedRef| text.parse() == Ok(image))
+        };
+        if !self.world.builds.iter().any(began_with_it) {
+            let note = format!(
+                "annotation {} is taken away, as there is an image in service already; to begin with {text}, delete this MachineOSConfig and create it anew",
+                labels::PRE_BUILT_IMAGE
+            );
+            let edge = metadata.resource_version();
+            self.tell_config(EventReason::ConfigReconcileFailed, edge, note);
+        }
+        let mut annotate = Annotate::of(metadata);
+        annotate.remove(labels::PRE_BUILT_IMAGE);
+        self.steps.push(Step::AnnotateConfig(annotate));
+    }
+}

@@ -1,0 +1,177 @@
+//! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's MachineConfigs.
+
+use super::world::World;
+use crate::api::*;
+use crate::controller::*;
+use crate::image::Digest;
+
+/// The image that a pool is to begin with, and the release's own.
+pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
+pub const STOCK: &str =
+    "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
+
+impl World {
+    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the MachineConfig that brings it is there.
+    pub fn to_be_seeded() -> Self {
+        let mut world = Self::opted_in();
+        world.images.insert(SEED.parse().unwrap());
+        world.seen.cluster.stock_base = Some(STOCK.to_owned());
+        world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+        world.content = Some(1);
+        world.rerender();
+        world
+    }
+
+    /// A pool that began with [`SEED`].
+    pub fn seeded() -> Self {
+        let mut world = Self::to_be_seeded();
+        world.settle();
+        world
+    }
+
+    /// Whoever renders pools does so.
+    pub fn rerender(&mut self) {
+        let Some(content) = self.content else {
+            return;
+        };
+        self.collect();
+        let components = self.seen.components.iter();
+        let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
+        components.sort_by(|a, b| a.name.cmp(&b.name));
+        let image = components
+            .last()
+            .map_or(STOCK, |one| &*one.image)
+            .to_owned();
+        let hash = Digest::of(format!("{content} {image}").as_bytes()).hex();
+        let name = format!("rendered-worker-{}", &hash[..32]);
+        let names = components.iter().map(|one| one.name.clone());
+        let source = names.map(|name| ConfigurationSource { name }).collect();
+        let version = self.id();
+        let pool = self.pool();
+        if pool.spec.configuration.name != name {
+            pool.spec.configuration.name.clone_from(&name);
+            pool.metadata.resource_version = Some(version);
+        }
+        self.pool().spec.configuration.source = source;
+        self.os_images.insert(name, image);
+        self.collect();
+    }
+
+    /// One write, and what is told before it; then the controller is killed.
+    pub fn one_write(&mut self) -> Decision {
+        let steps = self.decide().steps;
+        let write = steps
+            .iter()
+            .position(|step| !matches!(step, Step::Event(_)));
+        self.round(write.map_or(usize::MAX, |at| at + 1))
+    }
+
+    /// Whether nothing may be built yet.
+    pub fn is_waiting_for_its_seed(&self) -> bool {
+        let config = self.seen.config.as_ref();
+        config.is_some_and(|config| {
+            let metadata = &config.metadata;
+            metadata.annotation(labels::PRE_BUILT_IMAGE).is_some()
+                && metadata
+                    .annotation(labels::CURRENT_MACHINE_OS_BUILD)
+                    .is_none()
+                && config.status.current_image_pull_spec.is_empty()
+        })
+    }
+
+    /// A component MachineConfig of the pool, as somebody made it.
+    pub fn add_component(&mut self, name: &str, image: &str, claim: Option<&str>) {
+        let component = SeenComponent {
+            name: name.to_owned(),
+            uid: format!("uid-{}", self.id()),
+            resource_version: self.id(),
+            pool: component_pool(name).unwrap(),
+            image: image.to_owned(),
+            claim: claim.map(str::to_owned),
+            is_claim_good: false,
+            is_wanted: false,
+            going_away: false,
+        };
+        self.seen.components.push(component);
+        self.collect();
+    }
+
+    pub fn is_of_the_config(&self, metadata: &Metadata) -> bool {
+        let config = self.seen.config.as_ref();
+        config.is_some_and(|config| metadata.is_controlled_by(config.metadata.uid()))
+    }
+
+    /// Which of them are needed, and which the pool's config was rendered from.
+    pub fn collect_components(&mut self) {
+        self.seen.components.retain(|one| !one.going_away);
+        for one in &mut self.seen.components {
+            let config = self
+                .seen
+                .config
+                .as_ref()
+                .map(|config| &config.metadata.name);
+            one.is_wanted = config.is_some() && one.pool.as_str() == "worker";
+            one.is_claim_good = one.is_wanted && one.claim.as_ref() == config;
+        }
+        if let (Some(_), Some(pool)) = (self.content, &self.seen.pool) {
+            let source = &pool.spec.configuration.source;
+            let listed = |one: &&SeenComponent| source.iter().any(|from| from.name == one.name);
+            let listed = self.seen.components.iter().filter(listed);
+            self.seen.prebuilt = listed.map(|one| one.image.clone()).collect();
+            let is_there = |name: &&String| {
+                let mut components = self.seen.components.iter();
+                components.any(|one| one.name == **name)
+            };
+            let names = source.iter().map(|from| &from.name);
+            let lost = names.filter(|name| !is_there(name)).cloned().collect();
+            self.seen.lost_components = lost;
+        }
+    }
+
+    /// A step of a MachineConfig, as [`World::act`].
+    pub fn act_on_component(&mut self, step: &Step) -> Option<()> {
+        match step {
+            Step::CreateComponent {
+                pool,
+                image,
+                config,
+            } => {
+                let name = component_name(pool);
+                if self.seen.components.iter().any(|one| one.name == name) {
+                    return None;
+                }
+                assert!(self.confirmed.contains(image), "unconfirmed");
+                self.add_component(&name, &image.to_string(), Some(config));
+            }
+            Step::UpdateComponent {
+                uid,
+                resource_version,
+                image,
+                config,
+                ..
+            } => {
+                let version = self.id();
+                let mut components = self.seen.components.iter_mut();
+                let component = components.find(|one| one.uid == *uid)?;
+                if component.resource_version != *resource_version {
+                    return None;
+                }
+                component.resource_version = version;
+                component.claim = Some(config.clone());
+                if let Some(image) = image {
+                    assert!(self.confirmed.contains(image), "unconfirmed");
+                    assert!(!component.name.contains("prebuild"), "never written");
+                    component.image = image.to_string();
+                }
+            }
+            Step::DeleteComponent { uid, .. } => {
+                let mut components = self.seen.components.iter_mut();
+                let component = components.find(|one| one.uid == *uid)?;
+                assert!(component.claim.is_some(), "not ours");
+                component.going_away = true;
+            }
+            other => panic!("{other:?}"),
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,70 @@
+//! The MachineConfigs that bring pools their pre-built images, as metadata tells of them.
+
+use std::collections::BTreeSet;
+
+use kube::api::ObjectMeta;
+
+use super::super::snapshot::SeenComponent;
+use super::super::stores::Stores;
+use crate::api::{MachineConfigPool, component_pool, is_component_name, labels};
+
+/// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
+pub(super) fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<String> {
+    let metas = component_sources(pool).filter_map(|name| stores.machine_configs.get(name));
+    metas
+        .filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE))
+        .collect()
+}
+
+/// Those of which nobody can tell any more what they brought.
+pub(super) fn lost(stores: &Stores, pool: &MachineConfigPool) -> Vec<String> {
+    let lost = component_sources(pool).filter(|name| stores.machine_configs.get(name).is_none());
+    lost.map(str::to_owned).collect()
+}
+
+fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
+    let sources = pool.spec.configuration.source.iter();
+    let names = sources.map(|source| source.name.as_str());
+    names.filter(|name| is_component_name(name))
+}
+
+/// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
+pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<SeenComponent> {
+    let metas = stores.machine_configs.only(|meta| {
+        let pool = meta.name.as_deref().and_then(component_pool);
+        let claim = meta
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(labels::SERVES));
+        pool.is_some_and(|pool| {
+            pool.as_str() == pool_name || claim.is_some_and(|claim| claim == config)
+        })
+    });
+    let seen = metas.into_iter().filter_map(|meta| {
+        let name = meta.name.clone()?;
+        let pool = component_pool(&name)?;
+        let claim = annotation(&meta, labels::SERVES);
+        let serving = stores
+            .configs
+            .only(|one| one.spec.machine_config_pool.name == pool.as_str());
+        let mut serving = serving.iter().map(|one| &one.metadata.name);
+        Some(SeenComponent {
+            name,
+            uid: meta.uid.clone().unwrap_or_default(),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+            image: annotation(&meta, labels::PRE_BUILT_IMAGE).unwrap_or_default(),
+            is_wanted: serving.len() > 0,
+            is_claim_good: serving.any(|one| Some(one) == claim.as_ref()),
+            claim,
+            pool,
+            going_away: meta.deletion_timestamp.is_some(),
+        })
+    });
+    seen.collect()
+}
+
+/// The value of an annotation; an empty one counts as absent.
+pub(super) fn annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
+    let value = meta.annotations.as_ref()?.get(key)?;
+    (!value.is_empty()).then(|| value.clone())
+}
