@@ -14,7 +14,7 @@ use crate::http::BadProxy;
 pub enum Error {
     /// 401 or 403 after authentication was tried.
     #[error(
-        "{image}: the registry refused it ({status}{said}) {with}; check that these may do this here, or log in and pass --authfile"
+        "{image}: the registry refused it ({status}{said}) {with}; check that these may do this here, or give others (--authfile, in a cluster the Secret)"
     )]
     Denied {
         /// What was asked for.
