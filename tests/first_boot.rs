@@ -149,7 +149,7 @@ mkdir -p /does
 /// One run of the script on a machine whose kernel was started with this; its exit code.
 fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
     fs::write(sandbox.path("cmdline"), cmdline).unwrap();
-    let line = "mount --bind /cmdline /proc/cmdline; set -a; . /var/lib/mosb/first-boot/environment; set +a; exec /bin/sh /var/lib/mosb/first-boot/rebase";
+    let line = "mount --bind /cmdline /proc/cmdline; set -a; if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi; set +a; exec /bin/sh /var/lib/mosb/first-boot/rebase";
     let finished = sandbox.run("/bin/sh", &["-euc", line], &[]);
     let log = fs::read_to_string(sandbox.path("log")).unwrap_or_default();
     // No file where nothing was called.
@@ -201,11 +201,37 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         sandbox.shell("rm -rf /run/mosb /run/ostree/*");
         assert_eq!(boot(&sandbox, stock).0, Some(0), "{what}");
         assert!(sandbox.path("var/lib/mosb/first-boot/auth.json").exists());
-        // The machine runs the image.
-        sandbox.shell("rm -rf /run/mosb /run/ostree/*");
-        let (code, log) = boot(&sandbox, "ostree=/ostree/boot.0/os/bb/0");
-        assert_eq!((code, &*log), (Some(0), ""), "{what}");
-        assert!(!sandbox.path("var/lib/mosb/first-boot").exists(), "{what}");
+        // The machine runs the image. Wherever power fails while it forgets, the login is gone first, and the next boot goes on.
+        let image = "ostree=/ostree/boot.0/os/bb/0";
+        let given = sandbox.path("var/lib/mosb/first-boot");
+        sandbox.shell("rm -rf /run/mosb /run/ostree/*; cp -a /var/lib/mosb/first-boot /given; mv /usr/bin/rm /usr/bin/real-rm");
+        for (until, left) in [
+            ("auth.json", &["environment", "image", "rebase"][..]),
+            ("environment", &["image", "rebase"]),
+            ("image", &["rebase"]),
+        ] {
+            sandbox.shell(
+                "real-rm -rf /var/lib/mosb/first-boot; cp -a /given /var/lib/mosb/first-boot",
+            );
+            let rm = format!(
+                "#!/bin/sh\nreal-rm \"$@\"\ncase \"$*\" in *first-boot/{until}*) kill -9 $PPID;; esac\n"
+            );
+            fs::write(sandbox.path("usr/bin/rm"), rm).unwrap();
+            sandbox.shell("chmod +x /usr/bin/rm");
+            assert_ne!(boot(&sandbox, image).0, Some(0), "{what}, {until}");
+            let there = fs::read_dir(&given).unwrap();
+            let there: BTreeSet<_> = there
+                .map(|it| it.unwrap().file_name().into_string().unwrap())
+                .collect();
+            assert!(there.iter().eq(left), "{what}, {until}: {there:?}");
+            sandbox.shell("cp /usr/bin/real-rm /usr/bin/rm");
+            // The unit's ConditionPathExists=.
+            if there.contains("image") {
+                let (code, log) = boot(&sandbox, image);
+                assert_eq!((code, &*log), (Some(0), ""), "{what}, {until}");
+                assert!(!given.exists(), "{what}, {until}");
+            }
+        }
     }
 }
 

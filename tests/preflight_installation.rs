@@ -314,7 +314,15 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     );
     let certificates = all.registry.certificates();
     let by_hand = ["--cert-dir", certificates.to_str().unwrap()];
-    assert_outcomes("a CA by hand", &all.check(&by_hand), 0, PASSED);
+    let refused = all.check(&by_hand);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("--cert-dir: an installation is checked with what its machines will have"),
+        "{}",
+        refused.stderr
+    );
 
     all.settings(&json!({}));
     let others = PASSED.replace(

@@ -80,6 +80,13 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
     if common.format == Format::Name && !matches!(command, Command::Render(_)) {
         return usage("-o name belongs to `mosb render`; want -o text, json or yaml here");
     }
+    match &command {
+        Command::Bootstrap(_) => bootstrap::machines_own(&common, true)?,
+        Command::Preflight(typed) if !typed.manifests.is_empty() => {
+            bootstrap::machines_own(&common, false)?;
+        }
+        _ => {}
+    }
     let job = match command {
         Command::Build(build) => {
             let wanted = wanted(build.inputs)?;

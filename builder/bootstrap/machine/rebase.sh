@@ -7,6 +7,15 @@ given=/var/lib/mosb/first-boot
 handed=/run/mosb
 image=$(cat "$given/image")
 
+# Power may fail in between: the login goes first, and the file that starts this again only when nothing is left that it needs.
+forget() {
+    rm -rf "$given/auth.json" "$given/containers"
+    rm -f "$given/environment"
+    sync
+    rm -f "$given/image"
+    rm -rf "$given" "$handed"
+}
+
 # The deployment that was booted, by the kernel's command line. What it was made from stands in the file beside it.
 deployment=
 for word in $(cat /proc/cmdline); do
@@ -14,8 +23,12 @@ for word in $(cat /proc/cmdline); do
     ostree=*) deployment=$(readlink -f "/${word#ostree=}" || true) ;;
     esac
 done
+if [ ! -e "$given/environment" ]; then
+    forget
+    exit 0
+fi
 if [ -n "$deployment" ] && grep -q -F "${image##*@}" "$deployment.origin"; then
-    rm -rf "$given" "$handed"
+    forget
     echo "this machine runs $image"
     exit 0
 fi
@@ -43,6 +56,8 @@ by_rpm_ostree() {
     printf '[Service]\nEnvironmentFile=%s\n' "$handed/environment" >/run/systemd/system/rpm-ostreed.service.d/mosb.conf
     systemctl daemon-reload
     systemctl try-restart rpm-ostreed.service
+    # What was staged before this was cut off would be "equal", and an error.
+    rpm-ostree cleanup --pending || true
     rpm-ostree rebase --bypass-driver "ostree-unverified-registry:$image"
 }
 

@@ -20,11 +20,11 @@ pub struct Preflight {
         long = "for",
         value_name = "CLUSTER",
         value_enum,
-        requires = "manifests"
+        conflicts_with = "images"
     )]
     pub cluster: Option<ClusterKind>,
     /// Logins that machines pull their image with, instead of a Secret among the manifests
-    #[arg(long, value_name = "FILE", requires = "manifests")]
+    #[arg(long, value_name = "FILE", conflicts_with = "images")]
     pub pull_secret: Option<PathBuf>,
     /// Where later images are pushed to
     #[arg(long, value_name = "REPO")]

@@ -1,14 +1,15 @@
 //! `mosb bootstrap`.
 
 use std::path::Path;
+use std::pin::pin;
 
 use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation::{self, Installation};
-use super::preflight::of_installation;
+use super::preflight::{of_installation, registry_door};
 use super::render::until_rendered;
-use crate::backend::door::{Door, variables};
+use crate::backend::door::variables;
 use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
 use crate::cli::error::Error;
 use crate::cli::objects::{BootstrapResult, SeededPool};
@@ -17,7 +18,6 @@ use crate::cli::progress::Progress;
 use crate::cli::resolve::{Bootstrap, Settings};
 use crate::fetch::{self, Fetcher};
 use crate::image::ImageRef;
-use crate::registry::{CertDirs, Options};
 use crate::render::{self, Request};
 use crate::report::Finding;
 
@@ -45,12 +45,25 @@ pub async fn bootstrap(
             false => Ok(()),
         }
     };
-    let (made, asked) = tokio::join!(made, asked);
-    let made = match (made, asked) {
-        // What is to be mended in the manifests comes first; what all checks say comes before the one image that rendering lacks.
-        (Err(error), _) if error.is::<bootstrap::Error>() => return Err(error),
-        (_, Err(error)) => return Err(error),
-        (made, Ok(())) => made?,
+    let (mut made, mut asked) = (pin!(made), pin!(asked));
+    let made = tokio::select! {
+        biased;
+        made = &mut made => match made {
+            // What is to be mended in the manifests comes first; what all checks say comes before the one image that rendering lacks.
+            Err(error) if !error.is::<bootstrap::Error>() => {
+                asked.await?;
+                return Err(error);
+            }
+            made => {
+                let made = made?;
+                asked.await?;
+                made
+            }
+        },
+        asked = &mut asked => {
+            asked?;
+            made.await?
+        }
     };
     progress.step("writing the result");
     let (folder, files) = (wanted.output.clone(), made.files);
@@ -117,7 +130,7 @@ async fn for_kubernetes(
             pin(&mut request, checked, settings).await?;
         }
         let pins = request.pins.clone();
-        let door = async || door(checked, settings);
+        let door = async || door(checked);
         match until_rendered(request, false, progress, door).await {
             Ok(done) => rendered.push(kubernetes::RenderedPool {
                 rendered: done,
@@ -155,22 +168,7 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
     let Some(pull) = pull else {
         return Ok(());
     };
-    let base = Options {
-        certs: CertDirs {
-            cert_dir: settings.cert_dir.clone(),
-            ..CertDirs::default()
-        },
-        tls_verify: settings.tls_verify,
-        ..Options::default()
-    };
-    let proxy = checked.settings.proxy.as_ref();
-    let door = Door::open(
-        &pull.name,
-        &pull.credentials,
-        &checked.settings,
-        proxy,
-        base,
-    )?;
+    let door = registry_door(&pull.name, pull, checked, settings)?;
     for image in images {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
@@ -188,7 +186,7 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
 }
 
 /// The door to servers that MachineConfigs refer to.
-fn door(checked: &Checked, _settings: &Settings) -> Result<Fetcher> {
+fn door(checked: &Checked) -> Result<Fetcher> {
     let bundle = checked.settings.additional_trust_bundle.clone();
     let proxy = checked.settings.proxy.as_ref();
     Ok(Fetcher::new(fetch::Options {

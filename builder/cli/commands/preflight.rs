@@ -11,7 +11,7 @@ use crate::bootstrap::{Checked, Seed};
 use crate::cli::resolve::{self, Preflight, Settings};
 use crate::cli::world::options;
 use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{self, CertDirs, Client, Options};
+use crate::registry::{self, Client, Options};
 
 /// Checks images that are named by hand or by the manifests of an installation.
 ///
@@ -99,7 +99,7 @@ pub async fn of_installation(
     let (mut wanted, mut doors) = (Vec::new(), Vec::new());
     for seed in &checked.seeds {
         let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
-            let opened = door(origin, secret, checked, settings)?;
+            let opened = registry_door(origin, secret, checked, settings)?;
             let client = opened.client().clone();
             doors.push(opened);
             Ok(client)
@@ -136,7 +136,8 @@ fn base(checked: &Checked) -> Option<ImageRef> {
     text.and_then(|text| text.parse().ok())
 }
 
-fn door(
+/// A client with what an installation's manifests have, in a hurry.
+pub(super) fn registry_door(
     origin: &str,
     secret: &NamedSecret,
     checked: &Checked,
@@ -144,11 +145,6 @@ fn door(
 ) -> Result<Door> {
     let of_this_machine = options(settings, None);
     let base = Options {
-        certs: CertDirs {
-            cert_dir: settings.cert_dir.clone(),
-            ..CertDirs::default()
-        },
-        tls_verify: settings.tls_verify,
         proxy: of_this_machine.proxy,
         ..preflight::options()
     };

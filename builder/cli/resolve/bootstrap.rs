@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::bootstrap::Cluster;
-use crate::cli::args::{self, ClusterKind};
+use crate::cli::args::{self, ClusterKind, Common};
 use crate::cli::input::Input;
 
 /// What an installation begins with, and where the result goes.
@@ -37,6 +37,36 @@ pub(super) fn cluster(typed: ClusterKind) -> Cluster {
         ClusterKind::Openshift => Cluster::Openshift,
         ClusterKind::Kubernetes => Cluster::Kubernetes,
     }
+}
+
+/// Refuses what the machines of an installation will not have: checks that pass by it would say nothing about them.
+pub(super) fn machines_own(common: &Common, with_logins: bool) -> anyhow::Result<()> {
+    let mirrors =
+        "put mirrors into ConfigMap mosb-config, or an ImageDigestMirrorSet among the manifests";
+    let authority = "put the CA into imageRegistryBundles of ConfigMap mosb-config, or into the ControllerConfig";
+    let login = "put the login into the Secret that spec.renderedImagePushSecret names";
+    for (is_given, flag, instead) in [
+        (
+            with_logins && common.authfile.is_some(),
+            "--authfile",
+            "give --pull-secret",
+        ),
+        (common.push_authfile.is_some(), "--push-authfile", login),
+        (common.cert_dir.is_some(), "--cert-dir", authority),
+        (!common.tls_verify, "--tls-verify=false", authority),
+        (
+            common.registries_conf.is_some(),
+            "--registries-conf",
+            mirrors,
+        ),
+    ] {
+        if is_given {
+            return super::usage(format!(
+                "{flag}: an installation is checked with what its machines will have; {instead}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn bootstrap(typed: args::Bootstrap) -> anyhow::Result<Bootstrap> {

@@ -196,8 +196,9 @@ impl<'a> Round<'a> {
                 if points && let Err(problem) = seed.there(world)? {
                     return Ok(Some(self.problem(&problem)));
                 }
-                self.unblock();
+                // Only once these were allowed is nothing in the way.
                 self.steps.extend(steps);
+                self.unblock();
                 return Ok(Some(Because::SeedComponent(name)));
             }
         };
