@@ -219,7 +219,8 @@ fn hostile_manifests_are_refused_soon_and_without_their_values() {
         desk.write("manifests/z.yaml", &text);
         let began = Instant::now();
         let finished = desk.bootstrap("--manifests manifests --output out");
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        // On a busy machine, and not for ever.
+        assert!(began.elapsed() < Duration::from_secs(120), "{what}");
         assert_eq!(finished.code(), Some(2), "{what}: {finished:?}");
         let told = finished.text() + &finished.stderr;
         assert!(told.contains(&format!("\"{want}\"")), "{what}: {told}");
@@ -295,8 +296,10 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
     let spec = json!({ "kernelArguments": ["quiet"] });
     let more = json!({ "apiVersion": API, "kind": "MachineConfig", "metadata": { "name": "60-more", "labels": { "machineconfiguration.openshift.io/role": "worker" } }, "spec": spec });
     desk.write("more/more.json", &more.to_string());
+    let began = Instant::now();
     desk.bootstrap("--manifests manifests more --output out")
         .ok();
+    let took = began.elapsed();
     let other = files(&desk.at("out"));
     assert_ne!(one, other);
     let (mut seen, mut killed) = ([0, 0], 0);
@@ -313,7 +316,8 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(round * 2 % 70));
+        // Anywhere in it, or after its end.
+        std::thread::sleep(took * u32::try_from(round * 7 % 60).unwrap() / 30);
         child.kill().unwrap();
         killed += u64::from(!child.wait().unwrap().success());
         let found = files(&desk.at("out"));
