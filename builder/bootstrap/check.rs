@@ -87,7 +87,26 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     }
     let global = match &asked.pull_secret {
         Some(given) => given.clone(),
-        None => secrets.global(&settings.global_pull_secret, &mut problems),
+        None => {
+            let global = secrets.global(&settings.global_pull_secret, &mut problems);
+            let named =
+                settings.global_pull_secret != ClusterSettings::default().global_pull_secret;
+            if named && global.name.is_empty() && problems.is_empty() {
+                let message = format!(
+                    "secret {:?} is not among the manifests{}; add it, as new machines pull their image with it, or name the right one",
+                    settings.global_pull_secret,
+                    secrets.place()
+                );
+                let list = if asked.registries {
+                    &mut problems
+                } else {
+                    &mut notices
+                };
+                let place = "ConfigMap mosb-config: globalPullSecret";
+                list.push(Finding::new("missing-secret", message).on(place));
+            }
+            global
+        }
     };
     let pools = Pools::of(manifests, asked.cluster);
     let mut looked = Looked {

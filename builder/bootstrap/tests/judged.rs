@@ -147,6 +147,23 @@ fn whatever_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
+fn a_pull_secret_that_is_named_must_be_there() {
+    let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
+        "data": { "config.yaml": "globalPullSecret: pulll\nbaseOSContainerImage: registry.example.com/os:1" } });
+    let all = [
+        pool("worker"),
+        secret("push"),
+        os_config("worker"),
+        settings,
+    ];
+    let found = codes(check(&manifests(&all), &asked(Cluster::Kubernetes)).unwrap_err());
+    let want = ("missing-secret", "ConfigMap mosb-config: globalPullSecret");
+    assert_eq!(found, [(want.0.to_owned(), want.1.to_owned())]);
+    let all = [&all[..], &[secret("pulll")]].concat();
+    assert!(check(&manifests(&all), &asked(Cluster::Kubernetes)).is_ok());
+}
+
+#[test]
 fn several_objects_are_judged_together() {
     let seeded = |mut config: Value| {
         config["metadata"]["annotations"] = json!({});

@@ -58,8 +58,9 @@ fn listed(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|it| it.to_str());
-        // A link that leads nowhere is no directory, and told when it is read.
-        if matches!(extension, Some("yaml" | "yml" | "json")) && !path.is_dir() {
+        // A link that leads nowhere is told when it is read; a pipe would be read for ever.
+        let is_file = path.metadata().map_or(true, |it| it.is_file());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && is_file {
             files.push(path);
         }
     }
