@@ -48,6 +48,7 @@ mod job_sidecar;
 mod job_spec;
 mod job_world;
 mod merge_oracle;
+mod monitoring;
 mod part_image;
 mod part_layout;
 mod part_node;
