@@ -58,6 +58,7 @@ mod part_program;
 mod part_proxy;
 mod part_registry;
 mod part_root;
+mod plugin;
 mod preflight;
 mod preflight_installation;
 mod rbac;
