@@ -36,6 +36,7 @@ mod fetch_world;
 mod fidelity;
 mod first_boot;
 mod fuzz;
+mod helm;
 mod ignition_oracle;
 mod importer;
 mod injection;
