@@ -3,6 +3,9 @@
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+# Where crates and the checkout are is not in the program, which is then the same wherever it is built.
+CARGO_FILES := $(or $(CARGO_HOME),$(HOME)/.cargo)
+NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDIR)=mosb
 IMAGE ?= mosb.local/mosb:dev
 
 .PHONY: help
@@ -25,11 +28,13 @@ build: ## the program, as target/release/mosb
 	cargo build --release
 
 .PHONY: image
-image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as target/image/mosb.tar (OCI archive)
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --bin mosb --target $(HOST)
+image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as target/image/mosb.tar (OCI archive), with its SBOM
+	RUSTFLAGS='-C target-feature=+crt-static $(NO_PATHS)' cargo build --release --bin mosb --target $(HOST)
+	! grep -qaF '$(CARGO_FILES)/' $(TARGET)/$(HOST)/release/mosb
 	rm -rf $(TARGET)/image && mkdir -p $(TARGET)/image
 	containerfiles/image root $(TARGET)/image/root
 	containerfiles/image archive $(TARGET)/image/root $(TARGET)/$(HOST)/release/mosb $(IMAGE) $(TARGET)/image/mosb.tar
+	containerfiles/sbom $(TARGET)/image/root $(TARGET)/image/mosb.cdx.json
 
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)

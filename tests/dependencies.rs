@@ -1,4 +1,4 @@
-//! `deny.toml` holds for every crate that is built on this machine.
+//! `deny.toml` holds for every crate that is built on this machine, none is yanked, and none that matters is there twice.
 
 use std::fs;
 use std::process::Command;
@@ -39,10 +39,10 @@ impl Policy {
     }
 }
 
-/// Name and licence of every crate.
-fn crates() -> Vec<(String, String)> {
+fn tree(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--prefix=none", "--format={p}\t{l}"])
+        .args(["tree", "--locked", "--prefix=none"])
+        .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
@@ -51,7 +51,12 @@ fn crates() -> Vec<(String, String)> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let lines = String::from_utf8(output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Name and licence of every crate.
+fn crates() -> Vec<(String, String)> {
+    let lines = tree(&["--format={p}\t{l}"]);
     let named = lines.lines().filter_map(|line| line.split_once('\t'));
     named
         .map(|(name, licence)| {
@@ -71,6 +76,75 @@ fn every_crate_is_allowed() {
         .map(|(name, licence)| (name, licence, policy.bans(name)))
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
+}
+
+/// What C and TLS come from is there once: two versions would both be linked, and one of them be forgotten.
+#[test]
+fn what_links_c_or_speaks_tls_is_there_once() {
+    let mut crates = versions();
+    crates.retain(|(name, _)| {
+        name.ends_with("-sys") || ["aws-lc-rs", "rustls", "rustls-webpki"].contains(&name.as_str())
+    });
+    assert!(
+        crates.iter().any(|(name, _)| name == "aws-lc-sys"),
+        "{crates:?}"
+    );
+    let twice: Vec<_> = crates
+        .windows(2)
+        .filter(|pair| pair[0].0 == pair[1].0)
+        .collect();
+    assert!(twice.is_empty(), "{twice:#?}");
+}
+
+/// Name and version of every crate of the program, sorted.
+fn versions() -> Vec<(String, String)> {
+    let mut all: Vec<_> = tree(&["--edges=normal,build", "--format={p}"])
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            Some((words.next()?.to_owned(), words.next()?.to_owned()))
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Who yanks a version says that it must not be used, often because of an advisory. cargo itself looks, when it packs: the index where it
+/// can be reached, else what it last saw of it.
+#[test]
+fn no_locked_crate_is_yanked() {
+    let folder = tempfile::tempdir().unwrap();
+    let packed = |more: &[&str]| {
+        Command::new(env!("CARGO"))
+            .args([
+                "package",
+                "--locked",
+                "--no-verify",
+                "--allow-dirty",
+                "--target-dir",
+            ])
+            .arg(folder.path())
+            .args(more)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap()
+    };
+    let mut output = packed(&[]);
+    if !output.status.success() {
+        output = packed(&["--offline"]);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Packaged"), "{said}");
+    let yanked: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("yanked"))
+        .collect();
+    assert!(
+        yanked.is_empty(),
+        "`cargo update` takes others: {yanked:#?}"
+    );
 }
 
 #[test]
@@ -99,5 +173,8 @@ fn licence_expressions_are_understood() {
     for (what, expression, want) in cases {
         assert_eq!(policy.allows(expression), want, "{what}");
     }
-    assert!(policy.bans("ring").is_some() && policy.bans("rustls").is_none());
+    for banned in ["native-tls", "openssl", "openssl-sys", "ring"] {
+        assert!(policy.bans(banned).is_some(), "{banned}");
+    }
+    assert!(policy.bans("rustls").is_none());
 }

@@ -25,13 +25,14 @@ const NO_CODES: [&str; 18] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; states of units; names of objects, volumes and containers.
-const NO_CODES_IN: [&str; 10] = [
+/// Files whose words with a hyphen are no codes: packages; states of units; names of objects, volumes, containers and programs.
+const NO_CODES_IN: [&str; 11] = [
     "api/cluster_settings.rs",
     "api/extensions.rs",
     "backend/job/names.rs",
     "backend/job/registries_conf.rs",
     "bootstrap/secrets.rs",
+    "cli/plugin.rs",
     "controller/connect.rs",
     "controller/observe.rs",
     "controller/stores.rs",

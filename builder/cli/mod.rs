@@ -16,6 +16,7 @@ mod manifests;
 pub mod objects;
 mod output;
 mod output_folder;
+mod plugin;
 mod progress;
 pub mod resolve;
 mod text;
@@ -24,7 +25,7 @@ mod world;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use args::{Cli, Format};
 use environment::Environment;
@@ -54,7 +55,7 @@ pub struct Ready {
 /// The exit code, where everything is said already: help and version were asked for, or the use was wrong.
 pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, ExitCode> {
     let typed: Vec<OsString> = typed.into_iter().collect();
-    let cli = Cli::try_parse_from(&typed).map_err(|error| not_parsed(&error, &typed))?;
+    let cli = plugin::parse(&typed).map_err(|error| not_parsed(&error, &typed))?;
     let format = cli.common.format;
     let invocation =
         resolve::resolve(cli, Environment::read()).map_err(|error| failed(error, format, false))?;

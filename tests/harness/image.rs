@@ -21,7 +21,6 @@ pub fn mosb_image() -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_mosb"));
-        let layout = MOSB_ROOT.directory().join("layout");
         let version = hash(program, [MOSB_ROOT.version()].into_iter());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mosb-image");
         let archive = folder.join(format!("{version}.tar"));
@@ -29,22 +28,41 @@ pub fn mosb_image() -> PathBuf {
             // Earlier programs' images; another run may remove them at the same time.
             fs::remove_dir_all(&folder).ok();
             fs::create_dir_all(&folder).unwrap();
-            recipe([
-                "archive".as_ref(),
-                layout.as_path(),
-                program,
-                MOSB_IMAGE.as_ref(),
-                &archive,
-            ]);
+            mosb_image_of(program, &archive);
         }
         archive
     })
     .clone()
 }
 
-/// Makes the part: the image without the program, as an OCI layout with the tag `root`.
+/// Makes the image with this program, whatever was made before.
+#[track_caller]
+pub fn mosb_image_of(program: &Path, archive: &Path) {
+    let layout = mosb_root();
+    recipe([
+        "archive".as_ref(),
+        layout.as_path(),
+        program,
+        MOSB_IMAGE.as_ref(),
+        archive,
+    ]);
+}
+
+/// The image without the program, as an OCI layout with the tag `root`; to be read only.
+#[track_caller]
+pub fn mosb_root() -> PathBuf {
+    MOSB_ROOT.directory().join("layout")
+}
+
+/// Makes the part: the image without the program, as an OCI layout with the tag `root`. Twice, as it must be the same each time,
+/// which is seen here rather than in each test run.
 pub fn make(directory: &Path) {
-    recipe(["root".as_ref(), &directory.join("layout")]);
+    let [layout, again] = ["layout", "again"].map(|name| directory.join(name));
+    recipe(["root".as_ref(), &layout]);
+    recipe(["root".as_ref(), &again]);
+    let index = |layout: &Path| fs::read_to_string(layout.join("index.json")).unwrap();
+    assert_eq!(index(&layout), index(&again), "another image");
+    fs::remove_dir_all(again).unwrap();
 }
 
 #[track_caller]

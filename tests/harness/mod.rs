@@ -41,6 +41,6 @@ pub use web::{Act, SecureWeb, Web, reply};
 
 pub use child::{Daemon, Finished, finish, lasting, limited, run};
 pub use http::{Head, ask};
-pub use image::{MOSB_IMAGE, mosb_image};
+pub use image::{MOSB_IMAGE, mosb_image, mosb_image_of, mosb_root};
 pub use ostree::{base as ostree_base, ext_cli as ostree_ext_cli, import as ostree_import};
 pub use root::{base_image, debian_root};

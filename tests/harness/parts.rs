@@ -68,6 +68,14 @@ pub static IGNITION_ORACLE: Part = Part {
     make: Make::GoModule("parts/ignition-oracle"),
 };
 
+/// Helm's engine, without the rest of Helm.
+pub static HELM_TEMPLATE: Part = Part {
+    name: "helm-template",
+    version: Version::Sources("parts/helm-template"),
+    needs: &[],
+    make: Make::GoModule("parts/helm-template"),
+};
+
 /// The importer that rpm-ostree and bootc run on nodes.
 pub static OSTREE_EXT_CLI: Part = Part {
     name: "ostree-ext-cli",
@@ -137,11 +145,12 @@ pub static MOSB_ROOT: Part = Part {
 };
 
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 11] = [
+pub static ALL: [&Part; 12] = [
     &CRANE,
     &REGISTRY,
     &IGNITION_ORACLE,
     &IGNITION,
+    &HELM_TEMPLATE,
     &DEBIAN_ROOT,
     &OSTREE_EXT_CLI,
     &OSTREE_BASE,
