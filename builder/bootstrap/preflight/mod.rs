@@ -1,7 +1,7 @@
 //! The checks before an installation: may these images really be pulled and replaced, and will machines boot them?
 //!
 //! In come images with the logins that the cluster will have ([`Wanted`]); out goes a [`Report`], a [`Check`] each. The invariant:
-//! nothing is left in a registry, no message holds a credential, and it ends within a fixed time, whatever the other side does.
+//! no upload is left open in a registry, no message holds a credential, and it ends within a fixed time, whatever the other side does.
 
 mod error;
 mod fits;

@@ -1,6 +1,6 @@
 //! A pre-built image on its way into service (reference §3.11): asked for by an annotation, taken for the pool's first build.
 //!
-//! In this order, each seen before the next: the MachineConfig that brings the image; a rendered config that names it; the registry's
+//! In this order: the MachineConfig that brings the image; a rendered config that names it; the registry's
 //! answer; a MachineOSBuild that is over; the MachineOSConfig's status, then the name of the build; the end of the annotation. Until
 //! the MachineOSConfig names the build nothing is planned and nothing is built for it, whatever else changes; and as long as it has
 //! the annotation, what is lost of all this is made again.
