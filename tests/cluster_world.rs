@@ -506,18 +506,8 @@ fn base_name(node: &Node) -> String {
 fn base(node: &Node) {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
-        let registry = node.registry();
-        run(
-            "skopeo",
-            [
-                "copy".to_owned(),
-                "--quiet".to_owned(),
-                format!("--authfile={}", registry.authfile().display()),
-                format!("--dest-cert-dir={}", registry.certificates().display()),
-                base_image().reference("base"),
-                format!("docker://{}", base_name(node)),
-            ],
-        );
+        let base = base_image().reference("base");
+        node.registry().push(&base, "story-base:12");
     });
 }
 

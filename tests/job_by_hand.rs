@@ -9,7 +9,7 @@ use mosb::api::yaml;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Layout, MOSB_IMAGE, Namespace, base_image, condition, mosb_image, node, run};
+use crate::harness::{Layout, MOSB_IMAGE, Namespace, base_image, condition, mosb_image, node};
 
 /// A pod on a busy machine, with buildah in it.
 const POD: Duration = Duration::from_secs(300);
@@ -39,16 +39,9 @@ impl Built<'_> {
         };
         let registry = node.registry();
         let base = format!("{}:base", registry.repository(&built.repository));
-        run(
-            "skopeo",
-            [
-                "copy".to_owned(),
-                "--quiet".to_owned(),
-                format!("--authfile={}", registry.authfile().display()),
-                format!("--dest-cert-dir={}", registry.certificates().display()),
-                base_image().reference("base"),
-                format!("docker://{base}"),
-            ],
+        registry.push(
+            &base_image().reference("base"),
+            &format!("{}:base", built.repository),
         );
         let config = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": { "name": built.rendered },
