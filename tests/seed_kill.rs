@@ -1,21 +1,16 @@
 //! Seeding on a real API server, by a controller that is killed after each of its writes, before it learns what became of it.
 //!
-//! On a node of its own, as a controller that renders looks at every pool there is. Between the controller and the API server stands a
-//! proxy that lets so many writes pass, and answers the last of them never.
+//! On a node of its own, as a controller that renders looks at every pool there is.
 
 use std::fs;
-use std::io::{BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Daemon, Head, Node, base_image, lasting, programs, wait};
+use crate::harness::{ApiFault, ApiProxy, Daemon, Node, base_image, lasting, programs, wait};
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
@@ -25,127 +20,9 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// More writes than seeding has.
 const MOST: usize = 40;
 
-/// A write as it came by: `PATCH machineosconfigs/worker`.
-type Written = String;
-
-/// What becomes of writes.
-#[derive(Default)]
-enum Gate {
-    /// They pass.
-    #[default]
-    Open,
-    /// The next one passes, is not answered, and is told here.
-    OneMore(Sender<Written>),
-    /// None passes.
-    Closed,
-}
-
-/// Where the controller finds the API server.
-struct Proxy {
-    port: u16,
-    gate: Arc<Mutex<Gate>>,
-    _kubectl: Daemon,
-}
-
-impl Proxy {
-    fn start(node: &Node) -> Self {
-        let mut command = lasting(programs().kubectl());
-        command
-            .arg(format!("--kubeconfig={}", node.kubeconfig().display()))
-            .args(["proxy", "--port=0"]);
-        let serves = |line: &str| {
-            line.strip_prefix("Starting to serve on ")
-                .map(str::to_owned)
-        };
-        let (kubectl, upstream) = Daemon::start(command, serves);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let gate: Arc<Mutex<Gate>> = Arc::default();
-        let shared = Arc::clone(&gate);
-        thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let (upstream, gate) = (upstream.clone(), Arc::clone(&shared));
-                // A controller that is killed breaks its connections.
-                thread::spawn(move || relay(client, &upstream, &gate).is_ok());
-            }
-        });
-        Self {
-            port,
-            gate,
-            _kubectl: kubectl,
-        }
-    }
-
-    /// From now on the next write is not answered; it is told here.
-    fn arm(&self) -> Receiver<Written> {
-        let (told, written) = mpsc::channel();
-        *self.gate.lock().unwrap() = Gate::OneMore(told);
-        written
-    }
-
-    fn open(&self) {
-        *self.gate.lock().unwrap() = Gate::Open;
-    }
-}
-
-/// One request, and its answer if it gets one.
-fn relay(mut client: TcpStream, upstream: &str, gate: &Mutex<Gate>) -> std::io::Result<()> {
-    let mut from = BufReader::new(client.try_clone()?);
-    let Some(head) = Head::read(&mut from)? else {
-        return Ok(());
-    };
-    let length = head.header("content-length").and_then(|n| n.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    from.read_exact(&mut body)?;
-    let forward = || {
-        let mut server = TcpStream::connect(upstream)?;
-        server.write_all(head.closing().as_bytes())?;
-        server.write_all(&body)?;
-        std::io::Result::Ok(server)
-    };
-    let Some(write) = counted(&head) else {
-        std::io::copy(&mut forward()?, &mut client)?;
-        return Ok(());
-    };
-    let mut locked = gate.lock().unwrap();
-    match &*locked {
-        Gate::Open => {
-            drop(locked);
-            std::io::copy(&mut forward()?, &mut client)?;
-            return Ok(());
-        }
-        Gate::OneMore(told) => {
-            let mut answer = Vec::new();
-            forward()?.read_to_end(&mut answer)?;
-            // What was there already, as an event of an earlier life, is no write.
-            if !answer.starts_with(b"HTTP/1.1 2") {
-                return client.write_all(&answer);
-            }
-            told.send(write).map_err(std::io::Error::other)?;
-            *locked = Gate::Closed;
-        }
-        Gate::Closed => {}
-    }
-    drop(locked);
-    // Until the other side is dead.
-    client.read_to_end(&mut Vec::new())?;
-    Ok(())
-}
-
-/// A write that stays: neither the Lease nor a dry-run.
-fn counted(head: &Head) -> Option<Written> {
-    let path = head.path();
-    let counts = head.method != "GET"
-        && !path.contains("/leases")
-        && !path.contains("/authorization.k8s.io/")
-        && !head.target.contains("dryRun");
-    let (_, what) = path.rsplit_once("/v1/")?;
-    counts.then(|| format!("{} {what}", head.method))
-}
-
 pub struct World {
     pub node: Node,
-    proxy: Proxy,
+    proxy: ApiProxy,
     folder: TempDir,
 }
 
@@ -156,15 +33,10 @@ impl World {
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();
-        let proxy = Proxy::start(&node);
+        let proxy = ApiProxy::start(&node, programs().kubectl());
         let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "x",
-            "clusters": [{ "name": "x", "cluster": { "server": format!("http://127.0.0.1:{}", proxy.port) } }],
-            "users": [{ "name": "x", "user": {} }],
-            "contexts": [{ "name": "x", "context": { "cluster": "x", "user": "x" } }],
-        });
-        fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        let kubeconfig = proxy.kubeconfig().to_string();
+        fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
         let registry = node.registry();
         let settings = json!({ "baseOSContainerImage": stock(&node),
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
@@ -223,34 +95,33 @@ impl World {
         }
     }
 
-    /// A controller after the other, each of which makes one write, until one has nothing to write. What they wrote.
-    fn kill_by_kill(&self, done: impl Fn() -> bool) -> Vec<Written> {
+    /// A controller after the other, each of which makes one write to a pool, until one has nothing to write. What they wrote.
+    fn kill_by_kill(&self, pool: &str, done: impl Fn() -> bool) -> Vec<String> {
         let mut all = Vec::new();
         loop {
             assert!(all.len() < MOST, "it never ends: {all:#?}");
-            let written = self.proxy.arm();
+            self.proxy.follow(pool, &[(1, ApiFault::Die)]);
             let controller = self.controller();
             let end = Instant::now() + SOON;
-            let write = loop {
-                if let Ok(write) = written.recv_timeout(Duration::from_millis(100)) {
-                    break Some(write);
-                }
+            while !self.proxy.is_hit(pool) {
                 if done() {
                     // It may be about to write.
-                    break written.recv_timeout(Duration::from_millis(500)).ok();
+                    thread::sleep(Duration::from_millis(500));
+                    break;
                 }
                 let log = controller.said();
                 assert!(Instant::now() < end, "after {all:#?} nothing: {log}");
-            };
+                thread::sleep(Duration::from_millis(100));
+            }
             // Without a word to it; and the next one need not wait for the end of its Lease.
             drop(controller);
             self.forget_lease();
-            match write {
+            match self.proxy.written(pool).pop() {
                 Some(write) => all.push(write),
                 None => break,
             }
         }
-        self.proxy.open();
+        self.proxy.follow(pool, &[]);
         all
     }
 
@@ -369,7 +240,7 @@ fn killed_after_each_write_it_ends_the_same() {
     world.forget_lease();
 
     world.apply("killed", &image);
-    let written = world.kill_by_kill(|| world.is_seeded("killed"));
+    let written = world.kill_by_kill("killed", || world.is_seeded("killed"));
     let component = "10-prebuiltimage-osimageurl-killed";
     for write in [
         "POST machineconfigs".to_owned(),
@@ -399,7 +270,7 @@ fn killed_after_each_write_it_ends_the_same() {
         !sources.contains(component)
             && annotations[format!("{M}/newestImageEquivalentConfig")].is_null()
     };
-    let written = world.kill_by_kill(is_out);
+    let written = world.kill_by_kill("killed", is_out);
     let delete = format!("DELETE machineconfigs/{component}");
     assert!(written.contains(&delete), "{written:#?}");
     let found = world.node.find(&format!("machineconfig/{component}"));

@@ -291,7 +291,7 @@ fn jobs(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenJob> 
 }
 
 /// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
-fn serves(meta: &ObjectMeta) -> Option<String> {
+pub(super) fn serves(meta: &ObjectMeta) -> Option<String> {
     told(meta, labels::MACHINE_OS_CONFIG)
 }
 

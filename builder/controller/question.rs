@@ -114,10 +114,13 @@ pub struct Planned {
     pub is_recognised: bool,
 }
 
+/// Of a [`Problem`]: a pool names a rendered config that isn't there. It may be on its way, or never come.
+pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
+
 /// Why something could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What to do: `Retry` is asked again, anything else is told.
+    /// What to do: `Retry` is asked again, anything else is told, and so is [`NO_RENDERED_CONFIG`].
     pub class: Class,
     /// The word for events and metrics, such as `denied`.
     pub reason: String,

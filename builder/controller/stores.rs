@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Error;
 use super::error::is_not_found;
 use super::kinds::{GROUP, Kind};
-use super::observe::RENDERER;
+use super::observe::{self, RENDERER};
 use super::shelf::{Change, Shelf};
 use super::watch::{Board, Watched, follow};
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
@@ -395,13 +395,9 @@ fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
     }
 }
 
-/// The MachineOSConfig that an object of ours serves, by its label.
+/// The MachineOSConfig that an object of ours serves.
 fn serves(meta: &ObjectMeta) -> Cause {
-    let labels = meta.labels.as_ref();
-    match labels.and_then(|labels| labels.get(labels::MACHINE_OS_CONFIG)) {
-        Some(config) => Cause::Serves(config.clone()),
-        None => Cause::Nobody,
-    }
+    observe::serves(meta).map_or(Cause::Nobody, Cause::Serves)
 }
 
 /// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
@@ -558,5 +554,19 @@ mod tests {
         let (_, kept) = meta(object).unwrap();
         let kept: Vec<String> = kept.annotations.unwrap().into_keys().collect();
         assert_eq!(kept, [labels::MACHINE_OS_BUILD, labels::ATTEMPT]);
+    }
+
+    #[test]
+    fn what_serves_a_long_name_wakes_it_and_not_what_its_label_says() {
+        let of =
+            |value: &str| Some([(labels::MACHINE_OS_CONFIG.to_owned(), value.to_owned())].into());
+        let mut job = ObjectMeta {
+            labels: of("cut"),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(serves(&job), Cause::Serves("cut".to_owned()));
+        job.annotations = of("long");
+        assert_eq!(serves(&job), Cause::Serves("long".to_owned()));
+        assert_eq!(serves(&ObjectMeta::default()), Cause::Nobody);
     }
 }

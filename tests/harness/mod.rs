@@ -5,6 +5,7 @@
 //! Invariant: everything of one test lies in a directory, a port or a mount namespace of its own; every wait is for a
 //! condition and has a limit; what is missing fails the test and says what to install.
 
+mod api_proxy;
 mod child;
 mod http;
 mod image;
@@ -27,6 +28,7 @@ mod token;
 mod tree;
 mod web;
 
+pub use api_proxy::{ApiFault, ApiProxy};
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
 pub use node::{BUSYBOX_IMAGE, Namespace, Node, condition, wait};

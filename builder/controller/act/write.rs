@@ -38,15 +38,15 @@ pub(in crate::controller) fn delete_params(uid: &str, policy: PropagationPolicy)
     }
 }
 
-/// Gone, or another one by now: either way this one is not there.
+/// Gone is as good as deleted. A conflict may be another one of its name, or somebody else's change: what is there tells.
 pub(in crate::controller) fn deleted<T>(
     object: String,
     answer: Result<T, kube::Error>,
 ) -> Result<(), Stopped> {
     match answer {
         Ok(_) => Ok(()),
-        Err(error) if matches!(error::code(&error), Some(404 | 409)) => Ok(()),
-        Err(error) => Err(Error::api(object, "delete")(error).into()),
+        Err(error) if error::is_not_found(&error) => Ok(()),
+        Err(error) => Err(stopped(object, "delete")(error)),
     }
 }
 
@@ -301,4 +301,26 @@ impl Acting {
 pub(super) fn controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_delete_that_is_refused_is_decided_again() {
+        for (what, code, done, stale) in [
+            ("gone", 404, true, false),
+            ("changed meanwhile, or another one", 409, false, true),
+            ("the server's fault", 500, false, false),
+        ] {
+            let status = Status::failure("said", "Reason").with_code(code).boxed();
+            let found = deleted::<()>("job x".to_owned(), Err(kube::Error::Api(status)));
+            assert_eq!(found.is_ok(), done, "{what}");
+            let is_stale = matches!(found, Err(Stopped::Stale(_)));
+            assert_eq!(is_stale, stale, "{what}");
+        }
+    }
 }

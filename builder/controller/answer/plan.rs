@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::kinds::Kind;
 use super::super::observe::base_trees;
-use super::super::question::{PlanQuestion, Planned, Problem};
+use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
@@ -149,7 +149,7 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
             // Its watch wakes us when it comes.
             return Err(Problem {
                 class: Class::Retry,
-                reason: "no-rendered-config".to_owned(),
+                reason: NO_RENDERED_CONFIG.to_owned(),
                 message: format!(
                     "machineconfig {name}: there is none yet, though the pool names it; it is waited for"
                 ),
@@ -182,7 +182,7 @@ async fn compared(
     }
     match rendered(asking, name).await {
         Ok(before) => Ok(os_parts(&before) != os_parts(config)),
-        Err(problem) if problem.class == Class::Retry && problem.reason != "no-rendered-config" => {
+        Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
             Err(problem)
         }
         Err(_) => Ok(true),

@@ -41,7 +41,7 @@ use jiff::Timestamp;
 use self::seed::Seed;
 use self::wish::Wish;
 use super::because::Because;
-use super::question::{Existence, Planned, Problem, Pull, Question};
+use super::question::{Existence, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::step::{Annotate, Decision, Step};
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
@@ -208,7 +208,7 @@ impl<'a> Round<'a> {
     /// Tells of a problem if somebody must mend it.
     fn problem(&mut self, problem: &Problem) -> Because {
         let because = Because::Problem(problem.clone());
-        if problem.class != Class::Retry {
+        if problem.class != Class::Retry || problem.reason == NO_RENDERED_CONFIG {
             self.block(&because);
         }
         self.again = Some(pause_after(problem));

@@ -291,3 +291,21 @@ fn what_a_cluster_refuses_stands_on_the_config() {
     let blocked = condition(&world.config().status.conditions, BLOCKED).cloned();
     assert_eq!(blocked.unwrap().status, "False");
 }
+
+#[test]
+fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
+    let mut world = World::opted_in();
+    world.settle();
+    world.render(2);
+    world.problem = Some(Problem {
+        reason: crate::controller::question::NO_RENDERED_CONFIG.to_owned(),
+        ..problem(Class::Retry, "there is none yet")
+    });
+    world.settle();
+    let blocked = Some(("True".to_owned(), "Problem".to_owned()));
+    assert_eq!((world.blocked(), world.seen.jobs.len()), (blocked, 1));
+    world.problem = None;
+    world.build();
+    assert_eq!(world.state(), Some(Succeeded));
+    assert_eq!(world.blocked().unwrap().0, "False");
+}

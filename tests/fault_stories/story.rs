@@ -1,0 +1,328 @@
+//! What is done to a pool, step by step, and where that ends.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::cluster_world::state;
+use crate::fault_world::{M, World, ends, in_namespace, ours, text};
+
+/// A pool's story.
+pub struct Story {
+    pub name: &'static str,
+    pub stages: &'static [Stage],
+    /// The first stage that no story above has.
+    pub own: usize,
+    /// How many builds it has.
+    pub builds: usize,
+    /// How many Jobs.
+    pub jobs: usize,
+}
+
+/// What somebody does, and how it is known that it was answered.
+pub struct Stage {
+    pub act: fn(&World, &str),
+    pub done: fn(&Pool) -> bool,
+}
+
+/// What is seen of a pool.
+#[derive(Debug, Default)]
+pub struct Pool {
+    pub config: Value,
+    pub pool: Value,
+    pub builds: Vec<Value>,
+    pub jobs: Vec<Value>,
+}
+
+pub const STORIES: &[Story] = &[
+    Story {
+        name: "first build",
+        stages: &[Stage {
+            act: |world, pool| begins(world, pool, ends::ONE),
+            done: |pool| pool.serves(ends::ONE),
+        }],
+        own: 0,
+        builds: 1,
+        jobs: 1,
+    },
+    Story {
+        name: "superseding",
+        stages: &[
+            Stage {
+                act: |world, pool| begins(world, pool, ends::NEVER),
+                done: |pool| pool.runs(),
+            },
+            Stage {
+                act: |world, pool| world.renders(pool, ends::TWO),
+                done: |pool| pool.serves(ends::TWO),
+            },
+        ],
+        own: 1,
+        builds: 2,
+        jobs: 2,
+    },
+    Story {
+        name: "failure and fix",
+        stages: &[
+            Stage {
+                act: |world, pool| begins(world, pool, ends::FAILS),
+                done: |pool| pool.says("BuildFailed"),
+            },
+            Stage {
+                act: |world, pool| world.renders(pool, ends::ONE),
+                done: |pool| pool.serves(ends::ONE),
+            },
+        ],
+        own: 0,
+        builds: 2,
+        jobs: 2,
+    },
+    Story {
+        name: "rebuild",
+        stages: &[
+            Stage {
+                act: |world, pool| begins(world, pool, ends::ONE),
+                done: |pool| pool.serves(ends::ONE),
+            },
+            Stage {
+                act: |world, pool| annotate(world, pool, &format!("{M}/rebuild"), ""),
+                done: |pool| {
+                    let annotations = &pool.config["metadata"]["annotations"];
+                    annotations[format!("{M}/rebuild")].is_null()
+                        && annotations["mosb.dev/rebuild-of"].is_null()
+                        && pool.serves(ends::ONE)
+                },
+            },
+        ],
+        own: 1,
+        builds: 2,
+        jobs: 2,
+    },
+    Story {
+        name: "opting out while building",
+        stages: &[
+            Stage {
+                act: |world, pool| begins(world, pool, ends::ONE),
+                done: |pool| pool.serves(ends::ONE),
+            },
+            Stage {
+                act: |world, pool| world.renders(pool, ends::NEVER),
+                done: |pool| pool.runs(),
+            },
+            Stage {
+                act: |world, pool| world.delete(&ours("machineosconfigs", pool)),
+                done: |pool| {
+                    pool.config.is_null() && pool.builds.is_empty() && pool.jobs.is_empty()
+                },
+            },
+        ],
+        own: 2,
+        builds: 2,
+        jobs: 2,
+    },
+    Story {
+        name: "adoption",
+        stages: &[
+            Stage {
+                act: |world, pool| {
+                    begins(world, pool, ends::ONE);
+                    annotate(world, pool, "mosb.dev/build-on", "os-change");
+                },
+                done: |pool| pool.serves(ends::ONE),
+            },
+            Stage {
+                act: |world, pool| world.renders(pool, ends::TWO),
+                done: |pool| pool.serves(ends::TWO),
+            },
+        ],
+        own: 1,
+        builds: 2,
+        jobs: 1,
+    },
+    Story {
+        name: "a lost pod",
+        stages: &[Stage {
+            act: |world, pool| begins(world, pool, ends::LOST),
+            done: |pool| pool.serves(ends::LOST),
+        }],
+        own: 0,
+        builds: 1,
+        jobs: 2,
+    },
+];
+
+fn begins(world: &World, pool: &str, number: u32) {
+    world.pool(pool, number);
+    world.make(&ours("machineosconfigs", ""), &world.config(pool));
+}
+
+fn annotate(world: &World, pool: &str, key: &str, value: &str) {
+    let change = json!({ "metadata": { "annotations": { key: value } } });
+    world.change(&ours("machineosconfigs", pool), &change);
+}
+
+impl Pool {
+    /// Whether the image of the config with this number is in service, and nothing is left to do.
+    pub fn serves(&self, number: u32) -> bool {
+        let annotations = &self.config["metadata"]["annotations"];
+        let named = &annotations[format!("{M}/current-machine-os-build")];
+        let build = self
+            .builds
+            .iter()
+            .find(|build| build["metadata"]["name"] == *named);
+        let rendered = format!("{number:032x}");
+        let fits = |build: &Value| {
+            let image = &build["status"]["digestedImagePushSpec"];
+            state(build) == "Succeeded"
+                && text(&build["spec"]["machineConfig"]["name"]).ends_with(&rendered)
+                && self.config["status"]["currentImagePullSpec"] == *image
+                && self.pool["metadata"]["annotations"][format!("{M}/newestImageEquivalentConfig")]
+                    == *image
+        };
+        build.is_some_and(fits) && self.jobs.is_empty() && self.says("BuildSuccess")
+    }
+
+    /// Whether a Job has its pod, which is known.
+    pub fn runs(&self) -> bool {
+        self.jobs.iter().any(|job| job["status"]["active"] == 1) && self.says("Building")
+    }
+
+    fn says(&self, reason: &str) -> bool {
+        let conditions = self.pool["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)
+    }
+}
+
+/// What is seen of all pools.
+pub struct Seen {
+    pub jobs: Vec<Value>,
+    pools: BTreeMap<String, Pool>,
+}
+
+impl Seen {
+    pub fn of(world: &World) -> Self {
+        let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+        let name = |object: &Value| text(&object["metadata"]["name"]).to_owned();
+        for pool in world.all(&ours("machineconfigpools", "")) {
+            let key = name(&pool);
+            pools.entry(key).or_default().pool = pool;
+        }
+        for config in world.all(&ours("machineosconfigs", "")) {
+            let key = name(&config);
+            pools.entry(key).or_default().config = config;
+        }
+        for build in world.all(&ours("machineosbuilds", "")) {
+            let key = text(&build["spec"]["machineOSConfig"]["name"]).to_owned();
+            pools.entry(key).or_default().builds.push(build);
+        }
+        let jobs = world.all(&in_namespace("jobs"));
+        for job in &jobs {
+            // Labels may have it cut.
+            let annotations = &job["metadata"]["annotations"];
+            let key = text(&annotations[format!("{M}/machine-os-config")]).to_owned();
+            pools.entry(key).or_default().jobs.push(job.clone());
+        }
+        Self { jobs, pools }
+    }
+
+    pub fn pool(&mut self, name: &str) -> Pool {
+        self.pools.remove(name).unwrap_or_default()
+    }
+}
+
+const KINDS: [&str; 4] = [
+    "machineconfigs",
+    "machineconfigpools",
+    "machineosconfigs",
+    "machineosbuilds",
+];
+const SERVING: [&str; 7] = [
+    "jobs",
+    "pods",
+    "configmaps",
+    "secrets",
+    "serviceaccounts",
+    "roles",
+    "rolebindings",
+];
+
+/// Everything that there is, with its kind.
+pub fn all(world: &World) -> Vec<(&'static str, Value)> {
+    let of = |kind, collection: &str| {
+        let all = world.all(collection).into_iter();
+        all.map(move |object| (kind, object)).collect::<Vec<_>>()
+    };
+    let own = KINDS.into_iter().flat_map(|kind| of(kind, &ours(kind, "")));
+    let serving = SERVING
+        .into_iter()
+        .flat_map(|kind| of(kind, &in_namespace(kind)));
+    own.chain(serving).collect()
+}
+
+/// All that there is of a pool, without what differs from one to the other.
+pub fn end(world: &World, all: &[(&'static str, Value)], pool: &str) -> String {
+    let mut found = Vec::new();
+    for (kind, object) in all {
+        let metadata = &object["metadata"];
+        if !text(&metadata["name"]).contains(pool) {
+            continue;
+        }
+        let owners = metadata["ownerReferences"].as_array();
+        let owners = owners.into_iter().flatten().map(|owner| &owner["name"]);
+        let mut kept = json!({ "kind": kind, "name": metadata["name"], "labels": metadata["labels"],
+            "annotations": metadata["annotations"], "finalizers": metadata["finalizers"],
+            "owners": owners.collect::<Vec<_>>(), "deleted": metadata["deletionTimestamp"].is_string() });
+        if KINDS.contains(kind) {
+            kept["spec"] = object["spec"].clone();
+            kept["status"] = object["status"].clone();
+        }
+        found.push(serde_json::to_string_pretty(&without_chance(kept)).unwrap());
+    }
+    found.sort();
+    let mut text = found.join("\n").replace(pool, "POOL");
+    for (number, image) in world.images.iter().enumerate() {
+        text = text.replace(image, &format!("IMAGE {number}"));
+    }
+    without_hashes(&text)
+}
+
+/// Times and UIDs tell two worlds apart that are the same.
+fn without_chance(value: Value) -> Value {
+    const CHANCE: [&str; 6] = [
+        "lastTransitionTime",
+        "buildStart",
+        "buildEnd",
+        "machineconfiguration.openshift.io/job-uid",
+        "mosb.dev/not-before",
+        "uid",
+    ];
+    match value {
+        // Whether the pool was seen before its MachineOSConfig is chance.
+        Value::Array(all) => all
+            .into_iter()
+            .filter(|one| one["type"] != "Blocked" || one["status"] == "True")
+            .map(without_chance)
+            .collect(),
+        Value::Object(all) => all
+            .into_iter()
+            .filter(|(key, _)| !CHANCE.contains(&key.as_str()))
+            .map(|(key, value)| (key, without_chance(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Runs of 32 or 64 hex digits are hashes, unless they are the number of a rendered config.
+fn without_hashes(text: &str) -> String {
+    let mut out = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
+        let hash = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit());
+        let is_hash = [32, 64].contains(&hash.len()) && !hash.starts_with("00000000");
+        match is_hash {
+            true => out.push_str(&format!("HASH{}", &word[hash.len()..])),
+            false => out.push_str(word),
+        }
+    }
+    out
+}

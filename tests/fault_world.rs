@@ -1,0 +1,287 @@
+//! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
+//!
+//! Jobs get their pods, and no node takes those: a test's [`World::kubelet`] plays the sidecar, the kubelet and the eviction,
+//! as the rendered config's number says. All pools push to one repository, in which the images lie that builds end with.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{ApiProxy, Daemon, Image, Layout, Node, base_image, lasting, programs};
+
+pub const API: &str = "machineconfiguration.openshift.io/v1";
+pub const M: &str = "machineconfiguration.openshift.io";
+pub const NAMESPACE: &str = "faults";
+
+/// What becomes of a Job, by the number of the rendered config that it is for.
+pub mod ends {
+    /// The first image.
+    pub const ONE: u32 = 0xa1;
+    /// The second.
+    pub const TWO: u32 = 0xa2;
+    /// It says that the build failed.
+    pub const FAILS: u32 = 0xff;
+    /// Its pod never begins.
+    pub const NEVER: u32 = 0xee;
+    /// Its first pod is evicted, the second makes the first image.
+    pub const LOST: u32 = 0xe1;
+}
+
+pub struct World {
+    pub node: Node,
+    pub proxy: ApiProxy,
+    folder: TempDir,
+    /// Where images go, without a tag.
+    pub push: String,
+    base: String,
+    /// Digests of the images that builds end with.
+    pub images: [String; 2],
+}
+
+/// One for all tests, and for one at a time: a controller looks at every pool there is.
+#[track_caller]
+pub fn world() -> MutexGuard<'static, World> {
+    static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
+    let world = WORLD.get_or_init(|| Mutex::new(World::new()));
+    // The pools of a test that failed are in nobody's way.
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    fn new() -> Self {
+        let node = Node::start(&programs()).unwrap();
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        node.kubectl(&established).ok();
+        let registry = node.registry();
+        registry.push(&base_image().reference("base"), "faults/base:12");
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::create(&folder.path().join("images"));
+        let images = ["one", "two"].map(|name| {
+            let digest = layout.put(name, &Image::new().label("image", name));
+            registry.push(&layout.reference(name), &format!("faults/os:{name}"));
+            digest
+        });
+        let proxy = ApiProxy::start(&node, programs().kubectl());
+        let kubeconfig = proxy.kubeconfig().to_string();
+        fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        let world = Self {
+            push: registry.repository("faults/os"),
+            base: registry.repository("faults/base:12"),
+            images,
+            folder,
+            proxy,
+            node,
+        };
+        world.settle();
+        world
+    }
+
+    /// What mosb needs beside pools.
+    fn settle(&self) {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+        self.make("/api/v1/namespaces", &namespace);
+        let registry = self.node.registry();
+        let settings = json!({ "builderImage": "mosb.test/none:1",
+            "job": { "nodeSelector": { "no-node": "has-this" } },
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
+            "data": { "config.yaml": settings.to_string() } });
+        self.make(&in_namespace("configmaps"), &map);
+        for name in ["push", "global-pull-secret-copy"] {
+            self.make(&in_namespace("secrets"), &self.secret(name));
+        }
+    }
+
+    /// A Secret with which the registry can be reached.
+    pub fn secret(&self, name: &str) -> Value {
+        let logins = self.node.registry().docker_config().to_string();
+        json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": name }, "stringData": { ".dockerconfigjson": logins } })
+    }
+
+    #[track_caller]
+    pub fn make(&self, collection: &str, object: &Value) {
+        let (code, answer) = self.proxy.ask("POST", collection, Some(object));
+        assert_eq!(code, 201, "{object:#} {answer:#}");
+    }
+
+    #[track_caller]
+    pub fn change(&self, object: &str, change: &Value) {
+        let (code, answer) = self.proxy.ask("PATCH", object, Some(change));
+        assert_eq!(code, 200, "{object} {change:#} {answer:#}");
+    }
+
+    pub fn delete(&self, object: &str) {
+        let (code, answer) = self.proxy.ask("DELETE", object, None);
+        assert!([200, 202, 404].contains(&code), "{object} {answer:#}");
+    }
+
+    /// Everything of a kind.
+    #[track_caller]
+    pub fn all(&self, collection: &str) -> Vec<Value> {
+        // From the API server's memory, which a moment later has it too.
+        let target = format!("{collection}?resourceVersion=0");
+        let (code, mut list) = self.proxy.ask("GET", &target, None);
+        assert_eq!(code, 200, "{target} {list:#}");
+        serde_json::from_value(list["items"].take()).unwrap()
+    }
+
+    /// A pool that has a rendered config with this number.
+    pub fn pool(&self, pool: &str, number: u32) {
+        let object = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": pool },
+            "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
+        self.make(&ours("machineconfigpools", ""), &object);
+        self.renders(pool, number);
+    }
+
+    /// Another rendered config: it differs from that with another number in a file.
+    pub fn renders(&self, pool: &str, number: u32) {
+        let file =
+            json!({ "path": "/etc/story", "contents": { "source": format!("data:,{number}") } });
+        self.wants(
+            pool,
+            &format!("rendered-{pool}-{number:032x}"),
+            &json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } }),
+        );
+    }
+
+    /// The same, with any Ignition config.
+    pub fn wants(&self, pool: &str, rendered: &str, ignition: &Value) {
+        let config = json!({ "apiVersion": API, "kind": "MachineConfig",
+            "metadata": { "name": rendered, "annotations": {
+                format!("{M}/generated-by-controller-version"): "test",
+                format!("{M}/release-image-version"): "4.20.0" } },
+            "spec": { "osImageURL": self.base, "config": ignition, "kernelArguments": [], "extensions": [], "fips": false,
+                "kernelType": "default", "baseOSExtensionsContainerImage": "" } });
+        self.make(&ours("machineconfigs", ""), &config);
+        let change = json!({ "spec": { "configuration": { "name": rendered } } });
+        self.change(&ours("machineconfigpools", pool), &change);
+    }
+
+    /// A MachineOSConfig for a pool.
+    pub fn config(&self, pool: &str) -> Value {
+        json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": pool },
+            "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" },
+                "renderedImagePushSpec": format!("{}:latest", self.push) } })
+    }
+
+    pub fn controller(&self) -> Daemon {
+        // The next one need not wait for the end of the Lease of one that was killed.
+        self.delete(&format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mosb-controller"
+        ));
+        let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
+        command
+            .args(["controller", "--verbose", "--listen", "127.0.0.1:0"])
+            .args(["--namespace", NAMESPACE, "--kubeconfig"])
+            .arg(self.folder.path().join("kubeconfig"))
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        let listens = |line: &str| line.contains("listening on").then_some(());
+        Daemon::start(command, listens).0
+    }
+
+    /// One look at all Jobs that have a pod; each gets its end once, whose key is the Job's UID.
+    pub fn kubelet(&self, jobs: &[Value], ended: &mut BTreeSet<String>) {
+        let begun = |job: &&Value| {
+            let metadata = &job["metadata"];
+            job["status"]["active"] == 1
+                && metadata["deletionTimestamp"].is_null()
+                && !ended.contains(text(&metadata["uid"]))
+        };
+        let begun: Vec<_> = jobs.iter().filter(begun).collect();
+        if begun.is_empty() {
+            return;
+        }
+        let pods = self.all(&in_namespace("pods"));
+        for job in begun {
+            let uid = text(&job["metadata"]["uid"]);
+            let is_its = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == uid;
+            if let Some(pod) = pods.iter().find(is_its)
+                && self.end(job, text(&pod["metadata"]["name"]))
+            {
+                ended.insert(uid.to_owned());
+            }
+        }
+    }
+
+    /// False if it has none yet.
+    fn end(&self, job: &Value, pod: &str) -> bool {
+        let metadata = &job["metadata"];
+        let rendered = text(&metadata["labels"][format!("{M}/rendered-machine-config")]);
+        let number = rendered.rsplit('-').next().unwrap_or_default();
+        let succeeded = |image: usize| json!({ "outcome": "Succeeded", "digest": self.images[image], "method": "direct" });
+        let first = metadata["annotations"]["mosb.dev/attempt"] == "1";
+        let (result, status) = match u32::from_str_radix(number, 16).unwrap_or(ends::ONE) {
+            ends::NEVER => return true,
+            ends::LOST if first => {
+                let why = json!({ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" });
+                (None, json!({ "phase": "Failed", "conditions": [why] }))
+            }
+            ends::FAILS => {
+                let failed = json!({ "outcome": "Failed", "step": "image-build", "class": "user-input",
+                    "reason": "bad-config", "message": "a test wants it to fail" });
+                (Some(failed), json!({ "phase": "Failed" }))
+            }
+            ends::TWO => (Some(succeeded(1)), json!({ "phase": "Succeeded" })),
+            _ => (Some(succeeded(0)), json!({ "phase": "Succeeded" })),
+        };
+        if let Some(mut result) = result {
+            let build = text(&metadata["annotations"][format!("{M}/machine-os-build")]);
+            result["jobUid"] = metadata["uid"].clone();
+            result["build"] = json!(build);
+            let mut data = json!({ "result.json": result.to_string() });
+            if let Some(digest) = result.get("digest") {
+                data["digest"] = digest.clone();
+            }
+            let needs = text(&metadata["annotations"]["mosb.dev/needs"]).split(' ');
+            let mut maps = needs.filter_map(|need| need.strip_prefix("ConfigMap/"));
+            let map = maps.find(|name| name.starts_with("digest-")).unwrap();
+            let map = format!("{}/{map}", in_namespace("configmaps"));
+            let change = json!({ "data": data });
+            if self.proxy.ask("PATCH", &map, Some(&change)).0 != 200 {
+                return false;
+            }
+        }
+        // Job and pod may be gone by now, since the result is told.
+        let pod = format!("{}/{pod}/status", in_namespace("pods"));
+        self.proxy
+            .ask("PATCH", &pod, Some(&json!({ "status": status })));
+        true
+    }
+}
+
+/// A collection in the namespace of everything.
+pub fn in_namespace(kind: &str) -> String {
+    let group = match kind {
+        "jobs" => "/apis/batch/v1",
+        "roles" | "rolebindings" => "/apis/rbac.authorization.k8s.io/v1",
+        _ => "/api/v1",
+    };
+    format!("{group}/namespaces/{NAMESPACE}/{kind}")
+}
+
+/// A collection of the machine configuration's API, or an object in it.
+pub fn ours(kind: &str, name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/apis/{API}/{kind}{slash}{name}")
+}
+
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A condition of an object, if it is true.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|one| one["type"] == kind && one["status"] == "True")
+}
