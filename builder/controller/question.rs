@@ -120,7 +120,7 @@ pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
 /// Why something could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What to do: `Retry` is asked again, anything else is told, and so is [`NO_RENDERED_CONFIG`].
+    /// What to do: `Retry` is asked again, anything else is told, and so is `no-rendered-config`.
     pub class: Class,
     /// The word for events and metrics, such as `denied`.
     pub reason: String,
