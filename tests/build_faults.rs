@@ -156,7 +156,7 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
             Fault::status(401),
             1,
             "denied",
-            &["401", "log in", "--authfile"],
+            &["401", "give others", "--authfile"],
         ),
         (
             "forbidden base",
