@@ -15,9 +15,9 @@ use crate::harness::{
 };
 
 /// A build on a busy machine.
-pub const BUILD: Duration = Duration::from_secs(240);
+pub const BUILD: Duration = Duration::from_secs(600);
 /// What needs no pod.
-pub const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// A pool that nobody else uses, and a namespace for everything of mosb.
 pub struct Cluster {
