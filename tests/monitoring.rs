@@ -77,7 +77,8 @@ fn everything() -> Metrics {
         Step::CreateBuild {
             build: Box::new(new),
         },
-        Step::CreateJob {
+        Step::CreateRunner {
+            builder: mosb::api::ImageBuilderType::Job,
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
             attempt: 2,

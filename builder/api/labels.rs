@@ -98,6 +98,8 @@ pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
 pub const RECOGNISED: &str = "mosb.dev/recognised";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";
+/// Annotation of a MachineOSConfig: what runs its builds, an `imageBuilderType`.
+pub const BUILDER: &str = "mosb.dev/builder";
 /// Annotation of a MachineOSConfig: `every-config` or `os-change`.
 pub const BUILD_ON: &str = "mosb.dev/build-on";
 /// Annotation of a MachineOSConfig: UID of the build that a rebuild was asked for.

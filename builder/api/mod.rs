@@ -6,6 +6,7 @@
 pub mod cluster_settings;
 mod condition;
 mod extensions;
+mod image_builder;
 mod image_format;
 pub mod labels;
 mod machine_config;
@@ -22,6 +23,7 @@ pub mod yaml;
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
 pub use condition::{Condition, condition};
 pub use extensions::EXTENSIONS;
+pub use image_builder::{ImageBuilderType, ImageBuilderTypeError};
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{
     API_VERSION, GROUP, MachineConfig, RENDERED_LIMIT, RenderedConfig, RenderedConfigError,

@@ -116,14 +116,14 @@ impl Engine {
         }
         self.tell(key, &decision);
         let passing = passing_problem(world);
-        let makes_jobs = |step: &Step| {
+        let makes_runners = |step: &Step| {
             matches!(
                 step,
-                Step::CreateBuild { .. } | Step::CreateJob { .. } | Step::CreateInputs { .. }
+                Step::CreateBuild { .. } | Step::CreateRunner { .. } | Step::CreateInputs { .. }
             )
         };
-        // Credentials are kept no longer than Jobs are being made.
-        let keep = asked && decision.steps.iter().any(makes_jobs);
+        // Credentials are kept no longer than runners are being made.
+        let keep = asked && decision.steps.iter().any(makes_runners);
         let facts = *self.facts.lock().expect("nobody panics while holding it");
         let mut round = Round::new(key, kept.clone(), facts);
         let done = self.acting.all(&decision.steps, &mut round).await;
@@ -206,11 +206,11 @@ impl Engine {
                 .chain(world.config.iter().map(|config| &config.metadata))
                 .chain(world.pool.iter().map(|pool| &pool.metadata));
             let mut same = metas.filter(|meta| meta.uid() == uid);
-            let jobs = world.jobs.iter().map(|seen| &seen.job.metadata);
-            let mut jobs = jobs.filter(|meta| meta.uid.as_deref() == Some(uid));
+            let runners = world.runners.iter().map(|seen| &seen.runner);
+            let mut runners = runners.filter(|runner| runner.uid() == uid);
             let mut components = world.components.iter().filter(|one| one.uid == uid);
             same.any(|meta| meta.resource_version() == version)
-                || jobs.any(|meta| meta.resource_version.as_deref() == Some(version))
+                || runners.any(|one| one.metadata().resource_version.as_deref() == Some(version))
                 || components.any(|one| one.resource_version == version)
         };
         let mut written = note.written.iter();

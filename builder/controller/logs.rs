@@ -12,10 +12,8 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::Error;
 use super::error::is_not_found;
-use crate::api::{BuildName, job_name};
+use crate::api::{BuildName, job_name, label_value, labels};
 
-/// The one label of Job pods that this library of types has no constant for.
-const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// The sidecar: it ends last, so it is told last.
 const SIDECAR: &str = "wait-for-done";
 
@@ -73,7 +71,7 @@ pub async fn logs(
     Ok(true)
 }
 
-/// The newest pod of the build's Job; if it is to be followed, it is waited for as long as there is a Job.
+/// The newest pod of the build; if it is to be followed, it is waited for as long as there is a Job.
 async fn newest(
     client: &Client,
     pods: &Api<Pod>,
@@ -81,8 +79,12 @@ async fn newest(
     build: &BuildName,
     follow: bool,
 ) -> Result<Option<Pod>, Error> {
-    let job = job_name(build);
-    let labels = format!("{JOB_NAME}={job}");
+    let labels = format!(
+        "{},{}={}",
+        labels::EPHEMERAL_BUILD_OBJECT,
+        labels::MACHINE_OS_BUILD,
+        label_value(build.as_str())
+    );
     let list = pods.list(&ListParams::default().labels(&labels)).await;
     let list = list.map_err(Error::api("pods", "list"))?;
     let newest = list
@@ -92,6 +94,7 @@ async fn newest(
     if newest.is_some() || !follow {
         return Ok(newest);
     }
+    let job = job_name(build);
     let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
     let there = jobs.get_opt(&job).await;
     let there = there.map_err(Error::api(format!("job {namespace}/{job}"), "get"))?;

@@ -41,7 +41,7 @@ pub use question::{
     Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Pull, Question,
 };
 pub use run::{Options, run};
-pub use snapshot::{Cluster, LabelOptIn, SeenComponent, SeenInput, SeenJob, Snapshot, Support};
+pub use snapshot::{Cluster, LabelOptIn, SeenComponent, SeenInput, SeenRunner, Snapshot, Support};
 pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};

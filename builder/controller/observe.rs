@@ -4,13 +4,12 @@ mod component;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
-use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
+use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
 use super::stores::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
 };
@@ -19,7 +18,7 @@ use crate::api::{
     ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
     Selector, component_pool, labels,
 };
-use crate::backend::job::{InputKind, JobResult};
+use crate::backend::job::{InputKind, JobResult, is_runner};
 use crate::image::{Digest, Platform};
 use crate::report::Finding;
 
@@ -67,7 +66,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         name: name.to_owned(),
         rivals,
         label: pool.as_deref().and_then(|pool| label(stores, pool)),
-        jobs: jobs(stores, name, &builds),
+        runners: runners(stores, name, &builds),
         inputs: inputs(stores, name),
         results: results(stores, name),
         components: component::components(stores, name, &pool_name),
@@ -266,28 +265,40 @@ fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
     })
 }
 
-fn jobs(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenJob> {
-    let owned = |job: &Job| {
-        let owners = job.metadata.owner_references.iter().flatten();
-        let mut owners = owners.filter(|owner| owner.controller == Some(true));
-        owners.any(|owner| builds.iter().any(|build| build.metadata.uid() == owner.uid))
+fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRunner> {
+    let owned_by = |meta: &ObjectMeta, is_it: &dyn Fn(&str) -> bool| {
+        let mut owners = meta.owner_references.iter().flatten();
+        owners.any(|owner| owner.controller == Some(true) && is_it(&owner.uid))
     };
-    let seen = stores
-        .jobs
-        .only(|job| serves(&job.metadata).as_deref() == Some(name) || owned(job));
-    seen.into_iter()
-        .map(|job| {
-            let uid = job.uid().unwrap_or_default();
-            let pods = stores.pods.only(|pod| {
-                let mut owners = pod.metadata.owner_references.iter().flatten();
-                owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
-            });
-            SeenJob {
-                job: (*job).clone(),
-                pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
-            }
-        })
-        .collect()
+    let is_build = |uid: &str| builds.iter().any(|build| build.metadata.uid() == uid);
+    let ours =
+        |meta: &ObjectMeta| serves(meta).as_deref() == Some(name) || owned_by(meta, &is_build);
+    let jobs = stores.jobs.only(|job| ours(&job.metadata));
+    let jobs = jobs.into_iter().map(|job| {
+        let uid = job.uid().unwrap_or_default();
+        let pods = stores
+            .pods
+            .only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
+        SeenRunner {
+            runner: (*job).clone().into(),
+            pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
+        }
+    });
+    // A Job's pod is no runner.
+    let alone = |meta: &ObjectMeta| {
+        let owners = meta.owner_references.iter().flatten();
+        owners
+            .into_iter()
+            .any(|owner| owner.kind == "MachineOSBuild")
+    };
+    let pods = stores
+        .pods
+        .only(|pod| alone(&pod.metadata) && ours(&pod.metadata));
+    let pods = pods.into_iter().map(|pod| SeenRunner {
+        runner: (*pod).clone().into(),
+        pods: Vec::new(),
+    });
+    jobs.chain(pods).collect()
 }
 
 /// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
@@ -318,12 +329,12 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
         };
         for meta in shelf.only(ours) {
             let mut owners = meta.owner_references.iter().flatten();
-            let job = owners.find(|owner| owner.kind == "Job");
+            let runner = owners.find(|owner| is_runner(owner));
             inputs.push(SeenInput {
                 kind,
                 name: meta.name.clone().unwrap_or_default(),
                 uid: meta.uid.clone().unwrap_or_default(),
-                job_uid: job.map(|owner| owner.uid.clone()).unwrap_or_default(),
+                runner_uid: runner.map(|owner| owner.uid.clone()).unwrap_or_default(),
                 build: told(&meta, labels::MACHINE_OS_BUILD).unwrap_or_default(),
                 going_away: meta.deletion_timestamp.is_some(),
             });

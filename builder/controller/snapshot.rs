@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::question::Answers;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName};
-use crate::backend::job::{InputKind, JobResult};
+use crate::backend::job::{InputKind, JobResult, Runner};
 use crate::image::{Digest, PinnedRef, Platform};
 
 /// What was observed of one MachineOSConfig and of everything that serves it.
@@ -25,11 +24,11 @@ pub struct Snapshot {
     pub label: Option<LabelOptIn>,
     /// All MachineOSBuilds that name the MachineOSConfig, whoever made them.
     pub builds: Vec<MachineOsBuild>,
-    /// All Jobs with the label of the MachineOSConfig, or owned by one of the builds.
-    pub jobs: Vec<SeenJob>,
+    /// All that runs builds, with the label of the MachineOSConfig or owned by one of the builds.
+    pub runners: Vec<SeenRunner>,
     /// All ephemeral objects with the label of the MachineOSConfig.
     pub inputs: Vec<SeenInput>,
-    /// What the ConfigMaps `digest-<build>` say, by build. Whose Job says it is checked here, not by the observer.
+    /// What the ConfigMaps `digest-<build>` say, by build. Whose runner says it is checked here, not by the observer.
     pub results: BTreeMap<String, JobResult>,
     /// The component MachineConfigs of the pool, and those that were claimed for this MachineOSConfig.
     pub components: Vec<SeenComponent>,
@@ -45,12 +44,12 @@ pub struct Snapshot {
     pub answers: Answers,
 }
 
-/// A Job and its pods.
-#[derive(Debug, Clone, Default)]
-pub struct SeenJob {
-    /// The Job.
-    pub job: Job,
-    /// Pods that the Job controls.
+/// What runs a build, and its pods.
+#[derive(Debug, Clone)]
+pub struct SeenRunner {
+    /// The Job, or what stands in its place.
+    pub runner: Runner,
+    /// Pods that it controls; none of a Pod.
     pub pods: Vec<Pod>,
 }
 
@@ -63,8 +62,8 @@ pub struct SeenInput {
     pub name: String,
     /// Given by the API server.
     pub uid: String,
-    /// UID of the Job that owns it; empty without one.
-    pub job_uid: String,
+    /// UID of the runner that owns it; empty without one.
+    pub runner_uid: String,
     /// Its annotation `machine-os-build`, else its label, which is cut where a name is too long.
     pub build: String,
     /// Whether its deletion was asked for.

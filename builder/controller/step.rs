@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::because::Because;
 use super::question::Question;
 use crate::api::{
-    Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
-    PoolName,
+    Condition, ImageBuilderType, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec,
+    MachineOsConfigStatus, PoolName,
 };
 use crate::backend::job::{InputKind, JobMethod};
 use crate::image::{Digest, PinnedRef};
@@ -113,43 +113,51 @@ pub enum Step {
         /// This very one.
         uid: String,
     },
-    /// Create the Job of a build, suspended; an existing one is an error to decide about again.
-    CreateJob {
+    /// Create what runs a build, suspended; an existing one is an error to decide about again.
+    CreateRunner {
         /// The build.
         build: String,
         /// This very one, the owner.
         build_uid: String,
-        /// Which Job of the build it is, from 1.
+        /// Which runner of the build it is, from 1.
         attempt: u32,
-        /// What its pod is made for.
+        /// What kind of object it is.
+        builder: ImageBuilderType,
+        /// What it is made for.
         method: JobMethod,
     },
-    /// Create what the pod of a Job needs, owned by the Job; what exists already with this owner is left as it is.
+    /// Create what a runner needs, owned by it; what exists already with this owner is left as it is.
     CreateInputs {
         /// The build.
         build: String,
         /// Its UID.
         build_uid: String,
-        /// Name of the Job.
-        job: String,
+        /// What kind of object the runner is.
+        builder: ImageBuilderType,
+        /// Name of the runner.
+        runner: String,
         /// This very one, the owner.
-        job_uid: String,
-        /// Which Job of the build it is.
+        runner_uid: String,
+        /// Which runner of the build it is.
         attempt: u32,
-        /// What its pod is made for.
+        /// What it is made for.
         method: JobMethod,
     },
-    /// Let a Job begin.
+    /// Let a runner begin.
     Unsuspend {
+        /// What kind of object it is.
+        builder: ImageBuilderType,
         /// Its name.
-        job: String,
+        name: String,
         /// This very one.
         uid: String,
         /// As it was seen.
         resource_version: String,
     },
-    /// Delete a Job in the background; what it owns goes with it.
-    DeleteJob {
+    /// Delete a runner in the background; what it owns goes with it.
+    DeleteRunner {
+        /// What kind of object it is.
+        builder: ImageBuilderType,
         /// Its name.
         name: String,
         /// This very one.

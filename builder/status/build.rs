@@ -5,14 +5,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{condition_of, whole};
 use crate::api::{
-    BuildCondition, Builder, Condition, MachineOsBuildStatus, ObjectReference, condition,
+    BuildCondition, Builder, Condition, ImageBuilderType, MachineOsBuildStatus, ObjectReference,
+    condition,
 };
 use crate::image::PinnedRef;
 use crate::registry::Confirmed;
 
-/// The Job of a build, as its status names it.
+/// What runs a build, as its status names it.
+///
+/// `relatedObjects` and `builder.job` can name no object of the core group, so of a Pod it is only said that it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildJob {
+pub struct BuildRunner {
+    /// Which kind it is of.
+    pub builder: ImageBuilderType,
     /// Where it is.
     pub namespace: String,
     /// Its name.
@@ -24,21 +29,21 @@ pub struct BuildJob {
 /// What a build has come to.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// The Job is there.
-    Prepared(&'a BuildJob),
+    /// It is there.
+    Prepared(&'a BuildRunner),
     /// Its pod runs.
-    Building(&'a BuildJob),
-    /// A registry answered for the image; without a Job it was adopted.
+    Building(&'a BuildRunner),
+    /// A registry answered for the image; without a runner it was adopted.
     Succeeded {
         /// What built it.
-        job: Option<&'a BuildJob>,
+        runner: Option<&'a BuildRunner>,
         /// The image.
         image: &'a Confirmed<PinnedRef>,
     },
     /// There will be no image.
     Failed {
         /// What tried.
-        job: Option<&'a BuildJob>,
+        runner: Option<&'a BuildRunner>,
         /// What failed.
         message: &'a str,
     },
@@ -57,10 +62,10 @@ impl Progress<'_> {
         }
     }
 
-    fn job(&self) -> Option<&BuildJob> {
+    fn runner(&self) -> Option<&BuildRunner> {
         match self {
-            Self::Prepared(job) | Self::Building(job) => Some(job),
-            Self::Succeeded { job, .. } | Self::Failed { job, .. } => *job,
+            Self::Prepared(runner) | Self::Building(runner) => Some(runner),
+            Self::Succeeded { runner, .. } | Self::Failed { runner, .. } => *runner,
             Self::Interrupted => None,
         }
     }
@@ -85,17 +90,17 @@ pub fn build_status(
         _ => state.message(),
     };
     status.conditions = conditions(&old.conditions, state, message, now);
-    if let Some(job) = progress.job() {
+    if let Some(runner) = progress.runner() {
         status.builder = Some(Builder {
-            image_builder_type: "Job".to_owned(),
-            job: Some(ObjectReference {
+            image_builder_type: runner.builder.to_string(),
+            job: (runner.builder == ImageBuilderType::Job).then(|| ObjectReference {
                 group: "batch".to_owned(),
                 resource: "jobs".to_owned(),
-                namespace: Some(job.namespace.clone()),
-                name: job.name.clone(),
+                namespace: Some(runner.namespace.clone()),
+                name: runner.name.clone(),
             }),
         });
-        let start = || Time(whole(job.created));
+        let start = || Time(whole(runner.created));
         status.build_start.get_or_insert_with(start);
     }
     if let (true, Some(start)) = (state.is_terminal(), &status.build_start) {
@@ -137,8 +142,9 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn job(created: i64) -> BuildJob {
-        BuildJob {
+    fn job(created: i64) -> BuildRunner {
+        BuildRunner {
+            builder: ImageBuilderType::Job,
             namespace: "ns".to_owned(),
             name: "build-x".to_owned(),
             created: at(created),
@@ -180,7 +186,7 @@ mod tests {
 
         let image = image();
         let end = Progress::Succeeded {
-            job: Some(&job(20)),
+            runner: Some(&job(20)),
             image: &image,
         };
         let done = build_status(&building, end, at(40));
@@ -206,7 +212,7 @@ mod tests {
             Progress::Interrupted,
             Progress::Building(&job(1)),
             Progress::Failed {
-                job: None,
+                runner: None,
                 message: "x",
             },
         ] {
@@ -217,13 +223,13 @@ mod tests {
     #[test]
     fn the_end_is_later_than_the_start_in_whole_seconds() {
         let half = at(10) + SignedDuration::from_millis(700);
-        let job = BuildJob {
+        let job = BuildRunner {
             created: half,
             ..job(0)
         };
         let image = image();
         let end = Progress::Succeeded {
-            job: Some(&job),
+            runner: Some(&job),
             image: &image,
         };
         let status = build_status(&MachineOsBuildStatus::default(), end, half);
@@ -235,7 +241,7 @@ mod tests {
         let adopted = build_status(
             &MachineOsBuildStatus::default(),
             Progress::Succeeded {
-                job: None,
+                runner: None,
                 image: &image,
             },
             half,

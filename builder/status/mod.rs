@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::api::Condition;
 
-pub use build::{BuildJob, Progress, build_status};
+pub use build::{BuildRunner, Progress, build_status};
 pub use config::{BLOCKED, Said, Service, USER_NAMESPACES, WARNINGS, config_status};
 pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;

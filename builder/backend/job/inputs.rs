@@ -1,4 +1,4 @@
-//! The objects that a build's pod needs, each owned by its Job.
+//! The objects that a build's pod needs, each owned by what runs the build.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::Subject;
 
-use super::metadata::{by_job, metadata};
+use super::metadata::{by_runner, metadata};
 use super::names::{
     ACCOUNT, CERTS, DOCKER_CONFIG_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
     REGISTRY_TRUST_KEY, result_name,
@@ -15,8 +15,8 @@ use super::{Input, JobRequest, NamedSecret, template};
 use crate::api::{label_value, labels, object_name};
 use crate::payload;
 
-/// Everything that the pod of [`job`](super::job) needs, owned by the Job with this UID.
-pub fn inputs(request: &JobRequest, job_uid: &str) -> Vec<Input> {
+/// Everything that a [`Runner`](super::Runner) needs, owned by the one with this UID.
+pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
     let mut inputs: Vec<Input> = request
         .payload
         .iter()
@@ -28,9 +28,9 @@ pub fn inputs(request: &JobRequest, job_uid: &str) -> Vec<Input> {
     inputs.push(credentials(request, PUSH, &request.push_secret));
     inputs.extend(proxy(request));
     inputs.extend(account(request));
-    inputs.push(result(request, job_uid));
+    inputs.push(result(request, uid));
     for input in &mut inputs {
-        input.metadata_mut().owner_references = Some(vec![by_job(request, job_uid)]);
+        input.metadata_mut().owner_references = Some(vec![by_runner(request, uid)]);
     }
     inputs
 }
@@ -139,11 +139,11 @@ fn account(request: &JobRequest) -> [Input; 3] {
     ]
 }
 
-fn result(request: &JobRequest, job_uid: &str) -> Input {
+fn result(request: &JobRequest, uid: &str) -> Input {
     let mut result = template::result();
     result.metadata = metadata(request, result_name(&request.build));
     let annotations = result.metadata.annotations.get_or_insert_default();
-    annotations.insert(labels::JOB_UID.to_owned(), job_uid.to_owned());
+    annotations.insert(labels::JOB_UID.to_owned(), uid.to_owned());
     let own = result.metadata.labels.get_or_insert_default();
     own.insert(labels::RESULT.to_owned(), String::new());
     Input::ConfigMap(result)

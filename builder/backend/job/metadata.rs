@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::JobRequest;
-use crate::api::{API_VERSION, job_name, label_value, labels};
+use super::{JobRequest, kind};
+use crate::api::{API_VERSION, ImageBuilderType, job_name, label_value, labels};
 
 /// The labels of everything that serves the build.
 pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
@@ -65,13 +65,17 @@ pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
     }
 }
 
-/// The Job, as its inputs' owner.
-pub(super) fn by_job(request: &JobRequest, job_uid: &str) -> OwnerReference {
+/// What runs the build, as its inputs' owner.
+pub(super) fn by_runner(request: &JobRequest, uid: &str) -> OwnerReference {
+    let api_version = match request.builder {
+        ImageBuilderType::Job => "batch/v1",
+        ImageBuilderType::CustomPod => "v1",
+    };
     OwnerReference {
-        api_version: "batch/v1".to_owned(),
-        kind: "Job".to_owned(),
+        api_version: api_version.to_owned(),
+        kind: kind(request.builder).to_owned(),
         name: job_name(&request.build),
-        uid: job_uid.to_owned(),
+        uid: uid.to_owned(),
         controller: Some(false),
         block_owner_deletion: Some(false),
     }

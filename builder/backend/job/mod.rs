@@ -1,7 +1,7 @@
-//! The build as a Kubernetes Job, and what its pod tells.
+//! The build as an object of the cluster, and what its pod tells.
 //!
-//! In comes a [`JobRequest`]; out go the [`job`] and the [`inputs`] that its pod needs, from `job-templates/`, filled field by
-//! field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
+//! In comes a [`JobRequest`]; out go the [`Runner`], a [`job`] or a [`pod`], and the [`inputs`] that it needs, from `job-templates/`,
+//! filled field by field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
 
 mod arguments;
 mod docker_config;
@@ -12,10 +12,12 @@ mod metadata;
 mod names;
 mod object;
 mod observation;
+mod pod;
 mod registries_conf;
 mod request;
 mod resources;
 pub mod result;
+mod runner;
 mod template;
 mod volume;
 
@@ -29,9 +31,11 @@ pub use inputs::inputs;
 pub use names::{input_names, result_name};
 pub use object::job;
 pub use observation::{Lost, Observation, observe};
+pub use pod::pod;
 pub use registries_conf::registries_conf;
 pub use request::{JobRequest, NamedSecret};
 pub use result::JobResult;
+pub use runner::{Runner, is_runner, kind, release};
 
 /// What a Job's pod is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

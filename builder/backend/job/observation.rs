@@ -1,16 +1,17 @@
-//! What a Job has come to: from the Job, its pods and the result that its pod told.
+//! What a build's runner has come to: from the runner, its pods and the result that was told.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
-use super::JobResult;
+use super::pod::is_held_back;
 use super::result::Outcome;
+use super::{JobResult, Runner};
 
-/// What a Job has come to.
+/// What a runner has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
-    /// It is suspended.
+    /// It is suspended, or held back.
     Waiting,
     /// Its pod does not run yet.
     Pending {
@@ -30,14 +31,14 @@ pub enum Observation {
     Lost(Lost),
 }
 
-/// Why a Job won't tell how it ended.
+/// Why a runner won't tell how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
     /// The pod was moved away, by whom or why.
     Evicted(String),
     /// The pod's node is gone.
     NodeLost(String),
-    /// Somebody deleted the Job or its pod.
+    /// Somebody deleted it or its pod.
     Deleted,
     /// It took longer than it may.
     DeadlineExceeded,
@@ -50,39 +51,49 @@ pub enum Lost {
 /// How long after its end a Job's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for itself.
 const GRACE: SignedDuration = SignedDuration::from_secs(5);
 
-/// What a Job has come to. A result of another Job is ignored, and the Job's counters always are.
+/// What a build's runner has come to. A result of another runner is ignored, and a Job's counters always are.
 ///
-/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the Job's conditions
-/// say whether it has ended, and its pods why.
-pub fn observe(job: &Job, pods: &[Pod], result: Option<&JobResult>, now: Timestamp) -> Observation {
+/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the runner itself
+/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own.
+pub fn observe(
+    runner: &Runner,
+    pods: &[Pod],
+    result: Option<&JobResult>,
+    now: Timestamp,
+) -> Observation {
+    let uid = runner.uid();
+    let told = result.filter(|result| !uid.is_empty() && result.job_uid == uid);
+    match runner {
+        Runner::Job(job) => {
+            let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
+            of_job(job, &pods, told, now)
+        }
+        Runner::Pod(pod) => of_pod(pod, told, now),
+    }
+}
+
+fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) -> Observation {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
-    let told = result
-        .filter(|result| !uid.is_empty() && result.job_uid == uid)
+    let told = told
         .cloned()
         .or_else(|| pods.iter().find_map(|pod| last_words(pod, uid)));
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some("DeadlineExceeded"));
-    match told {
-        Some(told) if matches!(told.outcome, Outcome::Succeeded { .. }) => {
-            return Observation::Finished(told);
-        }
-        _ if too_long => return Observation::Lost(Lost::DeadlineExceeded),
-        Some(told) => return Observation::Finished(told),
-        None => {}
+    if let Some(end) = finished(told, too_long) {
+        return end;
     }
     if job.metadata.deletion_timestamp.is_some() {
         return Observation::Lost(Lost::Deleted);
     }
+    let at = |end: &JobCondition| end.last_transition_time.as_ref().map(|time| time.0);
     if let Some(end) = failed {
         return match pods.iter().find_map(|pod| taken(pod)) {
             Some(lost) => Observation::Lost(lost),
-            None => without_result(end, now, || died(&pods, end)),
+            None => without_result(at(end), now, || died(pods, end.message.as_deref())),
         };
     }
     if let Some(end) = ended(job, "Complete") {
-        let silent = "it ended well, and its result can't be found; was its ConfigMap deleted?";
-        return without_result(end, now, || Lost::Failed(silent.to_owned()));
+        return without_result(at(end), now, || Lost::Failed(SILENT.to_owned()));
     }
     if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
         return Observation::Waiting;
@@ -93,19 +104,73 @@ pub fn observe(job: &Job, pods: &[Pod], result: Option<&JobResult>, now: Timesta
         .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
     match newest {
         None => Observation::Pending { why: None },
-        Some(pod) => match hindered(pod) {
-            Some(why) => Observation::Pending { why: Some(why) },
-            None if containers(pod).any(has_begun) => Observation::Running,
-            None => Observation::Pending { why: None },
-        },
+        Some(pod) => on_its_way(pod),
     }
 }
 
-fn without_result(end: &JobCondition, now: Timestamp, lost: impl FnOnce() -> Lost) -> Observation {
-    let until = end
-        .last_transition_time
-        .as_ref()
-        .and_then(|time| time.0.checked_add(GRACE).ok());
+fn of_pod(pod: &Pod, told: Option<&JobResult>, now: Timestamp) -> Observation {
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let told = told.cloned().or_else(|| last_words(pod, uid));
+    let status = pod.status.clone().unwrap_or_default();
+    let too_long = status.reason.as_deref() == Some("DeadlineExceeded");
+    if let Some(end) = finished(told, too_long) {
+        return end;
+    }
+    match status.phase.as_deref() {
+        Some("Failed") => match taken(pod) {
+            Some(lost) => Observation::Lost(lost),
+            None => without_result(last_end(pod), now, || {
+                died(&[pod], status.message.as_deref())
+            }),
+        },
+        Some("Succeeded") => without_result(last_end(pod), now, || Lost::Failed(SILENT.to_owned())),
+        // Its containers may still tell until they have ended.
+        _ if pod.metadata.deletion_timestamp.is_some() => {
+            match containers(pod).any(|one| state(one).running.is_some()) {
+                true => Observation::Running,
+                false => Observation::Lost(taken(pod).unwrap_or(Lost::Deleted)),
+            }
+        }
+        _ if is_held_back(pod) => Observation::Waiting,
+        _ => on_its_way(pod),
+    }
+}
+
+/// What there is to say of something that ended without an error and without a result.
+const SILENT: &str = "it ended well, and its result can't be found; was its ConfigMap deleted?";
+
+/// What was told counts, but for a failure of something that was stopped for taking too long.
+fn finished(told: Option<JobResult>, too_long: bool) -> Option<Observation> {
+    match told {
+        Some(told) if matches!(told.outcome, Outcome::Succeeded { .. }) => {
+            Some(Observation::Finished(told))
+        }
+        _ if too_long => Some(Observation::Lost(Lost::DeadlineExceeded)),
+        Some(told) => Some(Observation::Finished(told)),
+        None => None,
+    }
+}
+
+fn on_its_way(pod: &Pod) -> Observation {
+    match hindered(pod) {
+        Some(why) => Observation::Pending { why: Some(why) },
+        None if containers(pod).any(has_begun) => Observation::Running,
+        None => Observation::Pending { why: None },
+    }
+}
+
+/// When the last container of a pod ended.
+fn last_end(pod: &Pod) -> Option<Timestamp> {
+    let ends = containers(pod).filter_map(|one| state(one).terminated?.finished_at);
+    ends.map(|time| time.0).max()
+}
+
+fn without_result(
+    ended: Option<Timestamp>,
+    now: Timestamp,
+    lost: impl FnOnce() -> Lost,
+) -> Observation {
+    let until = ended.and_then(|time| time.checked_add(GRACE).ok());
     match until {
         Some(until) if now < until => Observation::Ending { until },
         _ => Observation::Lost(lost()),
@@ -192,8 +257,8 @@ fn taken(pod: &Pod) -> Option<Lost> {
     }
 }
 
-/// Why a Job without a result failed, as far as its pods tell.
-fn died(pods: &[&Pod], end: &JobCondition) -> Lost {
+/// Why a runner without a result failed, as far as its pods tell.
+fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
     if pods
         .iter()
         .all(|pod| pod.metadata.deletion_timestamp.is_some())
@@ -221,10 +286,10 @@ fn died(pods: &[&Pod], end: &JobCondition) -> Lost {
             }
         )),
         None => Lost::Failed(
-            end.message
-                .clone()
+            message
                 .filter(|message| !message.is_empty())
-                .unwrap_or_else(|| "the Job failed without saying why".to_owned()),
+                .unwrap_or("it failed without saying why")
+                .to_owned(),
         ),
     }
 }

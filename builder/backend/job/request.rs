@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{DockerConfigJson, JobMethod};
 use crate::api::cluster_settings::{JobSettings, Proxy};
-use crate::api::{BuildName, PoolName, RenderedName};
+use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use crate::image::{PinnedRef, Platform, RepoRef};
 use crate::payload::ConfigMap;
 
-/// A build that is to run as a Job. Its `Debug` shows no credential.
+/// A build that is to run in the cluster. Its `Debug` shows no credential.
 #[derive(Debug, Clone)]
 pub struct JobRequest {
     /// The MachineOSBuild.
@@ -23,6 +23,8 @@ pub struct JobRequest {
     pub rendered: RenderedName,
     /// From 1.
     pub attempt: u32,
+    /// What runs it.
+    pub builder: ImageBuilderType,
     /// Which containers there are.
     pub method: JobMethod,
     /// Where the Job and its inputs are.

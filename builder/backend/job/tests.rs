@@ -8,12 +8,12 @@ use std::path::Path;
 
 use expect_test::expect_file;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Container, PodSpec, Secret};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
-use crate::api::yaml;
+use crate::api::{ImageBuilderType, yaml};
 use crate::image::Digest;
 use crate::payload::{
     CONTAINERFILE_KEY, ConfigMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
@@ -74,6 +74,7 @@ fn direct_of(pool: &str) -> JobRequest {
         config: pool.to_string(),
         rendered: format!("rendered-worker-{HEX}").parse().unwrap(),
         attempt: 1,
+        builder: ImageBuilderType::Job,
         method: JobMethod::Direct,
         namespace: "mosb-system".to_owned(),
         base: os.pinned(digest("base")),
@@ -205,7 +206,14 @@ job:
     }
 }
 
-fn cases() -> [(&'static str, JobRequest); 6] {
+fn alone() -> JobRequest {
+    JobRequest {
+        builder: ImageBuilderType::CustomPod,
+        ..overrides()
+    }
+}
+
+fn cases() -> [(&'static str, JobRequest); 7] {
     [
         ("direct", direct()),
         ("containerfile", containerfile()),
@@ -213,6 +221,7 @@ fn cases() -> [(&'static str, JobRequest); 6] {
         ("everything", everything()),
         ("long-names", long_names()),
         ("overrides", overrides()),
+        ("pod", alone()),
     ]
 }
 
@@ -221,8 +230,12 @@ fn cases() -> [(&'static str, JobRequest); 6] {
 fn whole_objects() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/job");
     for (case, request) in cases() {
-        let text = yaml::to_text(&serde_json::to_value(job(&request)).unwrap());
-        expect_file![folder.join(case).join("job.yaml")].assert_eq(&text);
+        let (name, runner) = match Runner::new(&request) {
+            Runner::Job(job) => ("job.yaml", serde_json::to_value(job)),
+            Runner::Pod(pod) => ("pod.yaml", serde_json::to_value(pod)),
+        };
+        let text = yaml::to_text(&runner.unwrap());
+        expect_file![folder.join(case).join(name)].assert_eq(&text);
         let inputs: Vec<String> = inputs(&request, JOB_UID)
             .iter()
             .map(|input| yaml::to_text(&value(input)))
@@ -242,9 +255,9 @@ fn value(input: &Input) -> Value {
     value.unwrap()
 }
 
-/// What the Job waits for is what is created, no more and no less.
+/// What a runner waits for is what is created, no more and no less.
 #[test]
-fn the_job_needs_its_inputs() {
+fn the_runner_needs_its_inputs() {
     for (case, request) in cases() {
         let job = job(&request);
         let created: std::collections::BTreeSet<_> = inputs(&request, JOB_UID)
@@ -252,7 +265,8 @@ fn the_job_needs_its_inputs() {
             .map(|input| (input.kind(), input.name().to_owned()))
             .collect();
         assert_eq!(input_names(&job, &request.build), created, "{case}");
-        let needs = &job.metadata.annotations.as_ref().unwrap()["mosb.dev/needs"];
+        let runner = Runner::new(&request);
+        let needs = runner.annotation("mosb.dev/needs").unwrap();
         assert_eq!(needs.split(' ').count(), created.len(), "{case}");
     }
 }
@@ -342,4 +356,64 @@ mirrors:
         "a source that is never asked, and no mirror for tags"
     );
     assert_eq!(registries_conf(&[]), None);
+}
+
+/// Without a Job there is nobody who labels the pod, counts its time or holds it back.
+#[test]
+fn a_pod_does_alone_what_a_job_does_with_it() {
+    for (case, request) in cases() {
+        let request = JobRequest {
+            builder: ImageBuilderType::CustomPod,
+            ..request
+        };
+        let (job, pod) = (job(&request), pod(&request));
+        let in_job = job.spec.as_ref().unwrap();
+        let template = in_job.template.metadata.as_ref().unwrap();
+        assert_eq!(pod.metadata.name, job.metadata.name, "{case}");
+        assert_eq!(pod.metadata.labels, template.labels, "{case}");
+        assert_eq!(
+            pod.metadata.owner_references, job.metadata.owner_references,
+            "{case}"
+        );
+        let runner = Runner::from(pod.clone());
+        for key in ["mosb.dev/needs", "mosb.dev/attempt", "mosb.dev/method"] {
+            assert_eq!(
+                runner.annotation(key),
+                Runner::from(job.clone()).annotation(key),
+                "{case}"
+            );
+        }
+        let spec = pod.spec.unwrap();
+        assert_eq!(
+            spec.active_deadline_seconds, in_job.active_deadline_seconds,
+            "{case}"
+        );
+        let inside = in_job.template.spec.as_ref().unwrap();
+        let all = |spec: &PodSpec| {
+            let init = spec.init_containers.clone().into_iter().flatten();
+            init.chain(spec.containers.clone()).collect::<Vec<_>>()
+        };
+        for (alone, in_job) in all(&spec).into_iter().zip(all(inside)) {
+            let path = |container: &Container| {
+                let all = container.env.as_ref().unwrap();
+                let one = all.iter().find(|one| one.name == "MOSB_JOB_UID").unwrap();
+                let source = one.value_from.as_ref().unwrap();
+                source.field_ref.as_ref().unwrap().field_path.clone()
+            };
+            assert_eq!(path(&alone), "metadata.uid", "{case}");
+            assert_eq!(
+                path(&in_job),
+                "metadata.labels['batch.kubernetes.io/controller-uid']"
+            );
+            assert_eq!((alone.args, alone.image), (in_job.args, in_job.image));
+        }
+        for input in inputs(&request, "pod-1") {
+            let owner = &input.metadata().owner_references.as_ref().unwrap()[0];
+            assert_eq!(
+                (&*owner.api_version, &*owner.kind, &*owner.uid),
+                ("v1", "Pod", "pod-1")
+            );
+            assert!(is_runner(owner));
+        }
+    }
 }

@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use self::believed::{believed, failure};
 use crate::api::BuildName;
 use crate::backend::job::handover::{Acknowledgement, Handover, POLL};
+use crate::backend::job::is_runner;
 use crate::backend::job::result::{DIGEST_KEY, JobResult};
 use crate::image::Digest;
 use crate::report::Class;
@@ -279,8 +280,8 @@ async fn deliver_once(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> 
     let failed = |error: kube::Error| failed(post, &error);
     let found = api.get(&post.config_map).await.map_err(failed)?;
     let owners = found.metadata.owner_references.iter().flatten();
-    let mut jobs = owners.filter(|owner| owner.kind == "Job");
-    if !jobs.any(|owner| owner.uid == post.job_uid) {
+    let mut runners = owners.filter(|owner| is_runner(owner));
+    if !runners.any(|owner| owner.uid == post.job_uid) {
         return Err(Error::OtherJob {
             namespace: post.namespace.clone(),
             name: post.config_map.clone(),

@@ -1,52 +1,75 @@
-//! The Job of a build, and what its pod needs.
+//! What runs a build, and what that needs.
 
 use std::fmt::Debug;
 
 use futures_util::future::join_all;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Patch, PropagationPolicy};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::answer::Wish;
 use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, deleted, patch, post};
 use super::{Acting, Round, Stopped, stopped};
-use crate::api::labels;
-use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest};
+use crate::api::{ImageBuilderType, labels};
+use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest, Runner, release};
 use crate::report::Class;
 
+/// A kind of the namespace that serves builds.
+trait Own:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+{
+}
+
+impl<K> Own for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+{
+}
+
 impl Acting {
-    fn own<K>(&self) -> Api<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-    {
+    fn own<K: Own>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.stores.namespace)
+    }
+
+    /// An object of the namespace, for people.
+    fn named<K: Own>(&self, name: &str) -> String {
+        let kind = K::kind(&()).to_lowercase();
+        format!("{kind} {}/{name}", self.stores.namespace)
     }
 
     fn request(
         &self,
         build_uid: &str,
         attempt: u32,
-        method: JobMethod,
+        (builder, method): (ImageBuilderType, JobMethod),
         round: &Round<'_>,
     ) -> Result<JobRequest, Stopped> {
         let Some(kept) = &round.kept else {
             return Err(Stopped::Problem(super::Problem {
                 class: Class::Bug,
                 reason: "internal".to_owned(),
-                message: format!("{}: a Job was decided without a plan", round.config),
+                message: format!("{}: a runner was decided without a plan", round.config),
             }));
         };
         let wish = Wish {
             build_uid,
             config: round.config,
             attempt,
+            builder,
             method,
             user_namespaces: round.facts.user_namespaces,
             builder_image: self.builder_image.as_deref(),
@@ -54,21 +77,28 @@ impl Acting {
         kept.request(&wish, &self.stores).map_err(Stopped::Problem)
     }
 
-    pub(super) async fn create_job(
+    pub(super) async fn create_runner(
         &self,
         build_uid: &str,
         attempt: u32,
-        method: JobMethod,
+        how: (ImageBuilderType, JobMethod),
         round: &Round<'_>,
     ) -> Result<(), Stopped> {
-        let new = job::job(&self.request(build_uid, attempt, method, round)?);
+        let request = self.request(build_uid, attempt, how, round)?;
+        match Runner::new(&request) {
+            Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
+            Runner::Pod(pod) => self.create_controlled(&*pod, build_uid).await,
+        }
+    }
+
+    async fn create_controlled<K: Own>(&self, new: &K, build_uid: &str) -> Result<(), Stopped> {
         let name = new.name_any();
-        let object = format!("job {}/{name}", self.stores.namespace);
-        let api = self.own::<Job>();
-        match api.create(&post(), &new).await {
+        let object = self.named::<K>(&name);
+        let api = self.own::<K>();
+        match api.create(&post(), new).await {
             Ok(_) => Ok(()),
             Err(error) if error::is_conflict(&error) => {
-                let there = api.get_opt(&name).await;
+                let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
                 match there {
                     Some(there)
@@ -93,39 +123,31 @@ impl Acting {
     pub(super) async fn create_inputs(
         &self,
         build_uid: &str,
-        job_uid: &str,
+        uid: &str,
         attempt: u32,
-        method: JobMethod,
+        how: (ImageBuilderType, JobMethod),
         round: &Round<'_>,
     ) -> Result<(), Stopped> {
-        let request = self.request(build_uid, attempt, method, round)?;
-        let inputs = job::inputs(&request, job_uid);
-        let creating = inputs.iter().map(|input| self.create_input(input, job_uid));
+        let request = self.request(build_uid, attempt, how, round)?;
+        let inputs = job::inputs(&request, uid);
+        let creating = inputs.iter().map(|input| self.create_input(input, uid));
         // All of them, so that one which fails does not hold up the others.
         join_all(creating).await.into_iter().collect()
     }
 
-    async fn create_input(&self, input: &Input, job_uid: &str) -> Result<(), Stopped> {
-        let kind = input.kind().as_str();
+    async fn create_input(&self, input: &Input, runner_uid: &str) -> Result<(), Stopped> {
         match input {
-            Input::ConfigMap(object) => self.create_owned(kind, object, job_uid).await,
-            Input::Secret(object) => self.create_owned(kind, object, job_uid).await,
-            Input::ServiceAccount(object) => self.create_owned(kind, object, job_uid).await,
-            Input::Role(object) => self.create_owned(kind, object, job_uid).await,
-            Input::RoleBinding(object) => self.create_owned(kind, object, job_uid).await,
+            Input::ConfigMap(object) => self.create_owned(object, runner_uid).await,
+            Input::Secret(object) => self.create_owned(object, runner_uid).await,
+            Input::ServiceAccount(object) => self.create_owned(object, runner_uid).await,
+            Input::Role(object) => self.create_owned(object, runner_uid).await,
+            Input::RoleBinding(object) => self.create_owned(object, runner_uid).await,
         }
     }
 
-    async fn create_owned<K>(&self, kind: &str, new: &K, job_uid: &str) -> Result<(), Stopped>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + Debug
-            + Serialize
-            + DeserializeOwned,
-    {
+    async fn create_owned<K: Own>(&self, new: &K, runner_uid: &str) -> Result<(), Stopped> {
         let name = new.name_any();
-        let object = format!("{} {}/{name}", kind.to_lowercase(), self.stores.namespace);
+        let object = self.named::<K>(&name);
         let api = self.own::<K>();
         match api.create(&post(), new).await {
             Ok(_) => Ok(()),
@@ -136,7 +158,7 @@ impl Acting {
                     return Err(Stopped::Stale(object));
                 };
                 let mut owners = there.metadata.owner_references.iter().flatten();
-                let ours = owners.any(|owner| owner.uid == job_uid);
+                let ours = owners.any(|owner| owner.uid == runner_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
                     (true, _) => Ok(()),
@@ -150,23 +172,45 @@ impl Acting {
 
     pub(super) async fn unsuspend(
         &self,
+        builder: ImageBuilderType,
         name: &str,
         version: &str,
         round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
-        let change =
-            json!({ "metadata": { "resourceVersion": version }, "spec": { "suspend": false } });
-        let api = self.own::<Job>();
-        let written = api.patch(name, &patch(), &Patch::Merge(&change)).await;
-        let object = format!("job {}/{name}", self.stores.namespace);
-        round.wrote(&written.map_err(stopped(object, "patch"))?.metadata);
+        let spec = release(builder);
+        let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
+        match builder {
+            ImageBuilderType::Job => self.change::<Job>(name, &change, round).await,
+            ImageBuilderType::CustomPod => self.change::<Pod>(name, &change, round).await,
+        }
+    }
+
+    async fn change<K: Own>(
+        &self,
+        name: &str,
+        change: &Value,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
+        let api = self.own::<K>();
+        let written = api.patch(name, &patch(), &Patch::Strategic(change)).await;
+        round.wrote(
+            written
+                .map_err(stopped(self.named::<K>(name), "patch"))?
+                .meta(),
+        );
         Ok(())
     }
 
-    pub(super) async fn delete_job(&self, name: &str, uid: &str) -> Result<(), Stopped> {
-        let params = delete_params(uid, PropagationPolicy::Background);
-        let answer = self.own::<Job>().delete(name, &params).await;
-        deleted(format!("job {}/{name}", self.stores.namespace), answer)
+    pub(super) async fn delete_runner(
+        &self,
+        builder: ImageBuilderType,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Stopped> {
+        match builder {
+            ImageBuilderType::Job => self.delete_own::<Job>(name, uid).await,
+            ImageBuilderType::CustomPod => self.delete_own::<Pod>(name, uid).await,
+        }
     }
 
     pub(super) async fn delete_input(
@@ -176,24 +220,17 @@ impl Acting {
         uid: &str,
     ) -> Result<(), Stopped> {
         match kind {
-            InputKind::ConfigMap => self.delete_own::<ConfigMap>(kind, name, uid).await,
-            InputKind::Secret => self.delete_own::<Secret>(kind, name, uid).await,
-            InputKind::ServiceAccount => self.delete_own::<ServiceAccount>(kind, name, uid).await,
-            InputKind::Role => self.delete_own::<Role>(kind, name, uid).await,
-            InputKind::RoleBinding => self.delete_own::<RoleBinding>(kind, name, uid).await,
+            InputKind::ConfigMap => self.delete_own::<ConfigMap>(name, uid).await,
+            InputKind::Secret => self.delete_own::<Secret>(name, uid).await,
+            InputKind::ServiceAccount => self.delete_own::<ServiceAccount>(name, uid).await,
+            InputKind::Role => self.delete_own::<Role>(name, uid).await,
+            InputKind::RoleBinding => self.delete_own::<RoleBinding>(name, uid).await,
         }
     }
 
-    async fn delete_own<K>(&self, kind: InputKind, name: &str, uid: &str) -> Result<(), Stopped>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + Debug
-            + DeserializeOwned,
-    {
+    async fn delete_own<K: Own>(&self, name: &str, uid: &str) -> Result<(), Stopped> {
         let params = delete_params(uid, PropagationPolicy::Background);
         let answer = self.own::<K>().delete(name, &params).await;
-        let kind = kind.as_str().to_lowercase();
-        deleted(format!("{kind} {}/{name}", self.stores.namespace), answer)
+        deleted(self.named::<K>(name), answer)
     }
 }

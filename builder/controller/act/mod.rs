@@ -21,6 +21,7 @@ use super::question::Problem;
 use super::step::Step;
 use super::stores::Stores;
 use crate::api::component_name;
+use crate::backend::job::kind;
 use crate::report::Class;
 
 /// With what steps are carried out.
@@ -95,7 +96,7 @@ pub enum Stopped {
     /// The API.
     #[error(transparent)]
     Api(#[from] Error),
-    /// What a Job can't be made of.
+    /// What no runner can be made of.
     #[error("{}", .0.message)]
     Problem(Problem),
 }
@@ -222,31 +223,40 @@ impl Acting {
             }
             Step::AnnotateBuild(change) => self.annotate(write::BUILD, change, round).await,
             Step::DeleteBuild { name, uid } => self.delete_build(name, uid).await,
-            Step::CreateJob {
+            Step::CreateRunner {
                 build_uid,
                 attempt,
+                builder,
                 method,
                 ..
-            } => self.create_job(build_uid, *attempt, *method, round).await,
+            } => {
+                let how = (*builder, *method);
+                self.create_runner(build_uid, *attempt, how, round).await
+            }
             Step::CreateInputs {
                 build_uid,
-                job_uid,
+                builder,
+                runner_uid,
                 attempt,
                 method,
                 ..
             } => {
-                self.create_inputs(build_uid, job_uid, *attempt, *method, round)
+                let how = (*builder, *method);
+                self.create_inputs(build_uid, runner_uid, *attempt, how, round)
                     .await
             }
             Step::Unsuspend {
-                job,
+                builder,
+                name,
                 uid,
                 resource_version,
             } => {
                 let version = round.version(uid, resource_version).to_owned();
-                self.unsuspend(job, &version, round).await
+                self.unsuspend(*builder, name, &version, round).await
             }
-            Step::DeleteJob { name, uid } => self.delete_job(name, uid).await,
+            Step::DeleteRunner { builder, name, uid } => {
+                self.delete_runner(*builder, name, uid).await
+            }
             Step::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
             Step::AnnotateConfig(change) => self.annotate(write::CONFIG, change, round).await,
             Step::WriteConfigStatus {
@@ -291,12 +301,22 @@ fn named(step: &Step) -> String {
         Step::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
         Step::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),
         Step::DeleteBuild { name, .. } => format!("deleting machineosbuild {name}"),
-        Step::CreateJob { build, attempt, .. } => {
-            format!("creating job {attempt} of machineosbuild {build}")
+        Step::CreateRunner {
+            build,
+            attempt,
+            builder,
+            ..
+        } => format!(
+            "creating {} {attempt} of machineosbuild {build}",
+            kind(*builder).to_lowercase()
+        ),
+        Step::CreateInputs { runner, .. } => format!("creating what {runner} needs"),
+        Step::Unsuspend { builder, name, .. } => {
+            format!("starting {} {name}", kind(*builder).to_lowercase())
         }
-        Step::CreateInputs { job, .. } => format!("creating what job {job} needs"),
-        Step::Unsuspend { job, .. } => format!("starting job {job}"),
-        Step::DeleteJob { name, .. } => format!("deleting job {name}"),
+        Step::DeleteRunner { builder, name, .. } => {
+            format!("deleting {} {name}", kind(*builder).to_lowercase())
+        }
         Step::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
         Step::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),
         Step::WriteConfigStatus { name, .. } => format!("status of machineosconfig {name}"),

@@ -16,7 +16,7 @@ use super::super::{Error, error::is_not_found};
 use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
-use crate::api::{ClusterSettings, RenderedConfig};
+use crate::api::{ClusterSettings, ImageBuilderType, RenderedConfig};
 use crate::backend::job::{JobMethod, JobRequest, NamedSecret, registries_conf};
 use crate::backend::prepare::{self, Drafted, Means, Wanted};
 use crate::containerfile;
@@ -45,7 +45,7 @@ pub struct Kept {
 /// What would make the plan another one if it changed, by the names that the stores know it under.
 type Versions = BTreeMap<String, Option<String>>;
 
-/// Which Job a request is for.
+/// Which runner a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish<'a> {
     /// UID of the MachineOSBuild.
@@ -54,7 +54,9 @@ pub struct Wish<'a> {
     pub config: &'a str,
     /// From 1.
     pub attempt: u32,
-    /// What its pod is made for.
+    /// What kind of object it is.
+    pub builder: ImageBuilderType,
+    /// What it is made for.
     pub method: JobMethod,
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
@@ -345,6 +347,7 @@ impl Kept {
             pool: self.question.pool.clone(),
             rendered: self.question.rendered.clone(),
             attempt: wish.attempt,
+            builder: wish.builder,
             method: wish.method,
             base: self.base.clone(),
             base_name: request.base.name.as_str().to_owned(),

@@ -69,7 +69,10 @@ impl<'a> Round<'a> {
         };
         match self.exists(&image, source)? {
             Ok(Existence::There(image)) => {
-                let end = Progress::Succeeded { job: None, image };
+                let end = Progress::Succeeded {
+                    runner: None,
+                    image,
+                };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 let text = image.value().to_string();

@@ -1,17 +1,15 @@
-//! What a build's Job needs next.
-
-use k8s_openapi::api::batch::v1::Job;
+//! What a build's runner needs next.
 
 use super::super::because::Because;
 use super::super::question::{Planned, Question};
-use super::super::snapshot::SeenJob;
+use super::super::snapshot::SeenRunner;
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
-use super::job::{attempt_of, name_of, number};
+use super::runner::{attempt_of, number};
 use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
-use crate::backend::job::{Lost, Observation, observe};
-use crate::status::{BuildJob, EventReason, Progress, build_status};
+use crate::backend::job::{Lost, Observation, Runner, observe};
+use crate::status::{BuildRunner, EventReason, Progress, build_status};
 
 /// What a build has come to after this round.
 pub(super) enum Driven {
@@ -78,55 +76,61 @@ impl<'a> Round<'a> {
             return self.adopt(build);
         }
         let attempt = number(build, labels::ATTEMPT).max(1);
-        let jobs: Vec<&SeenJob> = self.jobs_of(build).collect();
-        let newest = jobs.iter().map(|job| attempt_of(&job.job)).max();
+        let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
+        let newest = runners.iter().map(|one| attempt_of(&one.runner)).max();
         if newest.is_some_and(|newest| newest > attempt) {
-            // The Job is newer than what we see of its build: that is on its way.
+            // It is newer than what we see of its build: that is on its way.
             return same(Because::Preparing(name));
         }
-        match jobs.iter().find(|job| attempt_of(&job.job) == attempt) {
-            Some(job) => self.look_after(build, job, attempt),
-            None => self.start(build, attempt, !jobs.is_empty()),
+        match runners
+            .iter()
+            .find(|one| attempt_of(&one.runner) == attempt)
+        {
+            Some(seen) => self.look_after(build, seen, attempt),
+            None => self.start(build, attempt, !runners.is_empty()),
         }
     }
 
-    /// The Jobs that a build owns.
-    pub(super) fn jobs_of(&self, build: &MachineOsBuild) -> impl Iterator<Item = &'a SeenJob> {
+    /// The runners that a build owns.
+    pub(super) fn runners_of(
+        &self,
+        build: &MachineOsBuild,
+    ) -> impl Iterator<Item = &'a SeenRunner> {
         let uid = build.metadata.uid().to_owned();
-        self.world.jobs.iter().filter(move |seen| {
-            let mut owners = seen.job.metadata.owner_references.iter().flatten();
+        self.world.runners.iter().filter(move |seen| {
+            let mut owners = seen.runner.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
         })
     }
 
-    /// There is a Job of this attempt.
+    /// There is a runner of this attempt.
     fn look_after(
         &mut self,
         build: &'a MachineOsBuild,
-        seen: &'a SeenJob,
+        seen: &'a SeenRunner,
         attempt: u32,
     ) -> Result<Driven, Question> {
         let name = build.metadata.name.clone();
-        let job = &seen.job;
-        let uid = job.metadata.uid.clone().unwrap_or_default();
+        let runner = &seen.runner;
+        let uid = runner.uid().to_owned();
         let result = self.world.results.get(&name);
-        let observation = observe(job, &seen.pods, result, self.now);
+        let observation = observe(runner, &seen.pods, result, self.now);
         let mut because = Because::Preparing(name.clone());
         match build.metadata.annotation(labels::JOB_UID) {
             Some(known) if known != uid => {
                 let lost = Setback::Lost(Lost::Deleted);
-                return Ok(self.set_back(build, Some(job), attempt, &lost));
+                return Ok(self.set_back(build, Some(runner), attempt, &lost));
             }
             // What the pod needs comes first: it takes longest.
             _ if observation == Observation::Waiting => {
-                let trouble = self.prepare(build, job, &uid, attempt)?;
+                let trouble = self.prepare(build, runner, attempt)?;
                 because = trouble.unwrap_or(because);
             }
             _ => {}
         }
         match build.metadata.annotation(labels::JOB_UID) {
-            None if job.metadata.deletion_timestamp.is_none() => {
-                let note = format!("Job {} is attempt {attempt}", name_of(job));
+            None if !runner.is_going_away() => {
+                let note = format!("{runner} is attempt {attempt}");
                 self.tell_build(build, EventReason::JobCreated, &uid, note);
                 let mut annotate = Annotate::of(&build.metadata);
                 annotate.set(labels::JOB_UID, &*uid);
@@ -134,7 +138,7 @@ impl<'a> Round<'a> {
             }
             _ => {}
         }
-        let reference = self.reference(job);
+        let reference = self.reference(runner);
         let to = |round: &mut Self, progress: Progress<'_>, because| {
             let status = build_status(&build.status, progress, round.now);
             round.write_build(build, status.clone());
@@ -147,7 +151,7 @@ impl<'a> Round<'a> {
                 to(self, Progress::Prepared(&reference), because)
             }
             Observation::Running => {
-                self.tell_running(build, job, &uid);
+                self.tell_running(build, runner);
                 let because = Because::Building {
                     build: name,
                     attempt,
@@ -164,36 +168,41 @@ impl<'a> Round<'a> {
                 to(self, Progress::Building(&reference), because)
             }
             Observation::Lost(lost) => {
-                Ok(self.set_back(build, Some(job), attempt, &Setback::Lost(lost)))
+                Ok(self.set_back(build, Some(runner), attempt, &Setback::Lost(lost)))
             }
-            Observation::Finished(result) => self.finish(build, job, attempt, result),
+            Observation::Finished(result) => self.finish(build, runner, attempt, result),
         }
     }
 
-    pub(super) fn reference(&self, job: &Job) -> BuildJob {
-        let created = job.metadata.creation_timestamp.as_ref();
-        BuildJob {
+    pub(super) fn reference(&self, runner: &Runner) -> BuildRunner {
+        let created = runner.metadata().creation_timestamp.as_ref();
+        BuildRunner {
+            builder: runner.builder(),
             namespace: self.world.cluster.namespace.clone(),
-            name: name_of(job),
+            name: runner.name().to_owned(),
             created: created.map_or(self.now, |time| time.0),
         }
     }
 
-    fn tell_running(&mut self, build: &MachineOsBuild, job: &Job, uid: &str) {
+    fn tell_running(&mut self, build: &MachineOsBuild, runner: &Runner) {
         if build.status.state() == Some(BuildCondition::Building) {
             return;
         }
-        let note = format!("the pod of Job {} runs", name_of(job));
-        self.tell_build(build, EventReason::JobStarted, uid, note);
+        let note = match runner {
+            Runner::Job(_) => format!("the pod of {runner} runs"),
+            Runner::Pod(_) => format!("{runner} runs"),
+        };
+        self.tell_build(build, EventReason::JobStarted, runner.uid(), note);
         let note = format!("{} is being built", build.metadata.name);
         self.tell_build(build, EventReason::BuildBuilding, "", note);
     }
 
-    pub(super) fn delete_job(&mut self, job: &Job) {
-        if job.metadata.deletion_timestamp.is_none() {
-            self.steps.push(Step::DeleteJob {
-                name: name_of(job),
-                uid: job.metadata.uid.clone().unwrap_or_default(),
+    pub(super) fn delete_runner(&mut self, runner: &Runner) {
+        if !runner.is_going_away() {
+            self.steps.push(Step::DeleteRunner {
+                builder: runner.builder(),
+                name: runner.name().to_owned(),
+                uid: runner.uid().to_owned(),
             });
         }
     }

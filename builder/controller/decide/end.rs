@@ -1,19 +1,18 @@
-//! A Job that has ended: the image, another Job, or the end of the build.
+//! A runner that has ended: the image, another runner, or the end of the build.
 
 use jiff::SignedDuration;
-use k8s_openapi::api::batch::v1::Job;
 
 use super::super::because::Because;
 use super::super::question::{Existence, Question};
-use super::super::snapshot::SeenJob;
+use super::super::snapshot::SeenRunner;
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
 use super::drive::Driven;
-use super::job::{method_of, name_of, number};
+use super::runner::{method_of, number};
 use crate::api::{MachineOsBuild, labels};
 use crate::backend::job::result::{JobResult, Outcome};
-use crate::backend::job::{JobMethod, Lost, Observation, observe};
+use crate::backend::job::{JobMethod, Lost, Observation, Runner, kind, observe};
 use crate::image::{Digest, ImageRef};
 use crate::report::Finding;
 use crate::status::{EventReason, Progress, build_status};
@@ -23,20 +22,20 @@ impl<'a> Round<'a> {
     pub(super) fn finish(
         &mut self,
         build: &'a MachineOsBuild,
-        job: &'a Job,
+        runner: &'a Runner,
         attempt: u32,
         result: JobResult,
     ) -> Result<Driven, Question> {
         match result.outcome {
-            Outcome::Succeeded { digest, .. } => self.confirm(build, job, attempt, digest),
+            Outcome::Succeeded { digest, .. } => self.confirm(build, runner, attempt, digest),
             Outcome::NeedsContainerfile { reasons } => {
                 if method_of(build) == JobMethod::Containerfile {
                     let wrong =
                         "it was built with the Containerfile, and asked for the Containerfile";
                     let setback = Setback::Lost(Lost::Failed(wrong.to_owned()));
-                    return Ok(self.set_back(build, Some(job), attempt, &setback));
+                    return Ok(self.set_back(build, Some(runner), attempt, &setback));
                 }
-                Ok(self.change_method(build, job, attempt, &reasons))
+                Ok(self.change_method(build, runner, attempt, &reasons))
             }
             Outcome::Failed {
                 step,
@@ -52,7 +51,7 @@ impl<'a> Round<'a> {
                     message,
                     last_lines,
                 };
-                Ok(self.set_back(build, Some(job), attempt, &setback))
+                Ok(self.set_back(build, Some(runner), attempt, &setback))
             }
         }
     }
@@ -61,25 +60,24 @@ impl<'a> Round<'a> {
     fn confirm(
         &mut self,
         build: &'a MachineOsBuild,
-        job: &'a Job,
+        runner: &'a Runner,
         attempt: u32,
         digest: Digest,
     ) -> Result<Driven, Question> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
             let setback = Setback::Lost(Lost::Failed(format!("{spec:?} is no image")));
-            return Ok(self.set_back(build, Some(job), attempt, &setback));
+            return Ok(self.set_back(build, Some(runner), attempt, &setback));
         };
         let image = image.repo().pinned(digest);
         match self.exists(&image, build)? {
             Ok(Existence::There(image)) => {
                 let text = image.value().to_string();
-                let uid = job.metadata.uid.as_deref().unwrap_or_default();
-                let note = format!("Job {} made {text}", name_of(job));
-                self.tell_build(build, EventReason::JobCompleted, uid, note);
+                let note = format!("{runner} made {text}");
+                self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
                 self.tell_build(build, EventReason::BuildCompleted, "", &*text);
                 let end = Progress::Succeeded {
-                    job: Some(&self.reference(job)),
+                    runner: Some(&self.reference(runner)),
                     image,
                 };
                 let status = build_status(&build.status, end, self.now);
@@ -88,11 +86,11 @@ impl<'a> Round<'a> {
             }
             Ok(Existence::Gone) => {
                 let setback = Setback::NotThere(image.to_string());
-                Ok(self.set_back(build, Some(job), attempt, &setback))
+                Ok(self.set_back(build, Some(runner), attempt, &setback))
             }
             Err(problem) => {
                 let because = self.problem(problem);
-                let running = Progress::Building(&self.reference(job));
+                let running = Progress::Building(&self.reference(runner));
                 let status = build_status(&build.status, running, self.now);
                 self.write_build(build, status.clone());
                 Ok(Driven::To(status, because))
@@ -100,11 +98,11 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The Job ended without an image: another one, or the end of the build.
+    /// It ended without an image: another one, or the end of the build.
     pub(super) fn set_back(
         &mut self,
         build: &MachineOsBuild,
-        job: Option<&Job>,
+        runner: Option<&Runner>,
         attempt: u32,
         setback: &Setback,
     ) -> Driven {
@@ -118,20 +116,22 @@ impl<'a> Round<'a> {
         };
         self.tell_build(build, reason, &edge, format!("attempt {attempt}: {line}"));
         if setback.is_the_last(failures, attempt, method_of(build)) {
-            let job = job.map(|job| self.reference(job));
+            let named = runner.map(|runner| self.reference(runner));
             let message = setback.message();
             let end = Progress::Failed {
-                job: job.as_ref(),
+                runner: named.as_ref(),
                 message: &message,
             };
             let status = build_status(&build.status, end, self.now);
-            let read = match &job {
-                Some(job) => format!(
-                    "; its Job is kept: kubectl -n {} logs job/{} --all-containers, or mosb logs {name}",
-                    job.namespace, job.name
-                ),
-                None => String::new(),
-            };
+            let read = runner.map_or(String::new(), |runner| {
+                let what = kind(runner.builder());
+                format!(
+                    "; its {what} is kept: kubectl -n {} logs {}/{} --all-containers, or mosb logs {name}",
+                    self.world.cluster.namespace,
+                    what.to_lowercase(),
+                    runner.name()
+                )
+            });
             self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
             return Driven::To(
@@ -151,8 +151,8 @@ impl<'a> Round<'a> {
         annotate.set(labels::NOT_BEFORE, until.to_string());
         annotate.remove(labels::JOB_UID);
         self.steps.push(Step::AnnotateBuild(annotate));
-        if let Some(job) = job {
-            self.delete_job(job);
+        if let Some(runner) = runner {
+            self.delete_runner(runner);
         }
         self.again = Some(pause);
         Driven::To(
@@ -166,22 +166,20 @@ impl<'a> Round<'a> {
         )
     }
 
-    /// A direct Job found that something must be run.
+    /// A direct build found that something must be run.
     fn change_method(
         &mut self,
         build: &MachineOsBuild,
-        job: &Job,
+        runner: &Runner,
         attempt: u32,
         reasons: &[Finding],
     ) -> Driven {
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
-            "Job {} found that something must be run ({}): another one follows, with the Containerfile",
-            name_of(job),
+            "{runner} found that something must be run ({}): another one follows, with the Containerfile",
             codes.join(", ")
         );
-        let uid = job.metadata.uid.as_deref().unwrap_or_default();
-        self.tell_build(build, EventReason::JobCompleted, uid, note);
+        self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::METHOD, JobMethod::Containerfile.as_str());
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
@@ -189,19 +187,19 @@ impl<'a> Round<'a> {
         annotate.remove(labels::NOT_BEFORE);
         annotate.remove(labels::JOB_UID);
         self.steps.push(Step::AnnotateBuild(annotate));
-        self.delete_job(job);
-        let running = Progress::Building(&self.reference(job));
+        self.delete_runner(runner);
+        let running = Progress::Building(&self.reference(runner));
         let status = build_status(&build.status, running, self.now);
         self.write_build(build, status.clone());
         Driven::To(status, Because::Preparing(build.metadata.name.clone()))
     }
 
-    /// Once a build has its image, nothing else is kept of it but what its Job learnt about the base.
+    /// Once a build has its image, nothing else is kept of it but what was learnt about the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
-        let jobs: Vec<&SeenJob> = self.jobs_of(build).collect();
-        for seen in jobs {
+        let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
+        for seen in runners {
             let result = self.world.results.get(&build.metadata.name);
-            let told = observe(&seen.job, &seen.pods, result, self.now);
+            let told = observe(&seen.runner, &seen.pods, result, self.now);
             if let Observation::Finished(result) = told
                 && let Outcome::Succeeded {
                     base_tree: Some(tree),
@@ -214,12 +212,13 @@ impl<'a> Round<'a> {
                     image: tree.image,
                 });
             }
-            if seen.job.metadata.deletion_timestamp.is_none() {
-                let uid = seen.job.metadata.uid.as_deref().unwrap_or_default();
-                let note = "the image is there, so its Job and what that needed go";
-                self.tell_build(build, EventReason::JobDeleted, uid, note);
+            let runner = &seen.runner;
+            if !runner.is_going_away() {
+                let what = kind(runner.builder());
+                let note = format!("the image is there, so its {what} and what that needed go");
+                self.tell_build(build, EventReason::JobDeleted, runner.uid(), note);
             }
-            self.delete_job(&seen.job);
+            self.delete_runner(runner);
         }
     }
 }

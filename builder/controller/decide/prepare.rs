@@ -1,9 +1,8 @@
-//! A Job on its way to its pod: made suspended, given what it needs, let go.
+//! A runner on its way: made suspended, given what it needs, let go.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
 
 use super::super::because::Because;
 use super::super::question::{Problem, Question};
@@ -12,14 +11,14 @@ use super::Round;
 use super::attempt::Setback;
 use super::create::LABEL_LIMIT;
 use super::drive::Driven;
-use super::job::{method_of, name_of, needs_of};
+use super::runner::{method_of, needs_of};
 use crate::api::{MachineOsBuild, labels, shortened};
-use crate::backend::job::Lost;
+use crate::backend::job::{Lost, Runner, kind};
 use crate::report::Class;
 use crate::status::{EventReason, Progress, build_status};
 
 impl<'a> Round<'a> {
-    /// There is no Job of this attempt.
+    /// There is no runner of this attempt.
     pub(super) fn start(
         &mut self,
         build: &'a MachineOsBuild,
@@ -32,9 +31,9 @@ impl<'a> Round<'a> {
             return Ok(self.set_back(build, None, attempt, &Setback::Lost(Lost::Deleted)));
         }
         if is_older_there || self.is_in_the_way(&name) {
-            let jobs: Vec<_> = self.jobs_of(build).collect();
-            for job in jobs {
-                self.delete_job(&job.job);
+            let runners: Vec<_> = self.runners_of(build).collect();
+            for seen in runners {
+                self.delete_runner(&seen.runner);
             }
             return same(Because::Replacing(name));
         }
@@ -64,7 +63,7 @@ impl<'a> Round<'a> {
         if let Some(problem) = &planned.containerfile_problem {
             let message = format!("Containerfile: {}", problem.message);
             let end = Progress::Failed {
-                job: None,
+                runner: None,
                 message: &message,
             };
             let status = build_status(&build.status, end, self.now);
@@ -84,22 +83,24 @@ impl<'a> Round<'a> {
                 build.spec.machine_config.name, self.wish.pool
             );
             self.tell_build(build, EventReason::BuildStarted, "", note);
-            let note = "its Job and what that needs are being made";
+            let what = kind(self.wish.builder);
+            let note = format!("its {what} and what that needs are being made");
             self.tell_build(build, EventReason::BuildPreparing, "", note);
         }
-        self.steps.push(Step::CreateJob {
+        self.steps.push(Step::CreateRunner {
             build: name.clone(),
             build_uid: build.metadata.uid().to_owned(),
             attempt,
+            builder: self.wish.builder,
             method: method_of(build),
         });
         same(Because::Preparing(name))
     }
 
-    /// Whether a Job of an earlier build of the same name is still there: it goes with its owner.
+    /// Whether a runner of an earlier build of the same name is still there: it goes with its owner.
     fn is_in_the_way(&self, name: &str) -> bool {
-        self.world.jobs.iter().any(|seen| {
-            let mut owners = seen.job.metadata.owner_references.iter().flatten();
+        self.world.runners.iter().any(|seen| {
+            let mut owners = seen.runner.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.kind == "MachineOSBuild" && owner.name == name)
         })
     }
@@ -111,15 +112,14 @@ impl<'a> Round<'a> {
         left.is_positive().then(|| left.unsigned_abs())
     }
 
-    /// Makes what the pod of a suspended Job needs, and lets it begin once all of that was seen. Returns what hinders it.
+    /// Makes what a suspended runner needs, and lets it begin once all of that was seen. Returns what hinders it.
     pub(super) fn prepare(
         &mut self,
         build: &MachineOsBuild,
-        job: &Job,
-        uid: &str,
+        runner: &Runner,
         attempt: u32,
     ) -> Result<Option<Because>, Question> {
-        let needs = needs_of(job);
+        let (uid, needs) = (runner.uid(), needs_of(runner));
         let label = shortened(&build.metadata.name, LABEL_LIMIT);
         let mut missing = needs.is_empty();
         let mut waits = false;
@@ -128,7 +128,7 @@ impl<'a> Round<'a> {
             match seen.find(|one| one.kind == *kind && one.name == *name) {
                 None => missing = true,
                 Some(one) if one.going_away => waits = true,
-                Some(one) if one.job_uid == uid => {}
+                Some(one) if one.runner_uid == uid => {}
                 Some(one) if one.build != label && one.build != build.metadata.name => {
                     let message = format!(
                         "{} {name} has the name of one that the build needs, and is not ours; delete or rename it",
@@ -156,20 +156,26 @@ impl<'a> Round<'a> {
         let name = build.metadata.name.clone();
         if !missing {
             self.steps.push(Step::Unsuspend {
-                job: name_of(job),
+                builder: runner.builder(),
+                name: runner.name().to_owned(),
                 uid: uid.to_owned(),
-                resource_version: job.metadata.resource_version.clone().unwrap_or_default(),
+                resource_version: runner
+                    .metadata()
+                    .resource_version
+                    .clone()
+                    .unwrap_or_default(),
             });
             return Ok(None);
         }
         match self.plan(|| self.plan_question(Some(build)))? {
-            // Another identity by now: what this Job would be given is not what it was made for.
-            Ok(planned) if planned.build.as_str() != name => self.delete_job(job),
+            // Another identity by now: what this one would be given is not what it was made for.
+            Ok(planned) if planned.build.as_str() != name => self.delete_runner(runner),
             Ok(_) => self.steps.push(Step::CreateInputs {
                 build: name,
                 build_uid: build.metadata.uid().to_owned(),
-                job: name_of(job),
-                job_uid: uid.to_owned(),
+                builder: runner.builder(),
+                runner: runner.name().to_owned(),
+                runner_uid: uid.to_owned(),
                 attempt,
                 method: method_of(build),
             }),

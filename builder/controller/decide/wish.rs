@@ -6,8 +6,8 @@ use super::super::because::Because;
 use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
 use crate::api::{
-    MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName, is_digest_format,
-    is_tag_format, labels,
+    ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName,
+    is_digest_format, is_tag_format, labels,
 };
 use crate::canonical::canonical;
 use crate::image::{Digest, ImageRef, Platform, RepoRef};
@@ -18,6 +18,8 @@ use crate::plan::FORMAT;
 pub(super) struct Wish {
     pub pool: PoolName,
     pub rendered: RenderedName,
+    /// What its image is built by, which is no part of what is wanted: whatever builds it, it is the same image.
+    pub builder: ImageBuilderType,
     pub push: RepoRef,
     pub push_secret: String,
     pub pull_secret: Option<String>,
@@ -49,12 +51,7 @@ impl Wish {
     ) -> Result<Self, Because> {
         let bad = |why: String| Because::BadConfig(why);
         let spec = &config.spec;
-        let builder = &spec.image_builder.image_builder_type;
-        if builder != "Job" {
-            return Err(bad(format!(
-                "spec.imageBuilder.imageBuilderType is {builder:?}, and the only one is Job"
-            )));
-        }
+        let builder = builder(world, config).map_err(bad)?;
         let name: PoolName = spec
             .machine_config_pool
             .name
@@ -123,6 +120,7 @@ impl Wish {
         let mut wish = Self {
             pool: name,
             rendered,
+            builder,
             push,
             push_secret,
             pull_secret: spec
@@ -164,6 +162,31 @@ impl Wish {
     pub fn push_spec(&self) -> String {
         push_spec(&self.push, &self.rendered)
     }
+}
+
+/// What runs the builds: the annotation, else what goes with the pool's label, else a Job.
+fn builder(world: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderType, String> {
+    let field = &config.spec.image_builder.image_builder_type;
+    if field != ImageBuilderType::Job.as_str() {
+        return Err(format!(
+            "spec.imageBuilder.imageBuilderType is {field:?}, and the only one is Job; for another, annotate the MachineOSConfig with {}",
+            labels::BUILDER
+        ));
+    }
+    let settings = world
+        .label
+        .as_ref()
+        .and_then(|label| label.settings.as_ref());
+    let of_label = settings.and_then(|settings| settings.get("imageBuilderType"));
+    let (place, text) = match (config.metadata.annotation(labels::BUILDER), of_label) {
+        (Some(text), _) => (format!("annotation {}", labels::BUILDER), text),
+        (None, Some(text)) if !text.trim().is_empty() => (
+            "imageBuilderType of ConfigMap on-cluster-build-config".to_owned(),
+            text.trim(),
+        ),
+        (None, _) => return Ok(ImageBuilderType::default()),
+    };
+    text.parse().map_err(|cause| format!("{place} {cause}"))
 }
 
 fn seeded_image(build: &MachineOsBuild) -> Option<String> {

@@ -6,10 +6,11 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::super::snapshot::{SeenJob, Snapshot};
+use super::super::snapshot::{SeenRunner, Snapshot};
 use super::super::step::Step;
 use super::{Metrics, Pool, PoolState};
 use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
+use crate::backend::job::Runner;
 use crate::backend::job::result::{JobResult, Outcome, Step as Container};
 
 /// The states of a build, as the labels spell them.
@@ -119,7 +120,7 @@ impl Metrics {
                 Step::CreateBuild { build } if !build.is_pre_built() => {
                     self.config_changes.get_or_create(&label).inc();
                 }
-                Step::CreateJob { attempt, .. } if *attempt > 1 => {
+                Step::CreateRunner { attempt, .. } if *attempt > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
                 Step::WriteBuildStatus { name, status, .. } => {
@@ -205,22 +206,33 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
     }
 }
 
+/// Of a Pod too: what counts is what runs the build.
 fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    let owned = |job: &&SeenJob| {
-        let owners = job.job.metadata.owner_references.iter().flatten();
+    let owned = |seen: &&SeenRunner| {
+        let owners = seen.runner.metadata().owner_references.iter().flatten();
         let mut owners = owners.map(|owner| &owner.uid);
         owners.any(|uid| uid == build.metadata.uid())
     };
-    let status = world.jobs.iter().find(owned)?.job.status.as_ref()?;
-    let is = |kind: &str| {
-        let mut conditions = status.conditions.iter().flatten();
-        conditions.any(|condition| condition.type_ == kind && condition.status == "True")
-    };
-    match (is("Complete"), is("Failed"), status.active) {
-        (true, _, _) => Some("succeeded"),
-        (_, true, _) => Some("failed"),
-        (_, _, Some(1..)) => Some("active"),
-        _ => None,
+    match &world.runners.iter().find(owned)?.runner {
+        Runner::Job(job) => {
+            let status = job.status.as_ref()?;
+            let is = |kind: &str| {
+                let mut conditions = status.conditions.iter().flatten();
+                conditions.any(|condition| condition.type_ == kind && condition.status == "True")
+            };
+            match (is("Complete"), is("Failed"), status.active) {
+                (true, _, _) => Some("succeeded"),
+                (_, true, _) => Some("failed"),
+                (_, _, Some(1..)) => Some("active"),
+                _ => None,
+            }
+        }
+        Runner::Pod(pod) => match pod.status.as_ref()?.phase.as_deref()? {
+            "Succeeded" => Some("succeeded"),
+            "Failed" => Some("failed"),
+            "Running" => Some("active"),
+            _ => None,
+        },
     }
 }
 

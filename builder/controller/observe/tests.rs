@@ -179,8 +179,12 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     );
     fill(
         &stores.pods,
-        vec![json!({ "metadata": { "name": "p", "ownerReferences": [
-                { "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": "j", "controller": true }] } })],
+        vec![
+            json!({ "metadata": { "name": "p", "labels": { labels::MACHINE_OS_CONFIG: "worker" }, "ownerReferences": [
+                { "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": "j", "controller": true }] } }),
+            json!({ "metadata": { "name": "build-worker-c", "uid": "m", "ownerReferences": [
+                { "apiVersion": "v1", "kind": "MachineOSBuild", "name": "worker-b", "uid": "b", "controller": true }] } }),
+        ],
     );
     let metas = |objects: Vec<Value>| objects.into_iter().map(|o| o["metadata"].clone());
     for (shelf, objects) in [
@@ -201,22 +205,23 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     let seen = observe(&stores, "worker", Facts::default());
     assert_eq!(seen.rivals, ["old"]);
     assert_eq!(seen.builds.len(), 1);
-    let jobs: Vec<_> = seen
-        .jobs
+    let runners: Vec<_> = seen
+        .runners
         .iter()
-        .map(|seen| (seen.job.name_any(), seen.pods.len()))
+        .map(|seen| (seen.runner.to_string(), seen.pods.len()))
         .collect();
     assert_eq!(
-        jobs,
+        runners,
         [
-            ("build-unlabelled".to_owned(), 0),
-            ("build-worker-b".to_owned(), 1)
+            ("Job build-unlabelled".to_owned(), 0),
+            ("Job build-worker-b".to_owned(), 1),
+            ("Pod build-worker-c".to_owned(), 0)
         ]
     );
     let inputs: Vec<_> = seen
         .inputs
         .iter()
-        .map(|input| (input.kind, &*input.name, &*input.job_uid))
+        .map(|input| (input.kind, &*input.name, &*input.runner_uid))
         .collect();
     assert_eq!(inputs, [(InputKind::Secret, "final-worker-b", "j")]);
     assert_eq!(seen.label, None);

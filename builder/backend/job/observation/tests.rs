@@ -333,7 +333,154 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         ),
     ];
     for (what, job, pods, result, want) in rows {
-        let found = observe(&job, &pods, result.as_ref(), NOW.parse().unwrap());
+        let found = observe(&job.into(), &pods, result.as_ref(), NOW.parse().unwrap());
+        assert_eq!(found, want, "{what}");
+    }
+}
+
+#[test]
+fn a_pod_alone_is_what_it_says_itself() {
+    const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+    let alone = |status: Value, spec: Value, gone: bool| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": "build-x", "uid": UID, "deletionTimestamp": gone.then_some(LONG_AGO) },
+            "spec": spec, "status": status,
+        }))
+        .unwrap()
+    };
+    let pod = |status: Value| alone(status, json!({ "containers": [] }), false);
+    let going = |status: Value| alone(status, json!({ "containers": [] }), true);
+    let gate = |name: &str| json!({ "containers": [], "schedulingGates": [{ "name": name }] });
+    let gated = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
+        "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates" }] });
+    let at = |mut container: Value, time: &str| {
+        container["state"]["terminated"]["finishedAt"] = json!(time);
+        container
+    };
+    let silent = "it ended well, and its result can't be found; was its ConfigMap deleted?";
+    let text = |text: &str| Observation::Lost(Lost::Failed(text.to_owned()));
+    let told = good(UID).to_termination_message();
+    let disrupted = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained" }]);
+    let rows: Vec<(&str, Pod, Option<JobResult>, Observation)> = vec![
+        (
+            "held back",
+            alone(gated.clone(), gate("mosb.dev/inputs"), false),
+            None,
+            Observation::Waiting,
+        ),
+        (
+            "held back by others",
+            alone(gated, gate("example.com/quota"), false),
+            None,
+            Observation::Pending {
+                why: Some("Scheduling is blocked due to non-empty scheduling gates".to_owned()),
+            },
+        ),
+        (
+            "just let go",
+            pod(json!({ "phase": "Pending" })),
+            None,
+            Observation::Pending { why: None },
+        ),
+        (
+            "it runs",
+            pod(json!({ "phase": "Running", "containerStatuses": [runs("image-build")] })),
+            None,
+            Observation::Running,
+        ),
+        (
+            "told",
+            pod(json!({})),
+            Some(good(UID)),
+            Observation::Finished(good(UID)),
+        ),
+        (
+            "told by another",
+            pod(json!({})),
+            Some(good("job-0")),
+            Observation::Pending { why: None },
+        ),
+        (
+            "told in the last words",
+            pod(
+                json!({ "phase": "Succeeded", "containerStatuses": [ends("image-push", 0, "Completed", &told)] }),
+            ),
+            None,
+            Observation::Finished(good(UID)),
+        ),
+        (
+            "too long",
+            pod(json!({ "phase": "Failed", "reason": "DeadlineExceeded" })),
+            Some(bad(UID)),
+            Observation::Lost(Lost::DeadlineExceeded),
+        ),
+        (
+            "silent, just now",
+            pod(
+                json!({ "phase": "Succeeded", "containerStatuses": [at(ends("image-push", 0, "", ""), "2026-01-01T00:00:58Z")] }),
+            ),
+            None,
+            Observation::Ending {
+                until: "2026-01-01T00:01:03Z".parse().unwrap(),
+            },
+        ),
+        (
+            "silent",
+            pod(
+                json!({ "phase": "Succeeded", "containerStatuses": [at(ends("image-push", 0, "", ""), LONG_AGO)] }),
+            ),
+            None,
+            text(silent),
+        ),
+        (
+            "out of memory",
+            pod(
+                json!({ "phase": "Failed", "initContainerStatuses": [at(ends("image-build", 137, "OOMKilled", ""), LONG_AGO)] }),
+            ),
+            None,
+            Observation::Lost(Lost::OutOfMemory("image-build".to_owned())),
+        ),
+        (
+            "evicted",
+            pod(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" })),
+            None,
+            Observation::Lost(Lost::Evicted("low on memory".to_owned())),
+        ),
+        (
+            "going away, and may still tell",
+            going(json!({ "phase": "Running", "containerStatuses": [runs("image-push")] })),
+            None,
+            Observation::Running,
+        ),
+        (
+            "going away before it ran",
+            going(json!({ "phase": "Pending" })),
+            None,
+            Observation::Lost(Lost::Deleted),
+        ),
+        (
+            "drained before it ran",
+            going(json!({ "phase": "Pending", "conditions": disrupted.clone() })),
+            None,
+            Observation::Lost(Lost::Evicted("drained".to_owned())),
+        ),
+        (
+            "drained",
+            going(json!({ "phase": "Failed", "conditions": disrupted })),
+            None,
+            Observation::Lost(Lost::Evicted("drained".to_owned())),
+        ),
+        (
+            "deleted by somebody",
+            going(
+                json!({ "phase": "Failed", "containerStatuses": [at(ends("image-push", 143, "Error", ""), LONG_AGO)] }),
+            ),
+            None,
+            Observation::Lost(Lost::Deleted),
+        ),
+    ];
+    for (what, pod, result, want) in rows {
+        let found = observe(&pod.into(), &[], result.as_ref(), NOW.parse().unwrap());
         assert_eq!(found, want, "{what}");
     }
 }

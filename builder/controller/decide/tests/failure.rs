@@ -48,7 +48,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     assert_eq!(world.settle().because.code(), "failed");
     assert_eq!(world.state(), Some(Failed));
     assert_eq!(
-        (world.seen.jobs.len(), world.seen.inputs.len()),
+        (world.seen.runners.len(), world.seen.inputs.len()),
         (1, 3),
         "row 31"
     );
@@ -80,7 +80,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     assert_ne!(world.current().metadata.uid, old, "row 32");
     assert_eq!(
         (
-            world.seen.jobs.len(),
+            world.seen.runners.len(),
             world.seen.inputs.len(),
             world.seen.builds.len()
         ),
@@ -133,8 +133,8 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
     type Take = Box<dyn Fn(&mut World)>;
     let takes: [(&str, Take, EventReason); 3] = [
         (
-            "a deleted Job",
-            Box::new(World::delete_job),
+            "a deleted runner",
+            Box::new(World::delete_runner),
             EventReason::JobDeleted,
         ),
         (
@@ -148,8 +148,10 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             EventReason::JobFailed,
         ),
     ];
-    for (what, take, told) in takes {
-        let mut world = World::opted_in();
+    let by_each = ImageBuilderType::ALL.map(|builder| takes.each_ref().map(|row| (builder, row)));
+    for (builder, (what, take, told)) in by_each.into_iter().flatten() {
+        let (what, told) = (format!("{builder}: {what}"), *told);
+        let mut world = World::built_by(builder);
         world.settle();
         let uid = world.current().metadata.uid.clone();
         for n in 1..12 {
@@ -160,7 +162,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             assert_eq!(decision.because.code(), "waiting", "{what}");
             assert_eq!(world.state(), Some(Building), "{what}");
             assert_eq!(world.told(told), n, "{what}");
-            assert!(world.seen.jobs.is_empty(), "{what}");
+            assert!(world.seen.runners.is_empty(), "{what}");
             let pause = decision.again.expect("it is tried again").as_secs();
             assert!(pause <= 300, "{what}: {pause}");
             world.wait(pause as i64 + 1);
@@ -190,7 +192,7 @@ fn a_fault_is_tried_again_as_its_class_says() {
     let lost = |reason: &'static str, pod: serde_json::Value| -> Fail {
         Box::new(move |world: &mut World| world.lose(reason, pod.clone()))
     };
-    for (what, fail, jobs) in [
+    let rows = [
         ("a user's error", told(Class::UserInput), 1),
         ("the build itself", told(Class::Refused), 1),
         ("our error", told(Class::Bug), 2),
@@ -202,8 +204,11 @@ fn a_fault_is_tried_again_as_its_class_says() {
             lost("BackoffLimitExceeded", json!({ "phase": "Failed" })),
             3,
         ),
-    ] {
-        let mut world = World::opted_in();
+    ];
+    let by_each = ImageBuilderType::ALL.map(|builder| rows.each_ref().map(|row| (builder, row)));
+    for (builder, (what, fail, runners)) in by_each.into_iter().flatten() {
+        let what = format!("{builder}: {what}");
+        let mut world = World::built_by(builder);
         for _ in 0..20 {
             let decision = world.settle();
             if let Some(pause) = decision.again {
@@ -218,8 +223,12 @@ fn a_fault_is_tried_again_as_its_class_says() {
             fail(&mut world);
         }
         world.settle();
-        assert_eq!(world.made.len(), jobs, "{what}");
-        assert_eq!(world.current().status.is_terminal(), jobs < 20, "{what}");
+        assert_eq!(world.made.len(), *runners, "{what}");
+        assert_eq!(
+            world.current().status.is_terminal(),
+            *runners < 20,
+            "{what}"
+        );
     }
 }
 
@@ -371,7 +380,7 @@ fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
 #[test]
 fn what_is_not_ours_stays_in_the_way() {
     let mut world = World::opted_in();
-    while world.seen.jobs.is_empty() {
+    while world.seen.runners.is_empty() {
         world.round(usize::MAX);
     }
     let name = format!("mc-{}", world.seen.builds[0].metadata.name);
@@ -379,7 +388,7 @@ fn what_is_not_ours_stays_in_the_way() {
         kind: InputKind::ConfigMap,
         name: name.clone(),
         uid: "theirs".to_owned(),
-        job_uid: String::new(),
+        runner_uid: String::new(),
         build: "another".to_owned(),
         going_away: false,
     });
@@ -397,7 +406,7 @@ fn what_is_not_ours_stays_in_the_way() {
 #[test]
 fn another_jobs_leftovers_go_first() {
     let mut world = World::opted_in();
-    while world.seen.jobs.is_empty() {
+    while world.seen.runners.is_empty() {
         world.round(usize::MAX);
     }
     let name = world.seen.builds[0].metadata.name.clone();
@@ -405,7 +414,7 @@ fn another_jobs_leftovers_go_first() {
         kind: InputKind::Secret,
         name: format!("final-{name}"),
         uid: "old".to_owned(),
-        job_uid: "an older Job".to_owned(),
+        runner_uid: "an older Job".to_owned(),
         build: name,
         going_away: false,
     });

@@ -39,7 +39,9 @@ fn row_67_opting_out_leaves_nothing() {
     world.collect();
     world.settle();
     assert!(
-        world.seen.builds.is_empty() && world.seen.jobs.is_empty() && world.seen.inputs.is_empty()
+        world.seen.builds.is_empty()
+            && world.seen.runners.is_empty()
+            && world.seen.inputs.is_empty()
     );
     assert_eq!(world.degraded(), degraded("False", "NoLayeredObjects"));
     let pool = world.seen.pool.as_ref().unwrap();
@@ -262,11 +264,11 @@ fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
 fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
     let mut world = World::opted_in();
     world.settle();
-    assert_eq!(world.seen.jobs.len(), 1);
+    assert_eq!(world.seen.runners.len(), 1);
     world.config().spec.rendered_image_push_secret.name.clear();
     world.settle();
     assert_eq!(world.told(EventReason::BuildInterrupted), 1);
-    assert!(world.seen.builds.is_empty() && world.seen.jobs.is_empty());
+    assert!(world.seen.builds.is_empty() && world.seen.runners.is_empty());
     world.config().spec.rendered_image_push_secret.name = "push".to_owned();
     world.build();
     assert_eq!(world.state(), Some(Succeeded));
@@ -303,9 +305,71 @@ fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
     });
     world.settle();
     let blocked = Some(("True".to_owned(), "Problem".to_owned()));
-    assert_eq!((world.blocked(), world.seen.jobs.len()), (blocked, 1));
+    assert_eq!((world.blocked(), world.seen.runners.len()), (blocked, 1));
     world.problem = None;
     world.build();
     assert_eq!(world.state(), Some(Succeeded));
     assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
+fn a_pool_says_what_builds_its_images() {
+    let of_label = |text: &str| LabelOptIn {
+        settings: Some([("imageBuilderType".to_owned(), text.to_owned())].into()),
+        containerfile: None,
+    };
+    let pod = "custom-pod-builder";
+    for (what, annotation, label, want) in [
+        ("nothing", None, None, "Job"),
+        ("an annotation", Some(pod), None, pod),
+        ("a label", None, Some(pod), pod),
+        ("an empty label", None, Some(" "), "Job"),
+        ("the annotation goes first", Some("Job"), Some(pod), "Job"),
+    ] {
+        let mut world = World::opted_in();
+        world.seen.label = label.map(of_label);
+        if let Some(text) = annotation {
+            world.annotate(labels::BUILDER, text);
+        }
+        world.build();
+        let builder = world.current().status.builder.clone().unwrap();
+        assert_eq!(builder.image_builder_type, want, "{what}");
+        assert_eq!(builder.job.is_some(), want == "Job", "{what}");
+    }
+    let mut world = World::opted_in();
+    world.annotate(labels::BUILDER, "job");
+    let decision = world.settle();
+    assert_eq!(
+        decision.because.to_string(),
+        "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder"
+    );
+    assert_eq!(
+        world.blocked(),
+        Some(("True".to_owned(), "BadMachineOSConfig".to_owned()))
+    );
+}
+
+/// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt is the other's.
+#[test]
+fn another_builder_is_for_what_is_built_next() {
+    let mut world = World::built();
+    let built = world.made.len();
+    world.annotate(labels::BUILDER, "custom-pod-builder");
+    world.settle();
+    assert_eq!(world.made.len(), built);
+    let kind = |world: &World| world.seen.runners[0].runner.builder();
+    world.render(2);
+    world.settle();
+    assert_eq!(kind(&world), ImageBuilderType::CustomPod);
+    world.annotate(labels::BUILDER, "Job");
+    world.settle();
+    assert_eq!(kind(&world), ImageBuilderType::CustomPod);
+    world.run();
+    world.delete_runner();
+    let pause = world.settle().again.expect("another attempt");
+    world.wait(pause.as_secs() as i64 + 1);
+    world.settle();
+    assert_eq!(kind(&world), ImageBuilderType::Job);
+    world.build();
+    assert_eq!(world.state(), Some(BuildCondition::Succeeded));
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::seed_world::*;
+use super::server::is_held_back;
 use super::world::*;
 use crate::api::*;
 use crate::controller::*;
@@ -19,6 +20,7 @@ enum Deed {
     OsChanges(bool),
     Degraded(bool),
     Base(u32),
+    Builder(ImageBuilderType),
     Problem(u8),
     RunJob,
     Succeed,
@@ -51,6 +53,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => any::<bool>().prop_map(OsChanges),
         1 => any::<bool>().prop_map(Degraded),
         1 => (0u32..2).prop_map(Base),
+        1 => prop::sample::select(&ImageBuilderType::ALL[..]).prop_map(Builder),
         1 => (0u8..3).prop_map(Problem),
         3 => Just(RunJob),
         4 => Just(Succeed),
@@ -74,7 +77,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 fn begun(world: &mut World) -> bool {
     let job = world.job();
-    job.is_some_and(|job| job.job.spec.as_ref().unwrap().suspend == Some(false))
+    job.is_some_and(|job| !is_held_back(&job.runner))
 }
 
 fn set_degraded(world: &mut World, is: bool) {
@@ -108,6 +111,7 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
         Deed::OsChanges(is) => world.os_changes = *is,
         Deed::Degraded(is) => set_degraded(world, *is),
         Deed::Base(n) => world.base = *n,
+        Deed::Builder(builder) => world.annotate(labels::BUILDER, builder.as_str()),
         Deed::Problem(0) => world.problem = None,
         Deed::Problem(1) => world.problem = Some(problem(Class::Retry, "away")),
         Deed::Problem(_) => world.problem = Some(problem(Class::UserInput, "wrong")),
@@ -122,7 +126,7 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
         }
         Deed::DeadlineExceeded if begun(world) => world.lose("DeadlineExceeded", json!({})),
         Deed::NeedsContainerfile if begun(world) => world.tell(needs_containerfile()),
-        Deed::DeleteJob if world.job().is_some() => world.delete_job(),
+        Deed::DeleteJob if world.job().is_some() => world.delete_runner(),
         Deed::DeleteBuild(at) if !world.seen.builds.is_empty() => {
             let name = at.get(&world.seen.builds).metadata.name.clone();
             world.delete_build(&name);
@@ -165,12 +169,14 @@ proptest! {
     #[test]
     fn it_converges_from_everywhere(
         seeds in any::<bool>(),
+        builder in prop::sample::select(&ImageBuilderType::ALL[..]),
         deeds in prop::collection::vec(deed(), 0..40),
     ) {
         let mut world = match seeds {
             true => World::to_be_seeded(),
             false => World::opted_in(),
         };
+        world.annotate(labels::BUILDER, builder.as_str());
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         world.seen.builds.push(serde_json::from_value(foreign).unwrap());
         let mut late = world.decide();
@@ -188,7 +194,7 @@ proptest! {
             Because::UpToDate(image) => {
                 prop_assert_eq!(&image, world.image());
                 prop_assert_eq!(world.state(), Some(BuildCondition::Succeeded));
-                prop_assert!(world.seen.jobs.is_empty());
+                prop_assert!(world.seen.runners.is_empty());
             }
             Because::Failed { .. } => prop_assert_eq!(world.state(), Some(BuildCondition::Failed)),
             other => prop_assert!(false, "{other:?}"),

@@ -23,7 +23,7 @@ fn rows_15_16_what_succeeded_stays() {
         world.render(n);
         world.build();
         assert_eq!(world.seen.builds.len(), before + 1, "row 16");
-        assert!(world.seen.jobs.is_empty() && world.seen.inputs.is_empty());
+        assert!(world.seen.runners.is_empty() && world.seen.inputs.is_empty());
     }
 }
 
@@ -166,7 +166,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
     world.settle();
     let build = world.current().clone();
     world.base = 1;
-    world.delete_job();
+    world.delete_runner();
     world.settle();
     world.wait(60);
     world.build();

@@ -135,7 +135,7 @@ fn rows_13_14_19_another_wish_ends_a_running_build() {
         assert_eq!(world.seen.builds.len(), 1, "{what}");
         assert_ne!(world.current().metadata.uid, old, "{what}");
         assert_ne!(world.job_uid(), job, "{what}");
-        assert_eq!(world.seen.jobs.len(), 1, "{what}");
+        assert_eq!(world.seen.runners.len(), 1, "{what}");
         assert_eq!(world.seen.inputs.len(), 3, "{what}");
         assert_eq!(world.told(EventReason::BuildInterrupted), 1, "{what}");
         assert_eq!(world.told(EventReason::BuildDeleted), 1, "{what}");
@@ -180,7 +180,7 @@ fn rows_25_to_30_a_job_becomes_a_status() {
     );
     assert_eq!(world.degraded(), degraded("False", "BuildSuccess"));
     assert_eq!(world.seen.cluster.base_trees.len(), 1);
-    assert!(world.seen.jobs.is_empty(), "cleaned up");
+    assert!(world.seen.runners.is_empty(), "cleaned up");
     is_idle(&mut world);
 }
 
@@ -285,7 +285,7 @@ fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
     world.run();
     world.settle();
     let old = world.current().clone();
-    world.delete_job();
+    world.delete_runner();
     let pause = world.settle().again.expect("a next attempt");
     world.wait(pause.as_secs() as i64 + 1);
     world.settle();

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use super::world::World;
 use crate::api::*;
-use crate::backend::job::InputKind;
+use crate::backend::job::{InputKind, Runner};
 use crate::controller::*;
 use crate::image::PinnedRef;
 use crate::status::IMAGE_BUILD_DEGRADED;
@@ -36,14 +37,14 @@ impl World {
             .collect();
         let gone: Vec<String> = self
             .seen
-            .jobs
+            .runners
             .iter()
             .filter(|seen| {
-                let owner = seen.job.metadata.owner_references.iter().flatten();
-                seen.job.metadata.deletion_timestamp.is_some()
+                let owner = seen.runner.metadata().owner_references.iter().flatten();
+                seen.runner.is_going_away()
                     || owner.into_iter().any(|owner| going.contains(&owner.uid))
             })
-            .filter_map(|seen| seen.job.metadata.uid.clone())
+            .map(|seen| seen.runner.uid().to_owned())
             .collect();
         for uid in gone {
             self.remove_job(&uid);
@@ -131,15 +132,16 @@ impl World {
                 assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
                 metadata.deletion_timestamp = Some(Time(now));
             }
-            Step::CreateJob {
+            Step::CreateRunner {
                 build,
                 build_uid,
                 attempt,
+                builder,
                 method,
             } => {
                 let name = format!("build-{build}");
-                let is_there = |seen: &SeenJob| seen.job.metadata.name.as_ref() == Some(&name);
-                if self.seen.jobs.iter().any(is_there) {
+                let is_there = |seen: &SeenRunner| seen.runner.name() == name;
+                if self.seen.runners.iter().any(is_there) {
                     return None;
                 }
                 let owner = &self.seen.builds[self.build_at(build_uid)?];
@@ -149,44 +151,40 @@ impl World {
                 let uid = format!("uid-{}", self.id());
                 self.made.push((build_uid.clone(), uid.clone(), *method));
                 let needs = needs(build).map(|(kind, name)| format!("{}/{name}", kind.as_str()));
-                self.seen.jobs.push(SeenJob {
-                    job: Job {
-                        metadata: ObjectMeta {
-                            name: Some(name),
-                            uid: Some(uid),
-                            resource_version: Some("1".to_owned()),
-                            creation_timestamp: Some(Time(self.now)),
-                            annotations: Some(
-                                [
-                                    (labels::ATTEMPT.to_owned(), attempt.to_string()),
-                                    (labels::NEEDS.to_owned(), needs.join(" ")),
-                                ]
-                                .into(),
-                            ),
-                            owner_references: Some(vec![OwnerReference {
-                                kind: "MachineOSBuild".to_owned(),
-                                name: build.clone(),
-                                uid: build_uid.clone(),
-                                controller: Some(true),
-                                ..OwnerReference::default()
-                            }]),
-                            ..ObjectMeta::default()
-                        },
-                        spec: Some(JobSpec {
-                            suspend: Some(true),
-                            ..JobSpec::default()
-                        }),
-                        status: None,
-                    },
+                let metadata = ObjectMeta {
+                    name: Some(name),
+                    uid: Some(uid),
+                    resource_version: Some("1".to_owned()),
+                    creation_timestamp: Some(Time(self.now)),
+                    annotations: Some(
+                        [
+                            (labels::ATTEMPT.to_owned(), attempt.to_string()),
+                            (labels::NEEDS.to_owned(), needs.join(" ")),
+                        ]
+                        .into(),
+                    ),
+                    owner_references: Some(vec![OwnerReference {
+                        kind: "MachineOSBuild".to_owned(),
+                        name: build.clone(),
+                        uid: build_uid.clone(),
+                        controller: Some(true),
+                        ..OwnerReference::default()
+                    }]),
+                    ..ObjectMeta::default()
+                };
+                self.seen.runners.push(SeenRunner {
+                    runner: suspended(*builder, metadata),
                     pods: Vec::new(),
                 });
                 assert!(
-                    self.seen.jobs.len() <= self.seen.builds.len(),
-                    "two Jobs for one build"
+                    self.seen.runners.len() <= self.seen.builds.len(),
+                    "two runners for one build"
                 );
             }
-            Step::CreateInputs { build, job_uid, .. } => {
-                self.job_at(job_uid)?;
+            Step::CreateInputs {
+                build, runner_uid, ..
+            } => {
+                self.runner_at(runner_uid)?;
                 for (kind, name) in needs(build) {
                     let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
                     if self.seen.inputs.iter().any(|one| is_it(&one)) {
@@ -197,35 +195,31 @@ impl World {
                         kind,
                         name,
                         uid,
-                        job_uid: job_uid.clone(),
+                        runner_uid: runner_uid.clone(),
                         build: build.clone(),
                         going_away: false,
                     });
                 }
             }
             Step::Unsuspend { uid, .. } => {
-                let at = self.job_at(uid)?;
-                let job = &mut self.seen.jobs[at].job;
-                let build = job.metadata.owner_references.as_ref().unwrap()[0]
-                    .name
-                    .clone();
-                job.spec.as_mut().unwrap().suspend = Some(false);
+                let at = self.runner_at(uid)?;
+                let runner = &mut self.seen.runners[at].runner;
+                let build = owner_of(runner).name.clone();
+                let_go(runner);
                 for need in needs(&build) {
                     let is_it = |one: &SeenInput| {
-                        (one.kind, &one.name, &one.job_uid) == (need.0, &need.1, uid)
+                        (one.kind, &one.name, &one.runner_uid) == (need.0, &need.1, uid)
                             && !one.going_away
                     };
                     assert!(self.seen.inputs.iter().any(is_it), "{need:?} is missing");
                 }
             }
-            Step::DeleteJob { uid, .. } => {
+            Step::DeleteRunner { uid, .. } => {
                 let now = self.now;
-                let at = self.job_at(uid)?;
-                let job = &mut self.seen.jobs[at].job;
-                let owner = job.metadata.owner_references.as_ref().unwrap()[0]
-                    .uid
-                    .clone();
-                job.metadata.deletion_timestamp = Some(Time(now));
+                let at = self.runner_at(uid)?;
+                let runner = &mut self.seen.runners[at].runner;
+                let owner = owner_of(runner).uid.clone();
+                metadata_of(runner).deletion_timestamp = Some(Time(now));
                 let at = self.build_at(&owner).expect("its build");
                 let build = &self.seen.builds[at].metadata;
                 assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
@@ -299,10 +293,60 @@ impl World {
         builds.position(|b| b.metadata.uid() == uid)
     }
 
-    fn job_at(&self, uid: &str) -> Option<usize> {
-        let mut jobs = self.seen.jobs.iter();
-        jobs.position(|seen| seen.job.metadata.uid.as_deref() == Some(uid))
+    fn runner_at(&self, uid: &str) -> Option<usize> {
+        let mut runners = self.seen.runners.iter();
+        runners.position(|seen| seen.runner.uid() == uid)
     }
+}
+
+fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
+    match builder {
+        ImageBuilderType::Job => Job {
+            metadata,
+            spec: Some(JobSpec {
+                suspend: Some(true),
+                ..JobSpec::default()
+            }),
+            status: None,
+        }
+        .into(),
+        ImageBuilderType::CustomPod => Pod {
+            metadata,
+            spec: Some(PodSpec {
+                scheduling_gates: Some(vec![PodSchedulingGate {
+                    name: "mosb.dev/inputs".to_owned(),
+                }]),
+                ..PodSpec::default()
+            }),
+            status: None,
+        }
+        .into(),
+    }
+}
+
+fn let_go(runner: &mut Runner) {
+    match runner {
+        Runner::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
+        Runner::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
+    }
+}
+
+pub fn is_held_back(runner: &Runner) -> bool {
+    match runner {
+        Runner::Job(job) => job.spec.as_ref().unwrap().suspend != Some(false),
+        Runner::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_some(),
+    }
+}
+
+pub fn metadata_of(runner: &mut Runner) -> &mut ObjectMeta {
+    match runner {
+        Runner::Job(job) => &mut job.metadata,
+        Runner::Pod(pod) => &mut pod.metadata,
+    }
+}
+
+pub fn owner_of(runner: &Runner) -> &OwnerReference {
+    &runner.metadata().owner_references.as_ref().unwrap()[0]
 }
 
 fn needs(build: &str) -> [(InputKind, String); 3] {

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::seed_world::STOCK;
+use super::server::{is_held_back, owner_of};
 use crate::api::*;
 use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
-use crate::backend::job::{JobMethod, observe};
+use crate::backend::job::{JobMethod, Runner, observe};
 use crate::canonical::canonical;
 use crate::controller::*;
 use crate::image::{Digest, ImageRef, PinnedRef, RepoRef};
@@ -102,6 +104,13 @@ impl World {
     pub fn opted_in() -> Self {
         let mut world = Self::new();
         world.opt_in();
+        world
+    }
+
+    /// A pool that just opted in, to images that this builds.
+    pub fn built_by(builder: ImageBuilderType) -> Self {
+        let mut world = Self::opted_in();
+        world.annotate(labels::BUILDER, builder.as_str());
         world
     }
 
@@ -221,15 +230,15 @@ impl World {
         self.events.iter().filter(|(one, _)| *one == reason).count()
     }
 
-    /// The one Job that is not going away.
-    pub fn job(&mut self) -> Option<&mut SeenJob> {
-        let mut jobs = self.seen.jobs.iter_mut();
-        jobs.find(|seen| seen.job.metadata.deletion_timestamp.is_none())
+    /// The one runner that is not going away.
+    pub fn job(&mut self) -> Option<&mut SeenRunner> {
+        let mut runners = self.seen.runners.iter_mut();
+        runners.find(|seen| !seen.runner.is_going_away())
     }
 
     pub fn job_uid(&self) -> Option<String> {
-        let mut jobs = self.seen.jobs.iter();
-        jobs.find_map(|seen| seen.job.metadata.uid.clone())
+        let first = self.seen.runners.first();
+        first.map(|seen| seen.runner.uid().to_owned())
     }
 
     /// Answers until there is nothing to ask.
@@ -348,9 +357,9 @@ impl World {
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
             self.rerender();
-            let before = self.seen.builds.len() + self.seen.jobs.len();
+            let before = self.seen.builds.len() + self.seen.runners.len();
             let decision = self.round(usize::MAX);
-            let after = self.seen.builds.len() + self.seen.jobs.len();
+            let after = self.seen.builds.len() + self.seen.runners.len();
             if decision.steps.is_empty() && before == after {
                 return decision;
             }
@@ -380,29 +389,21 @@ impl World {
         panic!("it never ends");
     }
 
-    /// The Job's pod runs.
+    /// The pod runs.
     pub fn run(&mut self) {
-        let job = self.job().expect("a Job");
-        assert_eq!(
-            job.job.spec.as_ref().unwrap().suspend,
-            Some(false),
-            "it was let begin"
+        let seen = self.job().expect("a runner");
+        set_status(
+            seen,
+            json!({ "phase": "Running", "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] }),
         );
-        let uid = job.job.metadata.uid.clone().unwrap();
-        let pod = json!({
-            "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
-            "status": { "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] },
-        });
-        job.pods = vec![serde_json::from_value(pod).unwrap()];
+        assert!(!is_held_back(&seen.runner), "it was let begin");
     }
 
     /// The pod tells how it ended.
     pub fn tell(&mut self, outcome: Outcome) {
-        let job = self.job().expect("a Job");
-        let uid = job.job.metadata.uid.clone().unwrap();
-        let build = job.job.metadata.owner_references.as_ref().unwrap()[0]
-            .name
-            .clone();
+        let runner = &self.job().expect("a runner").runner;
+        let uid = runner.uid().to_owned();
+        let build = owner_of(runner).name.clone();
         let result = JobResult {
             job_uid: uid,
             build: build.parse().unwrap(),
@@ -413,10 +414,8 @@ impl World {
 
     /// The image of the Job's build, pushed.
     pub fn succeed(&mut self) {
-        let job = self.job().expect("a Job");
-        let build = job.job.metadata.owner_references.as_ref().unwrap()[0]
-            .name
-            .clone();
+        let runner = &self.job().expect("a runner").runner;
+        let build = owner_of(runner).name.clone();
         let digest = Digest::of(build.as_bytes());
         let spec = &self.find(&build).expect("its build").spec;
         let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
@@ -425,31 +424,38 @@ impl World {
         self.tell(succeeded(digest));
     }
 
-    /// The Job fails, as a Job says it.
+    /// The runner fails, as a Job says it, or its pod.
     pub fn lose(&mut self, reason: &str, pod: serde_json::Value) {
         let now = self.now - SignedDuration::from_secs(60);
-        let job = self.job().expect("a Job");
-        let uid = job.job.metadata.uid.clone().unwrap();
-        job.job.status = Some(JobStatus {
-            conditions: Some(vec![JobCondition {
-                type_: "Failed".to_owned(),
-                status: "True".to_owned(),
-                reason: Some(reason.to_owned()),
-                last_transition_time: Some(Time(now)),
-                ..JobCondition::default()
-            }]),
-            ..JobStatus::default()
-        });
-        let pod = json!({
-            "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
-            "status": pod,
-        });
-        job.pods = vec![serde_json::from_value(pod).unwrap()];
+        let seen = self.job().expect("a runner");
+        let mut status = pod;
+        match &mut seen.runner {
+            Runner::Job(job) => {
+                job.status = Some(JobStatus {
+                    conditions: Some(vec![JobCondition {
+                        type_: "Failed".to_owned(),
+                        status: "True".to_owned(),
+                        reason: Some(reason.to_owned()),
+                        last_transition_time: Some(Time(now)),
+                        ..JobCondition::default()
+                    }]),
+                    ..JobStatus::default()
+                });
+            }
+            Runner::Pod(_) => {
+                status["phase"] = json!("Failed");
+                // What a Job says of all else is no word of its pod's.
+                if reason == "DeadlineExceeded" {
+                    status["reason"] = json!(reason);
+                }
+            }
+        }
+        set_status(seen, status);
     }
 
-    /// A user deletes the Job.
-    pub fn delete_job(&mut self) {
-        let uid = self.job_uid().expect("a Job");
+    /// A user deletes the runner.
+    pub fn delete_runner(&mut self) {
+        let uid = self.job_uid().expect("a runner");
         self.remove_job(&uid);
     }
 
@@ -462,23 +468,37 @@ impl World {
     }
 
     pub fn remove_job(&mut self, uid: &str) {
-        self.seen
-            .jobs
-            .retain(|seen| seen.job.metadata.uid.as_deref() != Some(uid));
-        self.seen.inputs.retain(|input| input.job_uid != uid);
+        self.seen.runners.retain(|seen| seen.runner.uid() != uid);
+        self.seen.inputs.retain(|input| input.runner_uid != uid);
         self.seen.results.retain(|_, result| result.job_uid != uid);
     }
 
     /// What nobody may ever see.
     pub fn check(&self) {
         let mut owners = BTreeSet::new();
-        for seen in &self.seen.jobs {
-            let owner = seen.job.metadata.owner_references.as_ref().unwrap()[0]
-                .uid
-                .clone();
-            assert!(owners.insert(owner), "two Jobs for one build");
-            let _ = observe(&seen.job, &seen.pods, None, self.now);
+        for seen in &self.seen.runners {
+            let owner = owner_of(&seen.runner).uid.clone();
+            assert!(owners.insert(owner), "two runners for one build");
+            let _ = observe(&seen.runner, &seen.pods, None, self.now);
         }
+    }
+}
+
+/// The pod of a Job, or the Pod itself, is in this state.
+fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
+    let status = serde_json::from_value(status).unwrap();
+    match &mut seen.runner {
+        Runner::Job(job) => {
+            let pod = json!({
+                "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
+            });
+            let pod = Pod {
+                status: Some(status),
+                ..serde_json::from_value(pod).unwrap()
+            };
+            seen.pods = vec![pod];
+        }
+        Runner::Pod(pod) => pod.status = Some(status),
     }
 }
 

@@ -1,29 +1,18 @@
-//! What a Job and a build say of themselves in annotations.
+//! What a runner and a build say of themselves in annotations.
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::batch::v1::Job;
-
 use crate::api::{MachineOsBuild, labels};
-use crate::backend::job::{InputKind, JobMethod};
+use crate::backend::job::{InputKind, JobMethod, Runner};
 
-pub(super) fn name_of(job: &Job) -> String {
-    job.metadata.name.clone().unwrap_or_default()
-}
-
-pub(super) fn annotation_of<'a>(job: &'a Job, key: &str) -> Option<&'a str> {
-    let annotations = job.metadata.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
-}
-
-pub(super) fn attempt_of(job: &Job) -> u32 {
-    let attempt = annotation_of(job, labels::ATTEMPT);
+pub(super) fn attempt_of(runner: &Runner) -> u32 {
+    let attempt = runner.annotation(labels::ATTEMPT);
     attempt.and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// What a Job's pod needs, as the Job says it.
-pub(super) fn needs_of(job: &Job) -> BTreeSet<(InputKind, String)> {
-    let text = annotation_of(job, labels::NEEDS).unwrap_or_default();
+/// What a runner needs, as it says itself.
+pub(super) fn needs_of(runner: &Runner) -> BTreeSet<(InputKind, String)> {
+    let text = runner.annotation(labels::NEEDS).unwrap_or_default();
     let words = text.split_whitespace();
     words
         .filter_map(|word| {

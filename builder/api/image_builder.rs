@@ -1,0 +1,70 @@
+//! Which kind of object runs a build.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What runs a build: `imageBuilderType` of a MachineOSBuild's `status.builder`, of ConfigMap `on-cluster-build-config`, and annotation
+/// `mosb.dev/builder` of a MachineOSConfig.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum ImageBuilderType {
+    /// A Kubernetes Job.
+    #[default]
+    Job,
+    /// A Pod of its own.
+    CustomPod,
+}
+
+impl ImageBuilderType {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Job, Self::CustomPod];
+
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Job => "Job",
+            Self::CustomPod => "custom-pod-builder",
+        }
+    }
+}
+
+impl fmt::Display for ImageBuilderType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is no [`ImageBuilderType`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is {text:?}, and can be {all}", all = ImageBuilderType::ALL.map(ImageBuilderType::as_str).join(", "))]
+pub struct ImageBuilderTypeError {
+    text: String,
+}
+
+impl FromStr for ImageBuilderType {
+    type Err = ImageBuilderTypeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|one| one.as_str() == text)
+            .ok_or_else(|| ImageBuilderTypeError {
+                text: text.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_is_spelt() {
+        for one in ImageBuilderType::ALL {
+            assert_eq!(one.to_string().parse(), Ok(one));
+        }
+        let error = "job".parse::<ImageBuilderType>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "is \"job\", and can be Job, custom-pod-builder"
+        );
+    }
+}
