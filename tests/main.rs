@@ -23,6 +23,7 @@ mod buildah_world;
 mod cli_commands;
 mod cluster_canary;
 mod cluster_hostile;
+mod cluster_openshift;
 mod cluster_pod;
 mod cluster_render;
 mod cluster_story;

@@ -12,17 +12,20 @@ pub enum ImageBuilderType {
     Job,
     /// A Pod of its own.
     CustomPod,
+    /// A Build of OpenShift's API.
+    OpenShiftImage,
 }
 
 impl ImageBuilderType {
     /// All there are.
-    pub const ALL: [Self; 2] = [Self::Job, Self::CustomPod];
+    pub const ALL: [Self; 3] = [Self::Job, Self::CustomPod, Self::OpenShiftImage];
 
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Job => "Job",
             Self::CustomPod => "custom-pod-builder",
+            Self::OpenShiftImage => "openshift-image-builder",
         }
     }
 }
@@ -64,7 +67,7 @@ mod tests {
         let error = "job".parse::<ImageBuilderType>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "is \"job\", and can be Job, custom-pod-builder"
+            "is \"job\", and can be Job, custom-pod-builder, openshift-image-builder"
         );
     }
 }

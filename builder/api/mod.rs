@@ -14,6 +14,7 @@ mod machine_os_build;
 mod machine_os_config;
 mod metadata;
 mod names;
+pub mod openshift_build;
 mod pool;
 mod pre_built;
 mod selector;

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
 use super::stores::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, OPERATOR_IMAGES,
+    SeenNode, Stores,
 };
 use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP, UserNamespaces};
 use crate::api::{
@@ -236,6 +237,7 @@ fn cluster(stores: &Stores, facts: Facts) -> Cluster {
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(stores),
         namespace: stores.namespace.clone(),
+        openshift_builds: stores.board.serves(OPENSHIFT_BUILDS),
         nested_digests_refused: facts.nested_digests_refused,
     }
 }
@@ -298,7 +300,12 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
         runner: (*pod).clone().into(),
         pods: Vec::new(),
     });
-    jobs.chain(pods).collect()
+    let builds = stores.openshift_builds.only(|build| ours(&build.metadata));
+    let builds = builds.into_iter().map(|build| SeenRunner {
+        runner: (*build).clone().into(),
+        pods: Vec::new(),
+    });
+    jobs.chain(pods).chain(builds).collect()
 }
 
 /// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.

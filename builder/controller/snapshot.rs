@@ -49,7 +49,7 @@ pub struct Snapshot {
 pub struct SeenRunner {
     /// The Job, or what stands in its place.
     pub runner: Runner,
-    /// Pods that it controls; none of a Pod.
+    /// Pods that it controls; none of what tells all by itself.
     pub pods: Vec<Pod>,
 }
 
@@ -126,6 +126,8 @@ pub struct Cluster {
     pub base_trees: BTreeMap<Digest, Digest>,
     /// Where Jobs, ConfigMaps and Secrets are.
     pub namespace: String,
+    /// Whether the cluster carries out Builds of OpenShift's API.
+    pub openshift_builds: bool,
     /// Whether the cluster's CRDs refuse a digest in a repository with more than one component before its name.
     pub nested_digests_refused: bool,
 }

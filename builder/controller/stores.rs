@@ -22,6 +22,7 @@ use super::kinds::{GROUP, Kind};
 use super::observe::{self, RENDERER};
 use super::shelf::{Change, Shelf};
 use super::watch::{Board, Watched, follow};
+use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 
 /// ConfigMap: the release's images.
@@ -34,6 +35,8 @@ pub const BUILD_CONFIG: &str = "on-cluster-build-config";
 pub const OS_IMAGE_URL: &str = "machine-config-osimageurl";
 /// ConfigMap: the Containerfiles of those pools, a key each.
 pub const CUSTOM_DOCKERFILE: &str = "on-cluster-build-custom-dockerfile";
+/// What the watch of OpenShift's Builds is called.
+pub const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
 /// ConfigMap: yum repositories for builds.
 pub const YUM_REPOSITORIES: &str = "etc-yum-repos-d";
 
@@ -69,6 +72,8 @@ pub struct Stores {
     pub jobs: Arc<Shelf<Job>>,
     /// Pods of Jobs, ours among them.
     pub pods: Arc<Shelf<Pod>>,
+    /// Our Builds of OpenShift's API.
+    pub openshift_builds: Arc<Shelf<OpenShiftBuild>>,
     /// Our ConfigMaps, without their content.
     pub config_maps: Arc<Shelf<ObjectMeta>>,
     /// Secrets of the namespace, without their content.
@@ -153,6 +158,7 @@ impl Stores {
             nodes: Arc::default(),
             jobs: Arc::default(),
             pods: Arc::default(),
+            openshift_builds: Arc::default(),
             config_maps: Arc::default(),
             secrets: Arc::default(),
             service_accounts: Arc::default(),
@@ -286,6 +292,13 @@ impl Stores {
         visitor.visit(jobs, &self.jobs, typed, |job| serves(&job.metadata));
         let pods = self.watched::<Pod>(client, "pods", Some(&ours));
         visitor.visit(pods, &self.pods, typed, |pod| serves(&pod.metadata));
+        let builds = Watched {
+            optional: true,
+            ..self.watched::<OpenShiftBuild>(client, OPENSHIFT_BUILDS, Some(&ours))
+        };
+        visitor.visit(builds, &self.openshift_builds, typed, |build| {
+            serves(&build.metadata)
+        });
         let results = format!("{ours},{}", labels::RESULT);
         let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
         visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));

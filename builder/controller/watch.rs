@@ -78,6 +78,16 @@ impl Board {
         watches.iter().filter_map(missing).collect()
     }
 
+    /// Whether the cluster knows the kind of this watch.
+    pub fn serves(&self, what: &str) -> bool {
+        let watches = self.lock();
+        let progress = watches.get(what).map(|(progress, _)| progress);
+        matches!(
+            progress,
+            Some(Progress::Current | Progress::Broken { listed: true, .. })
+        )
+    }
+
     /// Until nothing is missing.
     pub async fn complete(&self) {
         let mut changed = self.changed.subscribe();

@@ -41,6 +41,9 @@ pub enum Error {
     /// A file that can't be written while a step runs.
     #[error(transparent)]
     Mounted(#[from] MountedError),
+    /// A link where only files can be carried.
+    #[error("/etc/{}: the config has a link there, and the context of an OpenShift Build can hold none; take another builder", .0.rsplit('/').next().unwrap_or(.0))]
+    Link(String),
     /// A unit that a line-by-line file can't name.
     #[error("unit {0:?}: a unit's name has no line break; rename it")]
     UnitName(String),
@@ -52,7 +55,7 @@ impl Error {
         Class::UserInput
     }
 
-    /// One of `payload-parts`, `payload-content`, `payload-bomb`, `payload-too-large`, `mounted-file`, `bad-unit-name`.
+    /// One of `payload-parts`, `payload-content`, `payload-bomb`, `payload-too-large`, `mounted-file`, `link-in-context`, `bad-unit-name`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Parts(_) => "payload-parts",
@@ -60,6 +63,7 @@ impl Error {
             Self::Bomb { .. } => "payload-bomb",
             Self::TooLarge { .. } => "payload-too-large",
             Self::Mounted(_) => "mounted-file",
+            Self::Link(_) => "link-in-context",
             Self::UnitName(_) => "bad-unit-name",
         }
     }

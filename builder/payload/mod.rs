@@ -3,12 +3,14 @@
 //! In comes a plan; out go objects in the API's shape, each within the API's limits, and [`context`]'s files.
 //! The invariant: unpacking what was packed gives the same bytes, or an error; never other bytes.
 
+mod build_source;
 mod config_map;
 pub mod context;
 mod error;
 mod gzip;
 mod machine_config;
 
+pub use build_source::{ContextMap, context_maps};
 pub use config_map::{ConfigMap, ObjectMeta};
 pub use error::Error;
 pub use machine_config::{pack, unpack, unpack_texts};

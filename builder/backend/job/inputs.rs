@@ -17,18 +17,19 @@ use crate::payload;
 
 /// Everything that a [`Runner`](super::Runner) needs, owned by the one with this UID.
 pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
-    let mut inputs: Vec<Input> = request
-        .payload
-        .iter()
-        .map(|map| carried(request, map))
-        .collect();
-    inputs.extend(registries(request));
-    inputs.extend(certificates(request));
+    let context = request.openshift.iter().flat_map(|source| &source.context);
+    let maps = context.map(|one| &one.map).chain(&request.payload);
+    let mut inputs: Vec<Input> = maps.map(|map| carried(request, map)).collect();
     inputs.push(credentials(request, PULL, &request.pull));
     inputs.push(credentials(request, PUSH, &request.push_secret));
-    inputs.extend(proxy(request));
-    inputs.extend(account(request));
-    inputs.push(result(request, uid));
+    // A Build is not ours inside: the cluster's own settings hold in it, and its status tells what has come of it.
+    if request.openshift.is_none() {
+        inputs.extend(registries(request));
+        inputs.extend(certificates(request));
+        inputs.extend(proxy(request));
+        inputs.extend(account(request));
+        inputs.push(result(request, uid));
+    }
     for input in &mut inputs {
         input.metadata_mut().owner_references = Some(vec![by_runner(request, uid)]);
     }

@@ -70,6 +70,7 @@ pub(super) fn by_runner(request: &JobRequest, uid: &str) -> OwnerReference {
     let api_version = match request.builder {
         ImageBuilderType::Job => "batch/v1",
         ImageBuilderType::CustomPod => "v1",
+        ImageBuilderType::OpenShiftImage => "build.openshift.io/v1",
     };
     OwnerReference {
         api_version: api_version.to_owned(),

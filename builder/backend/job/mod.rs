@@ -1,6 +1,6 @@
 //! The build as an object of the cluster, and what its pod tells.
 //!
-//! In comes a [`JobRequest`]; out go the [`Runner`], a [`job`] or a [`pod`], and the [`inputs`] that it needs, from `job-templates/`,
+//! In comes a [`JobRequest`]; out go the [`Runner`], a [`job`], a [`pod`] or an OpenShift Build, and the [`inputs`] that it needs, from `job-templates/`,
 //! filled field by field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
 
 mod arguments;
@@ -12,6 +12,7 @@ mod metadata;
 mod names;
 mod object;
 mod observation;
+mod openshift;
 mod pod;
 mod registries_conf;
 mod request;
@@ -31,6 +32,7 @@ pub use inputs::inputs;
 pub use names::{input_names, result_name};
 pub use object::job;
 pub use observation::{Lost, Observation, observe};
+pub use openshift::OpenShiftSource;
 pub use pod::pod;
 pub use registries_conf::registries_conf;
 pub use request::{JobRequest, NamedSecret};

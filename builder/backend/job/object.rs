@@ -102,7 +102,7 @@ fn given<T>(list: Vec<T>) -> Option<Vec<T>> {
 }
 
 /// `RUN` lines are run by machines of the pool's own kind; a direct build runs nothing.
-fn node_selector(request: &JobRequest) -> std::collections::BTreeMap<String, String> {
+pub(super) fn node_selector(request: &JobRequest) -> std::collections::BTreeMap<String, String> {
     let platform = request.node_platform.as_ref();
     let platform = platform.filter(|_| request.method == JobMethod::Containerfile);
     let pairs = |platform: &Platform| {

@@ -1,5 +1,7 @@
 //! What a build's runner has come to: from the runner, its pods and the result that was told.
 
+mod openshift;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
@@ -69,6 +71,7 @@ pub fn observe(
             of_job(job, &pods, told, now)
         }
         Runner::Pod(pod) => of_pod(pod, told, now),
+        Runner::Build(build) => openshift::of_build(build),
     }
 }
 

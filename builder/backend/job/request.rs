@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DockerConfigJson, JobMethod};
+use super::{DockerConfigJson, JobMethod, OpenShiftSource};
 use crate::api::cluster_settings::{JobSettings, Proxy};
 use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use crate::image::{PinnedRef, Platform, RepoRef};
@@ -41,6 +41,8 @@ pub struct JobRequest {
     pub platform: Platform,
     /// The rendered config, and the Containerfile and trust bundle if there are any.
     pub payload: Vec<ConfigMap>,
+    /// What an OpenShift Build has instead of that; none for a pod of ours.
+    pub openshift: Option<OpenShiftSource>,
     /// `ARG`s of the Containerfile.
     pub build_args: BTreeMap<String, String>,
     /// What images are pulled with; the name is of the Secret that goes over the global one.

@@ -9,8 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use serde_json::{Value, json};
 
 use super::pod::GATE;
-use super::{JobRequest, job, pod};
+use super::{JobRequest, job, openshift, pod};
 use crate::api::ImageBuilderType;
+use crate::api::openshift_build::OpenShiftBuild;
 
 /// The object that runs a build: the MachineOSBuild owns it, and it owns everything that the build needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,14 +20,24 @@ pub enum Runner {
     Job(Box<Job>),
     /// A Pod of its own.
     Pod(Box<Pod>),
+    /// A Build of OpenShift's API.
+    Build(Box<OpenShiftBuild>),
 }
 
 impl Runner {
-    /// What is to run the build, not begun yet. Annotation `mosb.dev/needs` lists what must be there first.
+    /// What is to run the build, which does not begin before all is there that annotation `mosb.dev/needs` lists.
+    ///
+    /// # Panics
+    /// A request for an OpenShift Build without its source.
     pub fn new(request: &JobRequest) -> Self {
         match request.builder {
             ImageBuilderType::Job => job(request).into(),
             ImageBuilderType::CustomPod => pod(request).into(),
+            ImageBuilderType::OpenShiftImage => {
+                let source = request.openshift.as_ref();
+                let source = source.expect("whoever asks for a Build has made it");
+                openshift::build(request, source).into()
+            }
         }
     }
 
@@ -35,6 +46,7 @@ impl Runner {
         match self {
             Self::Job(_) => ImageBuilderType::Job,
             Self::Pod(_) => ImageBuilderType::CustomPod,
+            Self::Build(_) => ImageBuilderType::OpenShiftImage,
         }
     }
 
@@ -43,6 +55,7 @@ impl Runner {
         match self {
             Self::Job(job) => &job.metadata,
             Self::Pod(pod) => &pod.metadata,
+            Self::Build(build) => &build.metadata,
         }
     }
 
@@ -80,6 +93,12 @@ impl From<Pod> for Runner {
     }
 }
 
+impl From<OpenShiftBuild> for Runner {
+    fn from(build: OpenShiftBuild) -> Self {
+        Self::Build(Box::new(build))
+    }
+}
+
 /// `Job build-x`.
 impl fmt::Display for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,13 +106,15 @@ impl fmt::Display for Runner {
     }
 }
 
-/// The change of a runner's `spec` (strategic merge patch) that lets it begin; what others hold it back by stays.
-pub fn release(builder: ImageBuilderType) -> Value {
+/// The change of a runner's `spec` (strategic merge patch) that lets it begin; what others hold it back by stays. None of one that
+/// begins by itself once all is there that it needs.
+pub fn release(builder: ImageBuilderType) -> Option<Value> {
     match builder {
-        ImageBuilderType::Job => json!({ "suspend": false }),
-        ImageBuilderType::CustomPod => {
-            json!({ "schedulingGates": [{ "$patch": "delete", "name": GATE }] })
-        }
+        ImageBuilderType::Job => Some(json!({ "suspend": false })),
+        ImageBuilderType::CustomPod => Some(json!({
+            "schedulingGates": [{ "$patch": "delete", "name": GATE }]
+        })),
+        ImageBuilderType::OpenShiftImage => None,
     }
 }
 
@@ -108,5 +129,6 @@ pub fn kind(builder: ImageBuilderType) -> &'static str {
     match builder {
         ImageBuilderType::Job => "Job",
         ImageBuilderType::CustomPod => "Pod",
+        ImageBuilderType::OpenShiftImage => "Build",
     }
 }

@@ -22,6 +22,13 @@ pub(super) fn job(method: JobMethod) -> Job {
     })
 }
 
+/// Seconds that a Job by Containerfile may take where the settings don't say.
+pub(super) fn containerfile_deadline() -> i64 {
+    let spec = job(JobMethod::Containerfile).spec;
+    let seconds = spec.and_then(|spec| spec.active_deadline_seconds);
+    seconds.expect("a test reads every template")
+}
+
 pub(super) fn service_account() -> ServiceAccount {
     read(SERVICE_ACCOUNT)
 }

@@ -17,6 +17,7 @@ use super::super::answer::Wish;
 use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, deleted, patch, post};
 use super::{Acting, Round, Stopped, stopped};
+use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{ImageBuilderType, labels};
 use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest, Runner, release};
 use crate::report::Class;
@@ -88,6 +89,7 @@ impl Acting {
         match Runner::new(&request) {
             Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
             Runner::Pod(pod) => self.create_controlled(&*pod, build_uid).await,
+            Runner::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
     }
 
@@ -177,11 +179,16 @@ impl Acting {
         version: &str,
         round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
-        let spec = release(builder);
+        let Some(spec) = release(builder) else {
+            return Ok(());
+        };
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
         match builder {
             ImageBuilderType::Job => self.change::<Job>(name, &change, round).await,
             ImageBuilderType::CustomPod => self.change::<Pod>(name, &change, round).await,
+            ImageBuilderType::OpenShiftImage => {
+                self.change::<OpenShiftBuild>(name, &change, round).await
+            }
         }
     }
 
@@ -210,6 +217,7 @@ impl Acting {
         match builder {
             ImageBuilderType::Job => self.delete_own::<Job>(name, uid).await,
             ImageBuilderType::CustomPod => self.delete_own::<Pod>(name, uid).await,
+            ImageBuilderType::OpenShiftImage => self.delete_own::<OpenShiftBuild>(name, uid).await,
         }
     }
 

@@ -17,12 +17,13 @@ use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{ClusterSettings, ImageBuilderType, RenderedConfig};
-use crate::backend::job::{JobMethod, JobRequest, NamedSecret, registries_conf};
+use crate::backend::job::{JobMethod, JobRequest, NamedSecret, OpenShiftSource, registries_conf};
 use crate::backend::prepare::{self, Drafted, Means, Wanted};
 use crate::containerfile;
+use crate::image::tree::BaseTree;
 use crate::image::{ImageRef, PinnedRef};
 use crate::payload;
-use crate::plan::{BaseName, MethodChoice, Reason};
+use crate::plan::{BaseName, Draft, MethodChoice, Reason, Request};
 use crate::registry::Source;
 use crate::report::Class;
 
@@ -336,7 +337,16 @@ impl Kept {
         };
         let namespace = stores.namespace.clone();
         let containerfile = request.containerfile.as_deref();
-        let payload = payload::config_maps_of(request, &build, containerfile, Some(&namespace))?;
+        let (payload, openshift) = match wish.builder {
+            ImageBuilderType::Job | ImageBuilderType::CustomPod => {
+                let maps =
+                    payload::config_maps_of(request, &build, containerfile, Some(&namespace))?;
+                (maps, None)
+            }
+            ImageBuilderType::OpenShiftImage => {
+                (Vec::new(), Some(openshift_source(request, &namespace)?))
+            }
+        };
         let base_tree = base_trees(stores)
             .get(&request.base.manifest_digest)
             .map(|digest| self.question.push.pinned(*digest));
@@ -368,6 +378,7 @@ impl Kept {
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),
             base_tree,
+            openshift,
             builder_image: builder_image.to_owned(),
             settings: settings.job.clone(),
             node_platform: self.question.platform.clone(),
@@ -376,6 +387,21 @@ impl Kept {
             build,
         })
     }
+}
+
+/// What a pod of ours would plan with the Containerfile, planned here: with it, the base's tree decides nothing.
+fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSource, Problem> {
+    let request = Request {
+        method: MethodChoice::Containerfile,
+        ..request.clone()
+    };
+    let draft = Draft::new(request).map_err(prepare::Error::from)?;
+    let plan = draft.finish(&BaseTree::from_entries([]));
+    let plan = plan.map_err(prepare::Error::from)?;
+    Ok(OpenShiftSource {
+        dockerfile: containerfile::render(&plan)?,
+        context: payload::context_maps(&plan, Some(namespace))?,
+    })
 }
 
 /// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.

@@ -8,7 +8,7 @@ use super::Round;
 use super::attempt::Setback;
 use super::runner::{attempt_of, number};
 use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
-use crate::backend::job::{Lost, Observation, Runner, observe};
+use crate::backend::job::{Lost, Observation, Runner, observe, release};
 use crate::status::{BuildRunner, EventReason, Progress, build_status};
 
 /// What a build has come to after this round.
@@ -122,7 +122,7 @@ impl<'a> Round<'a> {
                 return Ok(self.set_back(build, Some(runner), attempt, &lost));
             }
             // What the pod needs comes first: it takes longest.
-            _ if observation == Observation::Waiting => {
+            _ if is_waiting(runner, &observation) => {
                 let trouble = self.prepare(build, runner, attempt)?;
                 because = trouble.unwrap_or(because);
             }
@@ -190,7 +190,7 @@ impl<'a> Round<'a> {
         }
         let note = match runner {
             Runner::Job(_) => format!("the pod of {runner} runs"),
-            Runner::Pod(_) => format!("{runner} runs"),
+            Runner::Pod(_) | Runner::Build(_) => format!("{runner} runs"),
         };
         self.tell_build(build, EventReason::JobStarted, runner.uid(), note);
         let note = format!("{} is being built", build.metadata.name);
@@ -205,5 +205,15 @@ impl<'a> Round<'a> {
                 uid: runner.uid().to_owned(),
             });
         }
+    }
+}
+
+/// Whether it does not run because it waits for what it needs.
+fn is_waiting(runner: &Runner, observation: &Observation) -> bool {
+    let begins_by_itself = release(runner.builder()).is_none();
+    match observation {
+        Observation::Waiting => true,
+        Observation::Pending { .. } => begins_by_itself,
+        _ => false,
     }
 }

@@ -12,8 +12,8 @@ use super::attempt::Setback;
 use super::create::LABEL_LIMIT;
 use super::drive::Driven;
 use super::runner::{method_of, needs_of};
-use crate::api::{MachineOsBuild, labels, shortened};
-use crate::backend::job::{Lost, Runner, kind};
+use crate::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
+use crate::backend::job::{JobMethod, Lost, Runner, kind, release};
 use crate::report::Class;
 use crate::status::{EventReason, Progress, build_status};
 
@@ -92,9 +92,17 @@ impl<'a> Round<'a> {
             build_uid: build.metadata.uid().to_owned(),
             attempt,
             builder: self.wish.builder,
-            method: method_of(build),
+            method: self.method_for(self.wish.builder, build),
         });
         same(Because::Preparing(name))
+    }
+
+    /// What a runner is made for: an OpenShift Build knows Containerfiles only.
+    fn method_for(&self, builder: ImageBuilderType, build: &MachineOsBuild) -> JobMethod {
+        match builder {
+            ImageBuilderType::Job | ImageBuilderType::CustomPod => method_of(build),
+            ImageBuilderType::OpenShiftImage => JobMethod::Containerfile,
+        }
     }
 
     /// Whether a runner of an earlier build of the same name is still there: it goes with its owner.
@@ -155,6 +163,9 @@ impl<'a> Round<'a> {
         }
         let name = build.metadata.name.clone();
         if !missing {
+            if release(runner.builder()).is_none() {
+                return Ok(None);
+            }
             self.steps.push(Step::Unsuspend {
                 builder: runner.builder(),
                 name: runner.name().to_owned(),
@@ -177,7 +188,7 @@ impl<'a> Round<'a> {
                 runner: runner.name().to_owned(),
                 runner_uid: uid.to_owned(),
                 attempt,
-                method: method_of(build),
+                method: self.method_for(runner.builder(), build),
             }),
             Err(problem) => return Ok(Some(self.problem(problem))),
         }

@@ -233,6 +233,12 @@ fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
             "Running" => Some("active"),
             _ => None,
         },
+        Runner::Build(build) => match &*build.status.as_ref()?.phase {
+            "Complete" => Some("succeeded"),
+            "Failed" | "Error" | "Cancelled" => Some("failed"),
+            "Running" => Some("active"),
+            _ => None,
+        },
     }
 }
 

@@ -484,3 +484,134 @@ fn a_pod_alone_is_what_it_says_itself() {
         assert_eq!(found, want, "{what}");
     }
 }
+
+#[test]
+fn a_build_is_what_its_status_says() {
+    let build = |status: Value, gone: bool| -> Runner {
+        let build: crate::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
+            "metadata": { "name": "build-x", "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
+                "annotations": { "machineconfiguration.openshift.io/machine-os-build": "worker-0123456789abcdef0123456789abcdef" } },
+            "spec": { "completionDeadlineSeconds": 60 }, "status": status,
+        }))
+        .unwrap();
+        build.into()
+    };
+    let failed = |reason: &str| json!({ "phase": "Failed", "reason": reason, "message": "so it is", "logSnippet": "STEP 5\nno package\n" });
+    let pending = |why: Option<&str>| Observation::Pending {
+        why: why.map(str::to_owned),
+    };
+    let lost = Observation::Lost;
+    let digest = Digest::of(b"image");
+    let complete = |digest: &str| json!({ "phase": "Complete", "output": { "to": { "imageDigest": digest } } });
+    let text = |text: &str| Lost::Failed(text.to_owned());
+    let refused = |reason: &str| {
+        Observation::Finished(result(
+            UID,
+            Outcome::Failed {
+                step: Step::ImageBuild,
+                class: Class::Refused,
+                reason: "build-failed".to_owned(),
+                message: format!("{reason}: so it is"),
+                last_lines: vec!["STEP 5".to_owned(), "no package".to_owned()],
+            },
+        ))
+    };
+    let mut too_long = failed("GenericBuildFailed");
+    too_long["startTimestamp"] = json!("2026-01-01T00:00:00Z");
+    too_long["completionTimestamp"] = json!("2026-01-01T00:01:00Z");
+    let mut in_time = too_long.clone();
+    in_time["completionTimestamp"] = json!("2026-01-01T00:00:59Z");
+    for (what, status, gone, want) in [
+        ("not looked at", json!(null), false, pending(None)),
+        ("new", json!({ "phase": "New" }), false, pending(None)),
+        (
+            "waiting",
+            json!({ "phase": "New", "reason": "MissingPushSecret", "message": "no such secret" }),
+            false,
+            pending(Some("MissingPushSecret: no such secret")),
+        ),
+        (
+            "running",
+            json!({ "phase": "Running" }),
+            false,
+            Observation::Running,
+        ),
+        (
+            "going away",
+            json!({ "phase": "Running" }),
+            true,
+            lost(Lost::Deleted),
+        ),
+        (
+            "cancelled",
+            json!({ "phase": "Cancelled" }),
+            false,
+            lost(Lost::Deleted),
+        ),
+        (
+            "evicted",
+            failed("BuildPodEvicted"),
+            false,
+            lost(Lost::Evicted("BuildPodEvicted: so it is".to_owned())),
+        ),
+        (
+            "its pod deleted",
+            failed("BuildPodDeleted"),
+            false,
+            lost(Lost::Deleted),
+        ),
+        (
+            "out of memory",
+            failed("OutOfMemoryKilled"),
+            false,
+            lost(Lost::OutOfMemory("of the Build".to_owned())),
+        ),
+        (
+            "a failing instruction",
+            failed("DockerBuildFailed"),
+            false,
+            refused("DockerBuildFailed"),
+        ),
+        (
+            "a bad name",
+            failed("InvalidOutputReference"),
+            false,
+            refused("InvalidOutputReference"),
+        ),
+        (
+            "a push that failed",
+            failed("PushImageToRegistryFailed"),
+            false,
+            lost(text("PushImageToRegistryFailed: so it is: no package")),
+        ),
+        ("too long", too_long, false, lost(Lost::DeadlineExceeded)),
+        (
+            "in time",
+            in_time,
+            false,
+            lost(text("GenericBuildFailed: so it is: no package")),
+        ),
+        (
+            "without a digest",
+            complete(""),
+            false,
+            lost(text(
+                "the Build is complete, and its status names no imageDigest; does the registry tell digests?",
+            )),
+        ),
+    ] {
+        let found = observe(&build(status, gone), &[], None, NOW.parse().unwrap());
+        assert_eq!(found, want, "{what}");
+    }
+    let done = observe(
+        &build(complete(&digest.to_string()), true),
+        &[],
+        None,
+        NOW.parse().unwrap(),
+    );
+    let Observation::Finished(told) = done else {
+        panic!("{done:?}");
+    };
+    assert_eq!(told.job_uid, UID);
+    assert!(matches!(told.outcome, Outcome::Succeeded { digest: found, .. } if found == digest));
+}

@@ -3,6 +3,7 @@
 use super::rows::{degraded, is_idle};
 use super::world::*;
 use crate::api::*;
+use crate::backend::job::JobMethod;
 use crate::controller::decide::refused;
 use crate::controller::*;
 use crate::report::{Class, Finding};
@@ -318,15 +319,17 @@ fn a_pool_says_what_builds_its_images() {
         settings: Some([("imageBuilderType".to_owned(), text.to_owned())].into()),
         containerfile: None,
     };
-    let pod = "custom-pod-builder";
+    let (pod, openshift) = ("custom-pod-builder", "openshift-image-builder");
     for (what, annotation, label, want) in [
         ("nothing", None, None, "Job"),
         ("an annotation", Some(pod), None, pod),
+        ("another one", Some(openshift), None, openshift),
         ("a label", None, Some(pod), pod),
         ("an empty label", None, Some(" "), "Job"),
         ("the annotation goes first", Some("Job"), Some(pod), "Job"),
     ] {
         let mut world = World::opted_in();
+        world.seen.cluster.openshift_builds = true;
         world.seen.label = label.map(of_label);
         if let Some(text) = annotation {
             world.annotate(labels::BUILDER, text);
@@ -341,12 +344,23 @@ fn a_pool_says_what_builds_its_images() {
     let decision = world.settle();
     assert_eq!(
         decision.because.to_string(),
-        "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder"
+        "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder, openshift-image-builder"
     );
     assert_eq!(
         world.blocked(),
         Some(("True".to_owned(), "BadMachineOSConfig".to_owned()))
     );
+    world.annotate(labels::BUILDER, openshift);
+    let because = world.settle().because.to_string();
+    assert!(
+        because.contains("does not serve build.openshift.io/v1"),
+        "{because}"
+    );
+    // It comes with a capability that can be enabled at any time.
+    world.seen.cluster.openshift_builds = true;
+    world.build();
+    assert_eq!(world.state(), Some(BuildCondition::Succeeded));
+    assert_eq!(world.made[0].2, JobMethod::Containerfile);
 }
 
 /// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt is the other's.

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::seed_world::*;
-use super::server::is_held_back;
 use super::world::*;
 use crate::api::*;
 use crate::controller::*;
@@ -75,11 +74,6 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn begun(world: &mut World) -> bool {
-    let job = world.job();
-    job.is_some_and(|job| !is_held_back(&job.runner))
-}
-
 fn set_degraded(world: &mut World, is: bool) {
     let conditions = &mut world.pool().status.conditions;
     conditions.retain(|one| one.kind != "NodeDegraded");
@@ -115,17 +109,17 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
         Deed::Problem(0) => world.problem = None,
         Deed::Problem(1) => world.problem = Some(problem(Class::Retry, "away")),
         Deed::Problem(_) => world.problem = Some(problem(Class::UserInput, "wrong")),
-        Deed::RunJob if begun(world) => world.run(),
-        Deed::Succeed if begun(world) => world.succeed(),
-        Deed::Fail(n) if begun(world) => {
+        Deed::RunJob if world.has_begun() => world.run(),
+        Deed::Succeed if world.has_begun() => world.succeed(),
+        Deed::Fail(n) if world.has_begun() => {
             let classes = [Class::Retry, Class::UserInput, Class::Refused, Class::Bug];
             world.tell(failed(classes[usize::from(*n)]));
         }
-        Deed::Evict if begun(world) => {
+        Deed::Evict if world.has_begun() => {
             world.lose("BackoffLimitExceeded", json!({ "reason": "Evicted" }))
         }
-        Deed::DeadlineExceeded if begun(world) => world.lose("DeadlineExceeded", json!({})),
-        Deed::NeedsContainerfile if begun(world) => world.tell(needs_containerfile()),
+        Deed::DeadlineExceeded if world.has_begun() => world.lose("DeadlineExceeded", json!({})),
+        Deed::NeedsContainerfile if world.has_begun() => world.tell(needs_containerfile()),
         Deed::DeleteJob if world.job().is_some() => world.delete_runner(),
         Deed::DeleteBuild(at) if !world.seen.builds.is_empty() => {
             let name = at.get(&world.seen.builds).metadata.name.clone();
@@ -177,6 +171,7 @@ proptest! {
             false => World::opted_in(),
         };
         world.annotate(labels::BUILDER, builder.as_str());
+        world.seen.cluster.openshift_builds = true;
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         world.seen.builds.push(serde_json::from_value(foreign).unwrap());
         let mut late = world.decide();

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use super::world::World;
+use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::*;
 use crate::backend::job::{InputKind, Runner};
 use crate::controller::*;
@@ -203,16 +204,9 @@ impl World {
             }
             Step::Unsuspend { uid, .. } => {
                 let at = self.runner_at(uid)?;
-                let runner = &mut self.seen.runners[at].runner;
-                let build = owner_of(runner).name.clone();
-                let_go(runner);
-                for need in needs(&build) {
-                    let is_it = |one: &SeenInput| {
-                        (one.kind, &one.name, &one.runner_uid) == (need.0, &need.1, uid)
-                            && !one.going_away
-                    };
-                    assert!(self.seen.inputs.iter().any(is_it), "{need:?} is missing");
-                }
+                let runner = &self.seen.runners[at].runner;
+                assert!(self.has_all_inputs(runner), "an input is missing");
+                let_go(&mut self.seen.runners[at].runner);
             }
             Step::DeleteRunner { uid, .. } => {
                 let now = self.now;
@@ -293,6 +287,29 @@ impl World {
         builds.position(|b| b.metadata.uid() == uid)
     }
 
+    /// Whether there is a runner that may begin.
+    pub fn has_begun(&self) -> bool {
+        let mut runners = self.seen.runners.iter().map(|seen| &seen.runner);
+        let Some(runner) = runners.find(|runner| !runner.is_going_away()) else {
+            return false;
+        };
+        match runner {
+            Runner::Job(job) => job.spec.as_ref().unwrap().suspend == Some(false),
+            Runner::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_none(),
+            Runner::Build(_) => self.has_all_inputs(runner),
+        }
+    }
+
+    fn has_all_inputs(&self, runner: &Runner) -> bool {
+        needs(&owner_of(runner).name).into_iter().all(|need| {
+            let is_it = |one: &SeenInput| {
+                (one.kind, &*one.name, &*one.runner_uid) == (need.0, &*need.1, runner.uid())
+                    && !one.going_away
+            };
+            self.seen.inputs.iter().any(is_it)
+        })
+    }
+
     fn runner_at(&self, uid: &str) -> Option<usize> {
         let mut runners = self.seen.runners.iter();
         runners.position(|seen| seen.runner.uid() == uid)
@@ -321,6 +338,11 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
             status: None,
         }
         .into(),
+        ImageBuilderType::OpenShiftImage => OpenShiftBuild {
+            metadata,
+            ..OpenShiftBuild::default()
+        }
+        .into(),
     }
 }
 
@@ -328,13 +350,7 @@ fn let_go(runner: &mut Runner) {
     match runner {
         Runner::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
         Runner::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
-    }
-}
-
-pub fn is_held_back(runner: &Runner) -> bool {
-    match runner {
-        Runner::Job(job) => job.spec.as_ref().unwrap().suspend != Some(false),
-        Runner::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_some(),
+        Runner::Build(_) => panic!("a Build begins by itself"),
     }
 }
 
@@ -342,6 +358,7 @@ pub fn metadata_of(runner: &mut Runner) -> &mut ObjectMeta {
     match runner {
         Runner::Job(job) => &mut job.metadata,
         Runner::Pod(pod) => &mut pod.metadata,
+        Runner::Build(build) => &mut build.metadata,
     }
 }
 

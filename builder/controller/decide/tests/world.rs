@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::seed_world::STOCK;
-use super::server::{is_held_back, owner_of};
+use super::server::owner_of;
+use crate::api::openshift_build::OpenShiftBuildStatus;
 use crate::api::*;
 use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
 use crate::backend::job::{JobMethod, Runner, observe};
@@ -111,6 +112,7 @@ impl World {
     pub fn built_by(builder: ImageBuilderType) -> Self {
         let mut world = Self::opted_in();
         world.annotate(labels::BUILDER, builder.as_str());
+        world.seen.cluster.openshift_builds = true;
         world
     }
 
@@ -391,12 +393,12 @@ impl World {
 
     /// The pod runs.
     pub fn run(&mut self) {
+        assert!(self.has_begun(), "it was let begin");
         let seen = self.job().expect("a runner");
         set_status(
             seen,
             json!({ "phase": "Running", "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] }),
         );
-        assert!(!is_held_back(&seen.runner), "it was let begin");
     }
 
     /// The pod tells how it ended.
@@ -404,6 +406,10 @@ impl World {
         let runner = &self.job().expect("a runner").runner;
         let uid = runner.uid().to_owned();
         let build = owner_of(runner).name.clone();
+        if let Runner::Build(build) = &mut self.job().expect("a runner").runner {
+            build.status = told_by_openshift(outcome).or(build.status.take());
+            return;
+        }
         let result = JobResult {
             job_uid: uid,
             build: build.parse().unwrap(),
@@ -441,6 +447,11 @@ impl World {
                     }]),
                     ..JobStatus::default()
                 });
+            }
+            Runner::Build(build) => {
+                build.spec.completion_deadline_seconds = Some(60);
+                build.status = Some(lost_by_openshift(reason, &status, now));
+                return;
             }
             Runner::Pod(_) => {
                 status["phase"] = json!("Failed");
@@ -499,6 +510,48 @@ fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
             seen.pods = vec![pod];
         }
         Runner::Pod(pod) => pod.status = Some(status),
+        Runner::Build(build) => {
+            build.status = Some(OpenShiftBuildStatus {
+                phase: status.phase.unwrap(),
+                ..OpenShiftBuildStatus::default()
+            });
+        }
+    }
+}
+
+/// What a Build's status says of an end; none if no Build ends so.
+fn told_by_openshift(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
+    let (phase, reason, digest) = match outcome {
+        Outcome::Succeeded { digest, .. } => ("Complete", "", digest.to_string()),
+        Outcome::NeedsContainerfile { .. } => return None,
+        Outcome::Failed { class, .. } => match class {
+            Class::UserInput | Class::Refused => ("Failed", "DockerBuildFailed", String::new()),
+            Class::Retry | Class::Bug => ("Failed", "GenericBuildFailed", String::new()),
+        },
+    };
+    let status = json!({ "phase": phase, "reason": reason, "message": "so it is",
+        "output": { "to": { "imageDigest": digest } } });
+    Some(serde_json::from_value(status).unwrap())
+}
+
+fn lost_by_openshift(
+    reason: &str,
+    pod: &serde_json::Value,
+    end: Timestamp,
+) -> OpenShiftBuildStatus {
+    let text = pod.to_string();
+    let (reason, seconds) = match reason {
+        "DeadlineExceeded" => ("GenericBuildFailed", 60),
+        _ if text.contains("Evicted") || text.contains("Disruption") => ("BuildPodEvicted", 1),
+        _ if text.contains("OOMKilled") => ("OutOfMemoryKilled", 1),
+        _ => ("GenericBuildFailed", 1),
+    };
+    OpenShiftBuildStatus {
+        phase: "Failed".to_owned(),
+        reason: reason.to_owned(),
+        start_timestamp: Some(Time(end - SignedDuration::from_secs(seconds))),
+        completion_timestamp: Some(Time(end)),
+        ..OpenShiftBuildStatus::default()
     }
 }
 

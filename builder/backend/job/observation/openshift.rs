@@ -1,0 +1,128 @@
+//! What an OpenShift Build has come to: its own status says it all.
+
+use jiff::SignedDuration;
+
+use super::super::result::{JobResult, Outcome, Phases, Step};
+use super::super::{JobMethod, Lost};
+use super::Observation;
+use crate::api::labels;
+use crate::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
+use crate::report::Class;
+
+/// Reasons that say that the instructions, or what they are given, are wrong: the same again would end the same.
+const REFUSED: [&str; 6] = [
+    "DockerBuildFailed",
+    "ManageDockerfileFailed",
+    "InvalidContextDirectory",
+    "InvalidOutputReference",
+    "InvalidImageReference",
+    "UnresolvableEnvironmentVariable",
+];
+
+pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
+    let none = OpenShiftBuildStatus::default();
+    let status = build.status.as_ref().unwrap_or(&none);
+    let is_going_away = build.metadata.deletion_timestamp.is_some();
+    match &*status.phase {
+        "Complete" => complete(build, status),
+        "Failed" | "Error" => failed(build, status),
+        "Cancelled" => Observation::Lost(Lost::Deleted),
+        _ if is_going_away => Observation::Lost(Lost::Deleted),
+        "Running" => Observation::Running,
+        // New, Pending, and what the cluster has not looked at yet.
+        _ => Observation::Pending {
+            why: (!status.reason.is_empty()).then(|| told(status)),
+        },
+    }
+}
+
+fn told(status: &OpenShiftBuildStatus) -> String {
+    match status.message.is_empty() {
+        true => status.reason.clone(),
+        false => format!("{}: {}", status.reason, status.message),
+    }
+}
+
+fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation {
+    let digest = status
+        .output
+        .as_ref()
+        .map(|output| &*output.to.image_digest);
+    match digest.unwrap_or_default().parse() {
+        Ok(digest) => finished(
+            build,
+            Outcome::Succeeded {
+                digest,
+                method: JobMethod::Containerfile,
+                bytes_pulled: 0,
+                bytes_pushed: 0,
+                phases: Phases::default(),
+                base_tree: None,
+                warnings: Vec::new(),
+            },
+        ),
+        Err(_) => Observation::Lost(Lost::Failed(
+            "the Build is complete, and its status names no imageDigest; does the registry tell digests?".to_owned(),
+        )),
+    }
+}
+
+fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation {
+    match &*status.reason {
+        "BuildPodEvicted" => Observation::Lost(Lost::Evicted(told(status))),
+        "BuildPodDeleted" | "CancelledBuild" => Observation::Lost(Lost::Deleted),
+        "OutOfMemoryKilled" => Observation::Lost(Lost::OutOfMemory("of the Build".to_owned())),
+        _ if took_too_long(build, status) => Observation::Lost(Lost::DeadlineExceeded),
+        reason if REFUSED.contains(&reason) => finished(
+            build,
+            Outcome::Failed {
+                step: Step::ImageBuild,
+                class: Class::Refused,
+                reason: "build-failed".to_owned(),
+                message: told(status),
+                last_lines: status.log_snippet.lines().map(str::to_owned).collect(),
+            },
+        ),
+        // A registry that is away and one that refuses are the same word.
+        _ => {
+            let mut why = told(status);
+            if let Some(last) = status
+                .log_snippet
+                .lines()
+                .rfind(|line| !line.trim().is_empty())
+            {
+                why = format!("{why}: {last}");
+            }
+            Observation::Lost(Lost::Failed(why))
+        }
+    }
+}
+
+fn took_too_long(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> bool {
+    let (Some(start), Some(end), Some(most)) = (
+        &status.start_timestamp,
+        &status.completion_timestamp,
+        build.spec.completion_deadline_seconds,
+    ) else {
+        return false;
+    };
+    end.0.duration_since(start.0) >= SignedDuration::from_secs(most)
+}
+
+/// As a pod of ours would have told it.
+fn finished(build: &OpenShiftBuild, outcome: Outcome) -> Observation {
+    let meta = &build.metadata;
+    let annotations = meta.annotations.as_ref();
+    let name = annotations.and_then(|all| all.get(labels::MACHINE_OS_BUILD)?.parse().ok());
+    match name {
+        Some(name) => Observation::Finished(JobResult {
+            job_uid: meta.uid.clone().unwrap_or_default(),
+            build: name,
+            outcome,
+        }),
+        None => Observation::Lost(Lost::Failed(format!(
+            "the Build has lost its annotation {}; who takes it away?",
+            labels::MACHINE_OS_BUILD
+        ))),
+    }
+}

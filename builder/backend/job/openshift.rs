@@ -1,0 +1,153 @@
+//! The build as an OpenShift `Build`, which the cluster's own builder carries out.
+//!
+//! There are no containers of ours in it: what a pod of ours would do with the rendered config is done beforehand, and stands in
+//! ConfigMaps. It can be told neither to wait for what it needs, as its pod does that by itself, nor to keep the credentials that push
+//! from the instructions.
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, LocalObjectReference, ResourceRequirements, SecretVolumeSource,
+};
+
+use super::metadata::{by_build, metadata};
+use super::names::{PULL, PUSH};
+use super::object::node_selector;
+use super::{InputKind, JobRequest, resources};
+use crate::api::openshift_build::{
+    BuildOutput, BuildSource, BuildStrategy, BuildVolume, BuildVolumeMount, BuildVolumeSource,
+    ConfigMapBuildSource, DockerBuildStrategy, ImageReference, OpenShiftBuild, OpenShiftBuildSpec,
+};
+use crate::api::{job_name, labels, object_name};
+use crate::payload::ContextMap;
+
+/// What an OpenShift Build is made of, beside what every build is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenShiftSource {
+    /// The whole Containerfile.
+    pub dockerfile: String,
+    /// The context that it is built with.
+    pub context: Vec<ContextMap>,
+}
+
+/// The Build of a build, owned by its MachineOSBuild. Its pod waits until all is there that annotation `mosb.dev/needs` lists.
+pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBuild {
+    let mut meta = metadata(request, job_name(&request.build));
+    meta.owner_references = Some(vec![by_build(request)]);
+    let needs: Vec<String> = needs(request, from)
+        .iter()
+        .map(|(kind, name)| format!("{kind}/{name}"))
+        .collect();
+    meta.annotations.get_or_insert_default().extend([
+        (labels::ATTEMPT.to_owned(), request.attempt.to_string()),
+        (labels::METHOD.to_owned(), request.method.to_string()),
+        (labels::NEEDS.to_owned(), needs.join(" ")),
+    ]);
+    let settings = &request.settings;
+    let mut nodes = node_selector(request);
+    nodes.extend(settings.node_selector.clone());
+    let mut wanted = ResourceRequirements::default();
+    resources::fill(&mut wanted, &settings.resources.image_build);
+    OpenShiftBuild {
+        metadata: meta,
+        spec: OpenShiftBuildSpec {
+            completion_deadline_seconds: Some(deadline(request)),
+            node_selector: (!nodes.is_empty()).then_some(nodes),
+            output: BuildOutput {
+                to: ImageReference {
+                    kind: "DockerImage".to_owned(),
+                    name: format!("{}:{}", request.push, request.rendered.tag()),
+                },
+                push_secret: named(object_name(PUSH, &request.build)),
+            },
+            resources: (wanted != ResourceRequirements::default()).then_some(wanted),
+            service_account: None,
+            source: BuildSource {
+                type_: "Dockerfile".to_owned(),
+                dockerfile: from.dockerfile.clone(),
+                config_maps: from.context.iter().map(copied).collect(),
+            },
+            strategy: BuildStrategy {
+                type_: "Docker".to_owned(),
+                docker_strategy: DockerBuildStrategy {
+                    pull_secret: Some(named(object_name(PULL, &request.build))),
+                    volumes: volumes(request),
+                },
+            },
+        },
+        status: None,
+    }
+}
+
+fn named(name: String) -> LocalObjectReference {
+    LocalObjectReference { name }
+}
+
+fn copied(one: &ContextMap) -> ConfigMapBuildSource {
+    ConfigMapBuildSource {
+        config_map: named(one.map.metadata.name.clone()),
+        destination_dir: one.folder.clone(),
+    }
+}
+
+/// As long as a Job by Containerfile may take.
+fn deadline(request: &JobRequest) -> i64 {
+    let seconds = request.settings.active_deadline_seconds.containerfile;
+    seconds.map_or_else(super::template::containerfile_deadline, i64::from)
+}
+
+fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String)> {
+    let context = from.context.iter();
+    let mut needs: Vec<_> = context
+        .map(|one| (InputKind::ConfigMap, one.map.metadata.name.clone()))
+        .collect();
+    needs.extend(
+        [PULL, PUSH].map(|prefix| (InputKind::Secret, object_name(prefix, &request.build))),
+    );
+    needs
+}
+
+/// What the administrator keeps for all builds, where buildah of our own pod sees it too.
+fn volumes(request: &JobRequest) -> Vec<BuildVolume> {
+    let secret = |name: &String| BuildVolumeSource {
+        type_: "Secret".to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(name.clone()),
+            ..SecretVolumeSource::default()
+        }),
+        ..BuildVolumeSource::default()
+    };
+    let map = |name: &String| BuildVolumeSource {
+        type_: "ConfigMap".to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: name.clone(),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..BuildVolumeSource::default()
+    };
+    let all = [
+        (
+            "etc-pki-entitlement",
+            request.entitlement.as_ref().map(secret),
+            "/etc/pki/entitlement",
+        ),
+        (
+            "etc-yum-repos-d",
+            request.repositories.as_ref().map(map),
+            "/etc/yum.repos.d",
+        ),
+        (
+            "etc-pki-rpm-gpg",
+            request.package_keys.as_ref().map(secret),
+            "/etc/pki/rpm-gpg",
+        ),
+    ];
+    let volume = |(name, source, path): (&str, Option<BuildVolumeSource>, &str)| {
+        Some(BuildVolume {
+            name: name.to_owned(),
+            source: source?,
+            mounts: vec![BuildVolumeMount {
+                destination_path: path.to_owned(),
+            }],
+        })
+    };
+    all.into_iter().filter_map(volume).collect()
+}
