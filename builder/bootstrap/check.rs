@@ -237,7 +237,7 @@ impl<'a> Looked<'a> {
             origin: config.origin.clone(),
             pool: pool.parse::<PoolName>().ok()?,
             image: image?,
-            push_spec: object.spec.rendered_image_push_spec.clone(),
+            push: plan::push_repository(&object.spec.rendered_image_push_spec, nested).ok()?,
             push_secret,
             pull: self.pull(own),
         })
