@@ -6,7 +6,7 @@
 mod config_map;
 pub mod context;
 mod error;
-mod gzip;
+pub mod gzip;
 mod machine_config;
 
 pub use config_map::{ConfigMap, ObjectMeta};

@@ -3,6 +3,7 @@
 
 mod build;
 mod component;
+mod logs;
 mod write;
 
 pub(super) use write::{delete_params, deleted, patch, post};
@@ -246,6 +247,10 @@ impl Acting {
                 let version = round.version(uid, resource_version).to_owned();
                 self.unsuspend(job, &version, round).await
             }
+            Step::KeepLogs(keep) => {
+                self.keep_logs(keep).await;
+                Ok(())
+            }
             Step::DeleteJob { name, uid } => self.delete_job(name, uid).await,
             Step::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
             Step::AnnotateConfig(change) => self.annotate(write::CONFIG, change, round).await,
@@ -296,6 +301,7 @@ fn named(step: &Step) -> String {
         }
         Step::CreateInputs { job, .. } => format!("creating what job {job} needs"),
         Step::Unsuspend { job, .. } => format!("starting job {job}"),
+        Step::KeepLogs(keep) => format!("keeping the logs of machineosbuild {}", keep.build),
         Step::DeleteJob { name, .. } => format!("deleting job {name}"),
         Step::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
         Step::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),

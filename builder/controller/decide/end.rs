@@ -108,6 +108,7 @@ impl<'a> Round<'a> {
         attempt: u32,
         setback: &Setback,
     ) -> Driven {
+        self.keep_logs(build);
         let name = build.metadata.name.clone();
         let line = setback.line();
         let failures = number(build, labels::FAILURES) + u32::from(setback.counts());
@@ -174,6 +175,7 @@ impl<'a> Round<'a> {
         attempt: u32,
         reasons: &[Finding],
     ) -> Driven {
+        self.keep_logs(build);
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
             "Job {} found that something must be run ({}): another one follows, with the Containerfile",
@@ -196,7 +198,7 @@ impl<'a> Round<'a> {
         Driven::To(status, Because::Preparing(build.metadata.name.clone()))
     }
 
-    /// Once a build has its image, nothing else is kept of it but what its Job learnt about the base.
+    /// Once a build has its image, nothing else is kept of it but its logs and what its Job learnt about the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
         let jobs: Vec<&SeenJob> = self.jobs_of(build).collect();
         for seen in jobs {
@@ -215,6 +217,7 @@ impl<'a> Round<'a> {
                 });
             }
             if seen.job.metadata.deletion_timestamp.is_none() {
+                self.keep_logs(build);
                 let uid = seen.job.metadata.uid.as_deref().unwrap_or_default();
                 let note = "the image is there, so its Job and what that needed go";
                 self.tell_build(build, EventReason::JobDeleted, uid, note);

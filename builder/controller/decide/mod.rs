@@ -13,6 +13,7 @@
 //! | `drive` | what has come of its Job |
 //! | `prepare` | what a Job needs before it begins |
 //! | `end` | what a Job that has ended means for its build |
+//! | `keep` | what is kept of its pod |
 //! | `job` | what is read from a Job |
 //! | `attempt` | whether a Job that failed gets a successor, and when |
 //! | `serve` | what MachineOSConfig and pool say of it |
@@ -27,6 +28,7 @@ mod create;
 mod drive;
 mod end;
 mod job;
+mod keep;
 mod opt_in;
 mod prepare;
 mod seed;

@@ -218,6 +218,10 @@ impl World {
                     assert!(self.seen.inputs.iter().any(is_it), "{need:?} is missing");
                 }
             }
+            Step::KeepLogs(keep) => {
+                assert!(self.build_at(&keep.build_uid).is_some());
+                self.logs.push((keep.build_uid.clone(), keep.attempt));
+            }
             Step::DeleteJob { uid, .. } => {
                 let now = self.now;
                 let at = self.job_at(uid)?;

@@ -53,6 +53,8 @@ pub struct World {
     pub content: Option<u32>,
     /// The OS images of rendered configs.
     pub os_images: BTreeMap<String, String>,
+    /// Logs that were kept: of which build, and which attempt.
+    pub logs: Vec<(String, u32)>,
     /// Job UIDs that ever were, by build UID.
     pub made: Vec<(String, String, JobMethod)>,
 }
@@ -78,6 +80,7 @@ impl World {
             count: 0,
             content: None,
             os_images: BTreeMap::new(),
+            logs: Vec::new(),
             made: Vec::new(),
         };
         world.seen.name = "worker".to_owned();
@@ -391,6 +394,7 @@ impl World {
         let uid = job.job.metadata.uid.clone().unwrap();
         let pod = json!({
             "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
+            "spec": { "initContainers": [{ "name": "image-build" }], "containers": [] },
             "status": { "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] },
         });
         job.pods = vec![serde_json::from_value(pod).unwrap()];
@@ -442,6 +446,7 @@ impl World {
         });
         let pod = json!({
             "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": uid }] },
+            "spec": { "containers": [{ "name": "image-build" }] },
             "status": pod,
         });
         job.pods = vec![serde_json::from_value(pod).unwrap()];
