@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use serde_json::Value;
+
+use crate::registry::credentials::user_and_password;
 
 /// In the place of a credential.
 const HIDDEN: &str = "[secret]";
@@ -61,15 +61,11 @@ impl Hidden {
     fn add_login(&mut self, entry: &Value) {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
         let auth = text("auth");
-        let decoded = auth
-            .as_ref()
-            .and_then(|auth| String::from_utf8(STANDARD.decode(auth).ok()?).ok());
-        let password = decoded
-            .as_ref()
-            .and_then(|decoded| Some(decoded.split_once(':')?.1.to_owned()));
+        if let Some((user, password)) = auth.as_deref().and_then(user_and_password) {
+            self.0.extend([format!("{user}:{password}"), password]);
+        }
         let others = ["password", "identitytoken", "registrytoken"].map(text);
-        let all = [auth, decoded, password].into_iter().chain(others);
-        self.0.extend(all.flatten());
+        self.0.extend(others.into_iter().chain([auth]).flatten());
     }
 
     /// A line of a key, or an address with a password in it.
@@ -102,6 +98,8 @@ impl std::fmt::Debug for Hidden {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     #[test]

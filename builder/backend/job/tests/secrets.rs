@@ -24,6 +24,28 @@ fn text(config: &DockerConfigJson) -> String {
 }
 
 #[test]
+fn an_auth_that_no_registry_would_be_given_is_told_without_what_it_is() {
+    let (kind, key) = NEW;
+    for (what, auth, good) in [
+        ("as docker writes it", "YTpi", true),
+        ("without padding", "YWI6YmM", true),
+        ("nothing", "", true),
+        ("no base64", "user:hunter2", false),
+        ("no colon", "aHVudGVyMg==", false),
+        ("no text", "/zr/", false),
+    ] {
+        let config = format!(r#"{{"auths":{{"quay.io":{{"auth":"{auth}"}}}}}}"#);
+        let found = DockerConfigJson::from_secret(&secret(kind, &[(key, &config)]));
+        assert_eq!(found.is_ok(), good, "{what}");
+        if let Err(error) = found {
+            let told = error.to_string();
+            assert!(told.starts_with("secret s: ") && told.contains("quay.io"));
+            assert!(!told.contains(auth), "{told}");
+        }
+    }
+}
+
+#[test]
 fn both_forms_become_one() {
     for (what, (kind, key), given, want) in [
         (
