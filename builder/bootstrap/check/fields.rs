@@ -1,7 +1,7 @@
 //! What the API server, or the controller later, would refuse of a MachineOSConfig.
 
-use crate::api::{MachineOsConfig, PoolName};
-use crate::plan;
+use crate::api::{MachineOsConfig, NameError, PoolName, is_object_name};
+use crate::{containerfile, plan};
 
 /// The most characters of a Containerfile.
 const CONTENT: usize = 4096;
@@ -30,6 +30,20 @@ pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, Strin
         let message = "it is missing; name the Secret that later images are pushed with".to_owned();
         wrong.push(("spec.renderedImagePushSecret.name", message));
     }
+    let own = spec.base_image_pull_secret.as_ref();
+    for (field, name) in [
+        (
+            "spec.renderedImagePushSecret.name",
+            Some(&spec.rendered_image_push_secret.name),
+        ),
+        (
+            "spec.baseImagePullSecret.name",
+            own.map(|secret| &secret.name),
+        ),
+    ] {
+        let name = name.filter(|name| !name.is_empty() && !is_object_name(name));
+        wrong.extend(name.map(|name| (field, NameError::Subdomain(name.clone()).to_string())));
+    }
     if let Err(error) = plan::push_repository(&spec.rendered_image_push_spec, nested) {
         wrong.push(("spec.renderedImagePushSpec", error.to_string()));
     }
@@ -45,6 +59,8 @@ pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, Strin
                 "a Containerfile of {length} characters, and the API takes {CONTENT}; shorten it"
             );
             wrong.push(("spec.containerFile", message));
+        } else if let Err(error) = containerfile::check(&file.content) {
+            wrong.push(("spec.containerFile", error.to_string()));
         }
     }
     wrong
