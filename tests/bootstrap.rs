@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Access, Compression, Finished, Image, Layout, Mosb, Registry, Server, Transport, Tree,
+    Access, Compression, Finished, Image, Layout, Mosb, Registry, Server, Transport, Tree, valid,
 };
 
 const API: &str = "machineconfiguration.openshift.io/v1";
@@ -64,21 +64,6 @@ impl Desk {
 fn golden(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bootstrap/three-pools");
     fs::read_to_string(folder.join(name)).unwrap()
-}
-
-/// The object is what its schema says.
-#[track_caller]
-fn valid(object: &Value) {
-    let kind = object["kind"].as_str().unwrap();
-    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
-    let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
-    let schema: Value = serde_json::from_slice(&schema).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let problems: Vec<_> = validator
-        .iter_errors(object)
-        .map(|it| it.to_string())
-        .collect();
-    assert!(problems.is_empty(), "{problems:?}\n{object:#}");
 }
 
 /// All files below a folder with their modes.

@@ -1,14 +1,14 @@
 //! The program as a person or a script uses it, with OCI layouts only: results, exit codes, schemas, signals.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::harness::{Compression, Image, Layout, Mosb, Tree, run};
+use crate::harness::{Compression, Image, Layout, Mosb, Tree, run, valid};
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 const OTHER: &str = "rendered-worker-ffffffffffffffffffffffffffffffff";
@@ -51,16 +51,7 @@ impl Desk {
         let finished = self.mosb.run(words(&format!("{line} -o json")));
         let object = finished.json();
         assert_eq!(object["apiVersion"], "mosb.dev/v1", "{line}");
-        let kind = object["kind"].as_str().unwrap();
-        let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
-        let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
-        let schema: Value = serde_json::from_slice(&schema).unwrap();
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        let problems: Vec<_> = validator
-            .iter_errors(&object)
-            .map(|e| e.to_string())
-            .collect();
-        assert!(problems.is_empty(), "{line}: {problems:?}\n{object:#}");
+        valid(&object);
         (finished.code().unwrap(), object)
     }
 }
