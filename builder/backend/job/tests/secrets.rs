@@ -221,9 +221,9 @@ fn what_is_refused_says_why_and_quotes_nothing() {
 fn the_base_secret_goes_over_the_global_one_registry_by_registry() {
     let read =
         |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
-    let global = read(r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"1","email":"e"}}}"#);
-    let base = read(r#"{"auths":{"b":{"auth":"2"},"c":{"auth":"2"}}}"#);
-    let want = r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"2"},"c":{"auth":"2"}}}"#;
+    let global = read(r#"{"auths":{"a":{"auth":"YTox"},"b":{"auth":"YTox","email":"e"}}}"#);
+    let base = read(r#"{"auths":{"b":{"auth":"YToy"},"c":{"auth":"YToy"}}}"#);
+    let want = r#"{"auths":{"a":{"auth":"YTox"},"b":{"auth":"YToy"},"c":{"auth":"YToy"}}}"#;
     assert_eq!(text(&base.over(&global)), want);
     assert_eq!(text(&base.over(&DockerConfigJson::empty())), text(&base));
     assert!(!format!("{global:?}").contains("auth"));
