@@ -81,3 +81,4 @@ mod seed_kill;
 mod seed_recognised;
 mod seed_story;
 mod systemd_presets;
+mod upgrade;
