@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Compression, Finished, Image, Layout, Mosb, Tree};
+use crate::harness::{Compression, Finished, Image, Layout, Mosb, Tree, valid};
 
 pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 
@@ -214,16 +214,9 @@ pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, wo
     );
 }
 
-/// An object that its schema in `docs/schemas` knows.
+/// An object of this kind, which its schema in `docs/schemas` knows.
 #[track_caller]
 pub fn assert_valid(object: &Value, kind: &str) {
     assert_eq!(object["kind"], kind, "{object:#}");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{kind}.json"));
-    let schema = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<_> = validator
-        .iter_errors(object)
-        .map(|e| e.to_string())
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}: {object:#}");
+    valid(object);
 }

@@ -128,6 +128,9 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
             );
         }
     }
+    let logs = fs::read(evidence.path("objects/after-logs")).unwrap();
+    let logs = String::from_utf8_lossy(&logs);
+    assert!(logs.contains("/proc/mounts"), "{logs}");
     assert_eq!(evidence.hits(), Vec::<String>::new());
 
     // And finds what is there: in an object, in a layer, in a Secret that has no right to it.

@@ -2,7 +2,6 @@
 //!
 //! On a node of its own, as it looks at every pool there is.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -24,13 +23,9 @@ struct World {
 impl World {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
-        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        node.kubectl(&established).ok();
-        let namespace = |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        node.install_kinds();
         for name in [NAMESPACE, "openshift-machine-config-operator"] {
-            node.apply(&namespace(name).to_string());
+            node.make_namespace(name);
         }
         let world = Self {
             node,

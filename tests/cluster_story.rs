@@ -10,7 +10,6 @@ use crate::harness::{Daemon, wait};
 const REBUILD: &str = "machineconfiguration.openshift.io/rebuild";
 const CURRENT: &str = "machineconfiguration.openshift.io/current-machine-os-build";
 const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran && id -u > /etc/ran-as\n";
-const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
 const HANGS: &str = "FROM configs AS final\nRUN sleep 600\n";
 
 /// Looks like a secret, and is none.
@@ -61,6 +60,9 @@ fn a_pool_from_opting_in_to_opting_out() {
         });
     assert_eq!(annotated["metadata"]["name"], pool.as_str());
     cluster.nothing_is_left_of(name);
+    let logs = cluster.kept_logs(&pool);
+    let digest = first.split('@').nth(1).unwrap();
+    assert!(logs.contains(digest), "{logs}");
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
     assert_eq!(waited.code(), Some(0), "{}", waited.text());
 
@@ -82,12 +84,18 @@ fn a_pool_from_opting_in_to_opting_out() {
     // With instructions of an administrator's own.
     cluster.opt_in(Some(RUNS));
     let third = cluster.image_after(&second);
+    let logs = cluster.kept_logs(&pool);
+    assert!(logs.contains("echo ran > /etc/ran"), "{logs}");
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
     assert_eq!(cluster.file(&third, "/etc/story"), KEY);
 
     // Which can fail.
-    cluster.opt_in(Some(FAILS));
+    let password = &cluster.node.registry().password;
+    let fails = format!(
+        "FROM configs AS final\nRUN echo what went wrong >&2; printf 'x{password}\\377\\n'; exit 7\n"
+    );
+    cluster.opt_in(Some(&fails));
     let degraded = cluster.pool_says("BuildFailed");
     let failed = cluster.current();
     assert_eq!(state(&failed), "Failed");
@@ -108,6 +116,22 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(waited.code(), Some(1), "{}", waited.text());
     let logs = cluster.mosb(&["logs", &pool]).ok().text();
     assert!(logs.contains("what went wrong"), "{logs}");
+    // Its logs outlive its pod. What a pod could read they don't tell.
+    let name = failed["metadata"]["name"].as_str().unwrap();
+    let its = format!("machineconfiguration.openshift.io/machine-os-build={name}");
+    cluster
+        .namespace
+        .kubectl(&["delete", "pods", "--selector", &its])
+        .ok();
+    let logs = cluster.kept_logs(name);
+    assert!(logs.contains("what went wrong"), "{logs}");
+    assert!(logs.contains("x[secret]"), "{logs}");
+    assert!(!logs.contains(password.as_str()), "{logs}");
+    let kept = cluster.namespace.get(&format!("secret/log-{name}"));
+    assert_eq!(
+        kept["metadata"]["ownerReferences"][0]["uid"],
+        failed["metadata"]["uid"]
+    );
 
     // And is mended; what failed is cleared away.
     let mended = RUNS.replace("echo ran", "echo mended");
@@ -163,7 +187,10 @@ fn a_pool_from_opting_in_to_opting_out() {
         .ok();
     cluster.is_gone("machineosconfig", &pool);
     assert_eq!(cluster.builds(), Vec::<Value>::new());
-    cluster.nothing_is_left_of(again["metadata"]["name"].as_str().unwrap());
+    let name = again["metadata"]["name"].as_str().unwrap();
+    cluster.nothing_is_left_of(name);
+    let secrets = format!("secret --namespace {}", cluster.namespace.name);
+    cluster.is_gone(&secrets, &format!("log-{name}"));
 }
 
 /// Whatever somebody takes away while it is built, the image comes.

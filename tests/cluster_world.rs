@@ -342,7 +342,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until nothing that served a build is there; a pod that is told to end has half a minute.
+    /// Waits until nothing that served a build is there but its logs; a pod that is told to end has half a minute.
     #[track_caller]
     pub fn nothing_is_left_of(&self, build: &str) {
         let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
@@ -352,9 +352,22 @@ impl Cluster {
                 .namespace
                 .kubectl(&["get", kinds, "--selector", &selector, "--output=name"])
                 .ok();
-            found.stdout.is_empty().then_some(())
+            let log = format!("secret/log-{build}");
+            let text = found.text();
+            text.lines().all(|left| left == log).then_some(())
         };
         wait(&format!("everything of {build} to be gone"), BUILD, nothing);
+    }
+
+    /// What `mosb logs` has of a pod that is gone.
+    #[track_caller]
+    pub fn kept_logs(&self, of: &str) -> String {
+        let kept = || {
+            let logs = self.mosb(&["logs", of]);
+            let kept = logs.stderr.contains("this is what was kept of attempt ");
+            kept.then(|| logs.ok().text())
+        };
+        wait(&format!("the logs of {of} that were kept"), BUILD, kept)
     }
 
     /// Waits until the image in service is another than before; the image.

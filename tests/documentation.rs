@@ -40,9 +40,6 @@ const NO_CODES_IN: [&str; 11] = [
     "plan/systemd/state.rs",
 ];
 
-/// `make bench` writes it.
-const BY_BENCH: &str = "docs/performance.md";
-
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -214,35 +211,70 @@ fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     assert!(strange.is_empty(), "{strange:?}");
 }
 
-/// A link to a file beside the document leads somewhere.
+/// What a headline is called in a link.
+fn anchors(document: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let headlines = document.lines().filter(|line| {
+        is_code ^= line.starts_with("```");
+        !is_code && line.starts_with('#')
+    });
+    let anchor = |line: &str| {
+        let line = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = line
+            .chars()
+            .filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headlines.map(anchor).collect()
+}
+
+/// The documents that people read; a new one is among them.
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found: Vec<PathBuf> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    for folder in ["docs", "containerfiles", "testdata"] {
+        sources(&root.join(folder), &mut found);
+    }
+    found.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    found
+}
+
+/// A link to a file beside the document leads somewhere, and one to a headline to that.
 #[test]
 fn no_link_is_dead() {
-    for document in [
-        "README.md",
-        "docs/by-hand-job.md",
-        "docs/cluster-settings.md",
-        "docs/commands.md",
-        "docs/direct-build.md",
-        "docs/first-boot.md",
-        "docs/install.md",
-        "docs/operations.md",
-        "docs/rendering.md",
-        "docs/security.md",
-        "docs/translation.md",
-        "docs/troubleshooting.md",
-    ] {
-        let text = read(document);
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-        let folder = folder.parent().unwrap();
+    let documents = documents();
+    for known in ["README.md", "CHANGELOG.md", "docs/builds.md"] {
+        assert!(
+            documents.iter().any(|path| path.ends_with(known)),
+            "{known}"
+        );
+    }
+    let (mut files, mut headlines) = (0, 0);
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
         let links = text
             .split("](")
             .skip(1)
             .filter_map(|rest| rest.split(')').next());
-        let elsewhere =
-            |link: &&str| link.contains("://") || link.starts_with('#') || *link == BY_BENCH;
-        for link in links.filter(|link| !elsewhere(link)) {
-            let file = link.split('#').next().unwrap();
-            assert!(folder.join(file).exists(), "{document}: {link}");
+        for link in links.filter(|link| !link.contains("://")) {
+            let told = || format!("{}: {link}", document.display());
+            let (file, headline) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => document.clone(),
+                file => document.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}", told());
+            files += 1;
+            if !headline.is_empty() {
+                let target = fs::read_to_string(target).unwrap();
+                assert!(anchors(&target).contains(headline), "{}", told());
+                headlines += 1;
+            }
         }
     }
+    assert!(files > 80 && headlines > 20, "{files} {headlines}");
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::harness::{
     Access, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server, Snapshot, Transport,
-    base_image, finish, limited, ostree_base, ostree_ext_cli,
+    base_image, finish, in_private_mounts, limited, ostree_base, ostree_ext_cli,
 };
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
@@ -342,17 +342,8 @@ export PATH=/run:$PATH
 exec /bin/sh ./rebase"#;
 
 fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
-    let mut command = limited("unshare");
+    let mut command = in_private_mounts(limited("unshare"), MACHINE);
     command
-        .args([
-            "--mount",
-            "--propagation=private",
-            "--",
-            "sh",
-            "-euc",
-            MACHINE,
-            "sh",
-        ])
         .args([given.path(), repository, &ostree_ext_cli()])
         .arg(before);
     finish(&mut command, &[])

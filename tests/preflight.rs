@@ -314,7 +314,7 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
             vec![&*image, "--cert-dir", &of_other],
             1,
             "failed:untrusted-tls",
-            "issued by CN=authority); put that authority's certificate as ca.crt into a folder and pass it with --cert-dir",
+            "); put that authority's certificate as ca.crt into a folder and pass it with --cert-dir",
         ),
         (
             "no CA on loopback",

@@ -93,25 +93,9 @@ impl Installation {
 
     /// A MachineOSConfig as `mosb seed new` prints it.
     fn config(&self, pool: &str, image: &str, push: &str) {
-        let spec = format!("{push}:latest");
-        let arguments = [
-            "seed",
-            "new",
-            "--pool",
-            pool,
-            "--image",
-            image,
-            "--push-secret",
-            "push",
-            "--push-spec",
-            &spec,
-        ];
-        let printed = Mosb::new().run(arguments).ok();
-        fs::write(
-            self.manifests().join(format!("os-{pool}.yaml")),
-            printed.text(),
-        )
-        .unwrap();
+        let printed = Mosb::new().seed_new(pool, image, push);
+        let file = self.manifests().join(format!("os-{pool}.yaml"));
+        fs::write(file, printed).unwrap();
     }
 
     fn secret(&self, name: &str, authfile: &Path) {

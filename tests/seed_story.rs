@@ -2,7 +2,7 @@
 //! after. On a node of its own, as its controller renders every pool there is.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -33,13 +33,8 @@ struct World {
 impl World {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
-        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
-        let established = ["wait", "--for=condition=Established", "crd", "--all"];
-        node.kubectl(&established).ok();
-        let namespace =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
-        node.apply(&namespace.to_string());
+        node.install_kinds();
+        node.make_namespace(NAMESPACE);
         node.import(
             &format!("oci-archive:{}", mosb_image().display()),
             MOSB_IMAGE,
@@ -145,23 +140,8 @@ impl World {
 
     /// Asks for images of a pool, and to begin with this one.
     fn seed(&self, pool: &str, image: &str) -> String {
-        let push = self
-            .node
-            .registry()
-            .repository(&format!("os/{pool}:latest"));
-        let words = [
-            "seed",
-            "new",
-            "--pool",
-            pool,
-            "--image",
-            image,
-            "--push-secret",
-            "push",
-            "--push-spec",
-            &push,
-        ];
-        self.run(&words).text()
+        let push = self.node.registry().repository(&format!("os/{pool}"));
+        self.desk.seed_new(pool, image, &push)
     }
 
     #[track_caller]

@@ -54,7 +54,7 @@ impl DoorError {
 
 impl Door {
     /// Makes one; connects to nothing yet. `origin` is what messages call the logins, such as `secret push-secret`. Time
-    /// limits, retries, a folder of certificates and whether they are checked are those of `base`; so is the proxy without `proxy`.
+    /// limits, retries and whether certificates are checked are those of `base`; so is the proxy without `proxy`.
     ///
     /// # Errors
     /// Logins, CAs or mirrors that can't be used, or no room for the files.
@@ -77,7 +77,7 @@ impl Door {
                 ..CredentialSources::default()
             },
             certs: CertDirs {
-                cert_dir: base.certs.cert_dir,
+                cert_dir: None,
                 per_host: there(HOSTS).into_iter().collect(),
                 everywhere: there(EVERYWHERE),
             },

@@ -51,8 +51,6 @@ pub struct Checked {
     pub notices: Vec<Finding>,
 }
 
-/// The name under which the controller looks for a ControllerConfig.
-pub(super) const CONTROLLER_CONFIG: &str = "machine-config-controller";
 /// Pools that an OpenShift release brings itself, so that an installer's directory needn't have them.
 const OF_RELEASE: [&str; 2] = ["master", "worker"];
 const KIND: &str = "MachineOSConfig";
@@ -87,26 +85,7 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     }
     let global = match &asked.pull_secret {
         Some(given) => given.clone(),
-        None => {
-            let global = secrets.global(&settings.global_pull_secret, &mut problems);
-            let named =
-                settings.global_pull_secret != ClusterSettings::default().global_pull_secret;
-            if named && global.name.is_empty() && problems.is_empty() {
-                let message = format!(
-                    "secret {:?} is not among the manifests{}; add it, as new machines pull their image with it, or name the right one",
-                    settings.global_pull_secret,
-                    secrets.place()
-                );
-                let list = if asked.registries {
-                    &mut problems
-                } else {
-                    &mut notices
-                };
-                let place = "ConfigMap mosb-config: globalPullSecret";
-                list.push(Finding::new("missing-secret", message).on(place));
-            }
-            global
-        }
+        None => global(&secrets, &settings, asked, &mut problems, &mut notices),
     };
     let pools = Pools::of(manifests, asked.cluster);
     let mut looked = Looked {
@@ -132,6 +111,28 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
         release: settings::release(manifests),
         notices: looked.notices,
     })
+}
+
+/// The logins that all machines pull with. Without a word in the settings there need be none.
+fn global(
+    secrets: &Secrets<'_>,
+    settings: &ClusterSettings,
+    asked: &Asked,
+    problems: &mut Vec<Finding>,
+    notices: &mut Vec<Finding>,
+) -> NamedSecret {
+    let name = &settings.global_pull_secret;
+    if let Some(secret) = secrets.global(name, problems) {
+        // What is wrong with it is told.
+        return secrets::logins(secret, problems).map_or_else(secrets::none, secrets::called);
+    }
+    if *name != ClusterSettings::default().global_pull_secret {
+        let why = "; add it, as new machines pull their image with it, or name the right one";
+        let missing = secrets.missing(name, why, "ConfigMap mosb-config: globalPullSecret");
+        let list = if asked.registries { problems } else { notices };
+        list.push(missing);
+    }
+    secrets::none()
 }
 
 /// An API server has one object of a name.
@@ -237,7 +238,7 @@ impl<'a> Looked<'a> {
             origin: config.origin.clone(),
             pool: pool.parse::<PoolName>().ok()?,
             image: image?,
-            push_spec: object.spec.rendered_image_push_spec.clone(),
+            push: plan::push_repository(&object.spec.rendered_image_push_spec, nested).ok()?,
             push_secret,
             pull: self.pull(own),
         })
@@ -305,25 +306,21 @@ impl<'a> Looked<'a> {
             // That is told as a wrong field.
             return None;
         }
-        if let Some(secret) = self.secrets.find(name) {
+        if let Some(secret) = self.secrets.find(name, &mut self.problems) {
             return secrets::logins(secret, &mut self.problems);
         }
         let place = config.place(KIND, &config.object.metadata.name, field);
-        let message = format!(
-            "secret {name:?} is not among the manifests{}",
-            self.secrets.place()
-        );
-        let (list, rest) = match self.asked.registries {
+        let (list, why) = match self.asked.registries {
             true => (
                 &mut self.problems,
-                "so what it may do can't be checked; add it, or --check-registry=false and create it in the cluster yourself",
+                ", so what it may do can't be checked; add it, or --check-registry=false and create it in the cluster yourself",
             ),
             false => (
                 &mut self.notices,
-                "so create it in the cluster yourself; without it the image is not taken over",
+                ", so create it in the cluster yourself; without it the image is not taken over",
             ),
         };
-        list.push(Finding::new("missing-secret", format!("{message}, {rest}")).on(place));
+        list.push(self.secrets.missing(name, why, &place));
         None
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::check::{CONTROLLER_CONFIG, Checked};
+use super::check::Checked;
 use super::error::Error;
 use super::file::{File, by_hand};
 use super::machine::{self, Given};
@@ -118,10 +118,8 @@ pub fn requests(
     checked: &Checked,
     configs: &Configs,
 ) -> Result<Vec<Request>, Error> {
-    let mut controller_configs = manifests.controller_configs.iter();
-    let controller_config = controller_configs
-        .find(|config| config.object.metadata.name == CONTROLLER_CONFIG)
-        .map(|config| config.object.clone());
+    let controller_config = manifests.controller_config();
+    let controller_config = controller_config.map(|config| config.object.clone());
     let settings = &checked.settings;
     // The controller takes the settings' images only where there is no ControllerConfig.
     let (os_image, extensions_image) = match &controller_config {
@@ -179,9 +177,7 @@ pub fn output(
         File::of_object(&by_hand(&value))
     }));
     let settings = manifests.settings.iter().map(|map| &map.raw);
-    let named = |config: &&super::Manifest<_>| config_name(&config.raw) == CONTROLLER_CONFIG;
-    let controller = manifests.controller_configs.iter().filter(named);
-    let as_given = settings.chain(controller.map(|config| &config.raw));
+    let as_given = settings.chain(manifests.controller_config().map(|config| &config.raw));
     files.extend(as_given.map(|raw| File::of_object(&by_hand(raw))));
     files.extend(os_configs(manifests, checked));
     for one in rendered {
@@ -219,12 +215,10 @@ pub fn output(
                 let path = format!("ignition/{}.ign", api::shortened(out.pool.as_str(), 200));
                 out.ignition = Some(path.clone());
                 out.has_logins = given.has_logins();
+                let text = serde_json::to_string_pretty(&config).expect("JSON") + "\n";
                 files.push(File {
                     path,
-                    bytes: (serde_json::to_string_pretty(&config).expect("JSON")
-                        + "
-")
-                    .into_bytes(),
+                    bytes: text.into_bytes(),
                     is_private: true,
                 });
             }
@@ -245,12 +239,6 @@ pub fn output(
         pools,
         notices,
     })
-}
-
-fn config_name(raw: &Value) -> &str {
-    raw.pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 /// The pool as it was given, with the rendered config that it names.

@@ -39,6 +39,24 @@ pub struct Manifests {
     pub mirror_sets: Vec<Value>,
 }
 
+/// The name under which the controller looks for a ControllerConfig.
+const CONTROLLER_CONFIG: &str = "machine-config-controller";
+
+impl Manifests {
+    /// All ControllerConfigs that the controller would take; there may be one.
+    pub(super) fn named_controller_configs(
+        &self,
+    ) -> impl Iterator<Item = &Manifest<ControllerConfig>> {
+        let all = self.controller_configs.iter();
+        all.filter(|config| config.object.metadata.name == CONTROLLER_CONFIG)
+    }
+
+    /// The ControllerConfig that the controller will find.
+    pub(super) fn controller_config(&self) -> Option<&Manifest<ControllerConfig>> {
+        self.named_controller_configs().next()
+    }
+}
+
 impl<T> Manifest<T> {
     /// How a message names a field of the object, or all of it.
     pub(super) fn place(&self, kind: &str, name: &str, field: &str) -> String {

@@ -35,49 +35,60 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// Where they have to be, for a message.
-    pub fn place(&self) -> String {
-        match &self.namespace {
+    /// One that is named at `place`, and is not there. `why` follows in the sentence.
+    pub fn missing(&self, name: &str, why: &str, place: &str) -> Finding {
+        let namespace = match &self.namespace {
             Some(namespace) => format!(" (namespace {namespace})"),
             None => String::new(),
-        }
+        };
+        let message = format!("secret {name:?} is not among the manifests{namespace}{why}");
+        Finding::new("missing-secret", message).on(place)
     }
 
     /// The one of this name that the controller would find.
-    pub fn find(&self, name: &str) -> Option<&'a v1::Secret> {
+    pub fn find(&self, name: &str, problems: &mut Vec<Finding>) -> Option<&'a v1::Secret> {
         let fits = |found: &str| match &self.namespace {
             Some(wanted) => found.is_empty() || found == wanted,
             None => true,
         };
-        self.first(name, fits)
+        self.only(name, fits, problems)
     }
 
-    fn first(&self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a v1::Secret> {
-        let mut secrets = self
-            .manifests
-            .secrets
-            .iter()
-            .map(|(_, secret)| secret.expose());
-        secrets.find(|secret| {
-            let metadata = &secret.metadata;
+    /// The one that has this name. Of two, nobody knows which the cluster will have.
+    fn only(
+        &self,
+        name: &str,
+        fits: impl Fn(&str) -> bool,
+        problems: &mut Vec<Finding>,
+    ) -> Option<&'a v1::Secret> {
+        let mut found = self.manifests.secrets.iter().filter(|(_, secret)| {
+            let metadata = &secret.expose().metadata;
             metadata.name.as_deref() == Some(name)
                 && fits(metadata.namespace.as_deref().unwrap_or_default())
-        })
+        });
+        let (origin, first) = found.next()?;
+        for (other, _) in found {
+            let message = format!("another Secret has this name ({origin}); keep one of them");
+            let place = format!("{other}: Secret {name}: metadata.name");
+            let problem = Finding::new("duplicate-name", message).on(place);
+            // Several MachineOSConfigs may name it.
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        Some(first.expose())
     }
 
-    /// The logins that all machines pull with: of this name, or OpenShift's.
-    pub fn global(&self, name: &str, problems: &mut Vec<Finding>) -> NamedSecret {
+    /// The Secret with the logins that all machines pull with: of this name, or OpenShift's.
+    pub fn global(&self, name: &str, problems: &mut Vec<Finding>) -> Option<&'a v1::Secret> {
         let (namespace, pull_secret) = PULL_SECRET;
-        let found = self
-            .find(name)
-            .or_else(|| self.first(pull_secret, |found| found == namespace));
-        let logins = found.and_then(|secret| logins(secret, problems));
-        logins.map_or_else(none, called)
+        let found = self.find(name, problems);
+        found.or_else(|| self.only(pull_secret, |found| found == namespace, problems))
     }
 }
 
 /// No logins at all.
-fn none() -> NamedSecret {
+pub(super) fn none() -> NamedSecret {
     NamedSecret {
         name: String::new(),
         credentials: DockerConfigJson::empty(),

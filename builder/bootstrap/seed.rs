@@ -2,7 +2,7 @@
 
 use crate::api::PoolName;
 use crate::backend::job::NamedSecret;
-use crate::image::PinnedRef;
+use crate::image::{PinnedRef, RepoRef};
 
 /// A MachineOSConfig with an image that exists already, checked.
 #[derive(Debug, Clone)]
@@ -15,8 +15,8 @@ pub struct Seed {
     pub pool: PoolName,
     /// The image.
     pub image: PinnedRef,
-    /// `spec.renderedImagePushSpec`: where later images go.
-    pub push_spec: String,
+    /// Where later images go: the repository of `spec.renderedImagePushSpec`.
+    pub push: RepoRef,
     /// The logins that push later images; none if their Secret is not among the manifests.
     pub push_secret: Option<NamedSecret>,
     /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name is how messages call them all, as

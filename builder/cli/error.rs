@@ -60,8 +60,10 @@ pub enum Error {
         file: String,
     },
     /// A tag that a registry does not have.
-    #[error("{image}: the registry has no such tag; check the name")]
+    #[error("{place}: {image}: the registry has no such tag; check the name")]
     NoTag {
+        /// Who names it.
+        place: String,
         /// The image.
         image: String,
     },

@@ -22,6 +22,7 @@ const MARK: &str = ".mosb-bootstrap";
 /// # Errors
 /// It holds something else, or can't be read.
 pub fn check(folder: &Path) -> Result<(), Error> {
+    let folder = &*meant(folder)?;
     let mut found = BTreeSet::new();
     match below(folder, "", &mut found) {
         Ok(()) => {}
@@ -48,6 +49,7 @@ pub fn check(folder: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`check`], and what can't be written; then the folder is as it was.
 pub fn write(folder: &Path, files: &[File]) -> Result<(), Error> {
+    let folder = &*meant(folder)?;
     check(folder)?;
     let part = part(folder);
     let made = make(&part, files).and_then(|()| put(&part, folder));
@@ -59,6 +61,17 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), Error> {
         file: folder.display().to_string(),
         source,
     })
+}
+
+/// The folder itself, where a link leads to it: the link stays as it is.
+fn meant(folder: &Path) -> Result<PathBuf, Error> {
+    match fs::canonicalize(folder) {
+        Ok(folder) => Ok(folder),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_symlink() => {
+            Ok(folder.to_owned())
+        }
+        Err(source) => Err(unreadable(folder, source)),
+    }
 }
 
 /// Where it is made: one name, so that what a killed run left is found by the next.
@@ -180,6 +193,22 @@ mod tests {
         below(&folder, "", &mut found).unwrap();
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [MARK, "b.yaml"]);
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, link) = (home.path().join("out"), home.path().join("link"));
+        std::os::unix::fs::symlink("out", &link).unwrap();
+        let nowhere = write(&link, &[file("a.yaml", "1", false)]).unwrap_err();
+        assert!(matches!(nowhere, Error::Read { .. }), "{nowhere}");
+        fs::create_dir(&folder).unwrap();
+        for text in ["1", "2"] {
+            write(&link, &[file("a.yaml", text, false)]).unwrap();
+            assert_eq!(fs::read_to_string(folder.join("a.yaml")).unwrap(), text);
+        }
+        assert!(link.is_symlink() && !folder.is_symlink());
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -1,17 +1,20 @@
-//! The logs of a build's pod, container after container.
+//! The logs of a build's pod, container after container, or what is kept of them.
 
+use std::io;
 use std::pin::pin;
 
-use futures_util::io::AsyncBufReadExt as _;
+use futures_util::io::{AsyncBufRead, AsyncBufReadExt as _};
+use futures_util::stream::{Stream, try_unfold};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, ContainerState, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerState, Pod, Secret};
 use kube::api::{ListParams, LogParams};
 use kube::runtime::watcher::{Config, Event, watch_object, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::Error;
 use super::error::is_not_found;
+use super::kept_logs::{name as secret_name, read};
 use crate::api::{BuildName, job_name, label_value, labels};
 
 /// The sidecar: it ends last, so it is told last.
@@ -26,7 +29,7 @@ pub enum Line {
     Text(String),
 }
 
-/// Tells the log of a build's newest pod; if it is to be followed, until the pod ends. Whether there was a pod.
+/// Tells the log of a build's newest pod; if it is to be followed, until the pod ends. How many containers had begun; none without a pod.
 ///
 /// # Errors
 /// The API server does not give it.
@@ -36,17 +39,17 @@ pub async fn logs(
     build: &BuildName,
     follow: bool,
     mut tell: impl FnMut(Line),
-) -> Result<bool, Error> {
+) -> Result<Option<usize>, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let Some(pod) = newest(client, &pods, namespace, build, follow).await? else {
-        return Ok(false);
+        return Ok(None);
     };
     let name = pod.name_any();
+    let mut told = 0;
     for container in containers(&pod) {
         if !begun(&pods, &name, &container, follow).await? {
             continue;
         }
-        tell(Line::Container(container.clone()));
         let params = LogParams {
             container: Some(container.clone()),
             follow,
@@ -55,20 +58,54 @@ pub async fn logs(
         let object = || format!("pod {namespace}/{name}");
         let log = pods.log_stream(&name, &params).await;
         let log = log.map_err(Error::api(object(), "get log"))?;
-        let mut lines = log.lines();
-        loop {
-            match lines.try_next().await {
-                Ok(Some(line)) => tell(Line::Text(line)),
-                Ok(None) => break,
-                Err(source) => {
-                    return Err(Error::api(object(), "get log")(kube::Error::ReadEvents(
-                        source,
-                    )));
-                }
-            }
+        tell(Line::Container(container));
+        told += 1;
+        let failed = |source| Error::api(object(), "get log")(kube::Error::ReadEvents(source));
+        let mut lines = pin!(lines(log));
+        while let Some(line) = lines.try_next().await.map_err(failed)? {
+            tell(Line::Text(line));
         }
     }
-    Ok(true)
+    Ok(Some(told))
+}
+
+/// What was kept of the logs of a build: which attempt said it, and what. None if nothing was kept of this very build.
+///
+/// # Errors
+/// The API server does not give it.
+pub async fn kept_logs(
+    client: &Client,
+    namespace: &str,
+    build: &BuildName,
+    uid: &str,
+) -> Result<Option<(u32, Vec<Line>)>, Error> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let name = secret_name(build);
+    let found = secrets.get_opt(&name).await;
+    let found = found.map_err(Error::api(format!("secret {namespace}/{name}"), "get"))?;
+    let found = found.and_then(|secret| read(&secret, uid));
+    Ok(found.map(|(attempt, logs)| {
+        let lines = logs.into_iter().flat_map(|(container, text)| {
+            let said: Vec<Line> = text
+                .lines()
+                .map(|line| Line::Text(line.to_owned()))
+                .collect();
+            [Line::Container(container)].into_iter().chain(said)
+        });
+        (attempt, lines.collect())
+    }))
+}
+
+/// The lines of a log. Programs may write anything: what is no text is replaced.
+pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<String>> {
+    try_unfold(Box::pin(log), |mut log| async move {
+        let mut line = Vec::new();
+        if log.read_until(b'\n', &mut line).await? == 0 {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&line);
+        Ok(Some((text.trim_end_matches(['\r', '\n']).to_owned(), log)))
+    })
 }
 
 /// The newest pod of the build; if it is to be followed, it is waited for as long as there is a Job.
@@ -111,7 +148,7 @@ async fn newest(
 }
 
 /// The containers in the order in which they run; the sidecar, which runs beside them, at the end.
-fn containers(pod: &Pod) -> Vec<String> {
+pub(super) fn containers(pod: &Pod) -> Vec<String> {
     let spec = pod.spec.as_ref();
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
     let main = spec.map(|spec| &spec.containers);
@@ -152,7 +189,7 @@ async fn begun(pods: &Api<Pod>, pod: &str, container: &str, follow: bool) -> Res
 }
 
 /// Whether a container has begun; none if the pod does not know it yet.
-fn state(pod: &Pod, container: &str) -> Option<bool> {
+pub(super) fn state(pod: &Pod, container: &str) -> Option<bool> {
     let status = pod.status.as_ref()?;
     let init = status.init_container_statuses.iter().flatten();
     let mut all = init.chain(status.container_statuses.iter().flatten());

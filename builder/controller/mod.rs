@@ -13,6 +13,7 @@ mod decide;
 pub mod engine;
 mod error;
 pub mod events;
+mod kept_logs;
 pub mod kinds;
 pub mod lease;
 mod logs;
@@ -35,7 +36,8 @@ pub use because::Because;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
-pub use logs::{Line as LogLine, logs};
+pub use kept_logs::KeepLogs;
+pub use logs::{Line as LogLine, kept_logs, logs};
 pub use observe::{Facts, observe};
 pub use question::{
     Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Pull, Question,

@@ -19,7 +19,7 @@ use crate::api::{
     ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
     Selector, component_pool, labels,
 };
-use crate::backend::job::{InputKind, JobResult, is_runner};
+use crate::backend::job::{InputKind, JobResult, Runner, is_runner};
 use crate::image::{Digest, Platform};
 use crate::report::Finding;
 
@@ -275,17 +275,14 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
     let is_build = |uid: &str| builds.iter().any(|build| build.metadata.uid() == uid);
     let ours =
         |meta: &ObjectMeta| serves(meta).as_deref() == Some(name) || owned_by(meta, &is_build);
+    let with_pods = |runner: Runner| {
+        let uid = runner.uid();
+        let pods = stores.pods.only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
+        let pods = pods.into_iter().map(|pod| (*pod).clone()).collect();
+        SeenRunner { runner, pods }
+    };
     let jobs = stores.jobs.only(|job| ours(&job.metadata));
-    let jobs = jobs.into_iter().map(|job| {
-        let uid = job.uid().unwrap_or_default();
-        let pods = stores
-            .pods
-            .only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
-        SeenRunner {
-            runner: (*job).clone().into(),
-            pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
-        }
-    });
+    let jobs = jobs.into_iter().map(|job| with_pods((*job).clone().into()));
     // A Job's pod is no runner.
     let alone = |meta: &ObjectMeta| {
         let owners = meta.owner_references.iter().flatten();
@@ -301,10 +298,7 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
         pods: Vec::new(),
     });
     let builds = stores.openshift_builds.only(|build| ours(&build.metadata));
-    let builds = builds.into_iter().map(|build| SeenRunner {
-        runner: (*build).clone().into(),
-        pods: Vec::new(),
-    });
+    let builds = builds.into_iter().map(|build| with_pods((*build).clone().into()));
     jobs.chain(pods).chain(builds).collect()
 }
 

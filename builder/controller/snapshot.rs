@@ -49,8 +49,19 @@ pub struct Snapshot {
 pub struct SeenRunner {
     /// The Job, or what stands in its place.
     pub runner: Runner,
-    /// Pods that it controls; none of what tells all by itself.
+    /// Pods that it controls.
     pub pods: Vec<Pod>,
+}
+
+impl SeenRunner {
+    /// The pods that build: those that it controls, or itself.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        let itself = match &self.runner {
+            Runner::Pod(pod) => Some(&**pod),
+            Runner::Job(_) | Runner::Build(_) => None,
+        };
+        self.pods.iter().chain(itself)
+    }
 }
 
 /// An object that a build pod needs, as far as it matters whether it is there.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::because::Because;
+use super::kept_logs::KeepLogs;
 use super::question::Question;
 use crate::api::{
     Condition, ImageBuilderType, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec,
@@ -154,6 +155,8 @@ pub enum Step {
         /// As it was seen.
         resource_version: String,
     },
+    /// Keep what the pod of a build has said, in the place of what is kept of an earlier one. That it can't be kept hinders nothing.
+    KeepLogs(Box<KeepLogs>),
     /// Delete a runner in the background; what it owns goes with it.
     DeleteRunner {
         /// What kind of object it is.

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use flate2::{Compression, GzBuilder};
 
 /// Level 9, no time, no name: the same bytes every time.
-pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
+pub fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut writer = GzBuilder::new()
         .mtime(0)
         .write(Vec::new(), Compression::best());
@@ -17,7 +17,7 @@ pub(super) fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// At most `limit` bytes; `None` if there would be more.
-pub(super) fn unpacked(bytes: &[u8], limit: usize) -> std::io::Result<Option<Vec<u8>>> {
+pub fn unpacked(bytes: &[u8], limit: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut out = Vec::new();
     let mut reader = GzDecoder::new(bytes);
     let more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);

@@ -7,7 +7,7 @@ mod build_source;
 mod config_map;
 pub mod context;
 mod error;
-mod gzip;
+pub mod gzip;
 mod machine_config;
 
 pub use build_source::{ContextMap, context_maps};

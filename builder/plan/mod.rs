@@ -14,6 +14,7 @@ mod method;
 mod mounted;
 pub mod packages;
 mod pre_built;
+mod push_spec;
 mod request;
 pub mod systemd;
 
@@ -24,6 +25,7 @@ pub use inputs::{FORMAT, Inputs};
 pub use method::{Method, MethodChoice, Reason};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
+pub use push_spec::{PushSpecError, push_repository};
 pub use request::Request;
 
 use crate::report::{Class, Finding};

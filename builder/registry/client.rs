@@ -80,6 +80,11 @@ struct Shared {
 }
 
 impl Client {
+    /// Whether both have the same logins, being clones of one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Reads the files that the options name; connects to nothing yet.
     pub fn new(options: &Options) -> Result<Self, Error> {
         let conf = match &options.registries_conf {

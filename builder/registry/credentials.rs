@@ -181,14 +181,10 @@ fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {
     }
     if let Some(auth) = given(raw.auth) {
         let wrong = || CredentialsError::Auth(key.to_owned());
-        let auth = auth.trim().trim_end_matches('=');
-        let decoded = STANDARD_LENIENT.decode(auth).map_err(|_| wrong())?;
-        let text = String::from_utf8(decoded).map_err(|_| wrong())?;
-        let (user, password) = text.split_once(':').ok_or_else(wrong)?;
+        let (user, password) = user_and_password(&auth).ok_or_else(wrong)?;
         return Ok(Some(Login::Password {
-            user: Secret::new(user.to_owned()),
-            // docker pads with NULs on some machines.
-            password: Secret::new(password.trim_end_matches('\0').to_owned()),
+            user: Secret::new(user),
+            password: Secret::new(password),
         }));
     }
     Ok(match (given(raw.username), raw.password) {
@@ -198,6 +194,16 @@ fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {
         }),
         _ => None,
     })
+}
+
+/// What `auth` of a login says; none if it is no base64 of `user:password`.
+pub fn user_and_password(auth: &str) -> Option<(String, String)> {
+    let auth = auth.trim().trim_end_matches('=');
+    let text = String::from_utf8(STANDARD_LENIENT.decode(auth).ok()?).ok()?;
+    let (user, password) = text.split_once(':')?;
+    // docker pads with NULs on some machines.
+    let password = password.trim_end_matches('\0');
+    Some((user.to_owned(), password.to_owned()))
 }
 
 /// Padding is written by some and left out by others.

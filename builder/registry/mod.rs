@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf` | what is meant by a name, and where it really is |
-//! | `wire`, `message`, `certs`, `issuer` | one HTTP request, again if it may pass; with what `http` has |
+//! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
@@ -33,7 +33,6 @@ pub mod credentials;
 mod endpoint;
 mod error;
 pub(crate) mod folder;
-mod issuer;
 mod keyring;
 mod layout;
 mod layout_write;

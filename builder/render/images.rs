@@ -56,14 +56,7 @@ pub(super) fn decide(
 ) -> Images {
     let (os, extensions) = candidates(request, settings);
     let mut pin = |(field, base, said): (&'static str, Option<Base>, &[Of<String>])| {
-        let place = match said.last() {
-            Some(last) => chosen[last.from].place(&format!("spec.{field}")),
-            None => base
-                .as_ref()
-                .map(|base| base.by)
-                .unwrap_or_default()
-                .to_owned(),
-        };
+        let place = place(chosen, field, base.as_ref(), said);
         let pinned = |image: &str| match request.pins.get(image) {
             Some(pinned) => pinned.clone(),
             None => image.to_owned(),
@@ -153,18 +146,39 @@ fn candidates<'a>(request: &Request, settings: &'a Settings) -> (Candidates<'a>,
     )
 }
 
+/// An image that counts and has no digest yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unpinned {
+    /// As it was written.
+    pub image: String,
+    /// Who names it: a field of a MachineConfig, a ControllerConfig, or [`GIVEN`].
+    pub place: String,
+}
+
 /// The images that count and have no digest yet.
-pub(super) fn unpinned(request: &Request) -> Vec<String> {
+pub(super) fn unpinned(request: &Request) -> Vec<Unpinned> {
     let chosen = select::select(request).chosen;
     // What is wrong is told when it is rendered.
     let settings = settings::merge(&chosen, &mut Vec::new(), &mut Vec::new());
     let (os, extensions) = candidates(request, &settings);
-    let image = |(_, base, said): Candidates<'_>| match said.last() {
-        Some(last) => Some(last.value.clone()),
-        None => base.map(|base| base.image),
+    let counts = |(field, base, said): Candidates<'_>| {
+        let image = match said.last() {
+            Some(last) => Some(last.value.clone()),
+            None => base.as_ref().map(|base| base.image.clone()),
+        };
+        let place = place(&chosen, field, base.as_ref(), said);
+        image.map(|image| Unpinned { image, place })
     };
-    let images = [image(os), image(extensions)].into_iter().flatten();
-    images.filter(|image| !is_pinned(image)).collect()
+    let images = [counts(os), counts(extensions)].into_iter().flatten();
+    images.filter(|one| !is_pinned(&one.image)).collect()
+}
+
+/// Who names the image that counts.
+fn place(chosen: &[&Component], field: &str, base: Option<&Base>, said: &[Of<String>]) -> String {
+    match said.last() {
+        Some(last) => chosen[last.from].place(&format!("spec.{field}")),
+        None => base.map(|base| base.by).unwrap_or_default().to_owned(),
+    }
 }
 
 /// `repository@sha256:<64 hex digits>`.

@@ -48,7 +48,7 @@ use crate::report::Finding;
 
 pub use error::Error;
 pub use explain::{Explanation, Origin, Said};
-pub use images::GIVEN;
+pub use images::{GIVEN, Unpinned};
 pub use outcome::{Outcome, Rendered};
 pub use reconcile::{Update, unreconcilable};
 pub use select::is_rendered_one;
@@ -179,7 +179,7 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
 }
 
 /// Images with a tag that decide something: what a caller may pin, and hand in as [`Request::pins`].
-pub fn unpinned(request: &Request) -> Vec<String> {
+pub fn unpinned(request: &Request) -> Vec<Unpinned> {
     images::unpinned(request)
 }
 

@@ -1,10 +1,12 @@
 //! All that was left anywhere, to be searched.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -96,6 +98,7 @@ impl Evidence {
             &format!("objects/{when}-secrets"),
             json!(others).to_string(),
         );
+        self.put(&format!("objects/{when}-logs"), kept_logs(&secrets));
         // What is beside the data of those that may.
         let bare = holding.into_iter().cloned().map(|mut secret| {
             secret["data"] = Value::Null;
@@ -137,4 +140,19 @@ impl Evidence {
         }
         assert!(count > 8, "{count} blobs");
     }
+}
+
+/// What is packed in the Secrets that keep logs.
+fn kept_logs(secrets: &Value) -> Vec<u8> {
+    let mut all = Vec::new();
+    for secret in secrets["items"].as_array().unwrap() {
+        let name = secret["metadata"]["name"].as_str().unwrap();
+        if name.starts_with("log-") {
+            for packed in secret["data"].as_object().unwrap().values() {
+                let packed = STANDARD.decode(packed.as_str().unwrap()).unwrap();
+                GzDecoder::new(&*packed).read_to_end(&mut all).unwrap();
+            }
+        }
+    }
+    all
 }

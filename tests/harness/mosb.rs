@@ -59,6 +59,15 @@ impl Mosb {
         self.run_with(arguments, &[])
     }
 
+    /// A MachineOSConfig as `mosb seed new` prints it; later images are pushed to a repository with the Secret `push`.
+    #[track_caller]
+    pub fn seed_new(&self, pool: &str, image: &str, repository: &str) -> String {
+        let push = format!("{repository}:latest");
+        let mut words = vec!["seed", "new", "--pool", pool, "--image", image];
+        words.extend(["--push-secret", "push", "--push-spec", &push]);
+        self.run(words).ok().text()
+    }
+
     /// Runs the program to its end, with these bytes on its stdin.
     #[track_caller]
     pub fn run_with<A: AsRef<OsStr>>(

@@ -64,6 +64,17 @@ pub struct Registry {
 impl Registry {
     #[track_caller]
     pub fn start(server: Server, access: Access, transport: Transport) -> Self {
+        Self::start_at("127.0.0.1:0", server, access, transport)
+    }
+
+    /// An open registry without TLS at this address, which is on loopback.
+    #[track_caller]
+    pub fn at(address: &str) -> Self {
+        Self::start_at(address, Server::Debian, Access::Anyone, Transport::Http)
+    }
+
+    #[track_caller]
+    fn start_at(at: &str, server: Server, access: Access, transport: Transport) -> Self {
         let directory = TempDir::new().unwrap();
         let path = directory.path();
         fs::create_dir(path.join("certificates")).unwrap();
@@ -77,7 +88,7 @@ impl Registry {
                 "filesystem": {"rootdirectory": path.join("storage")},
                 "delete": {"enabled": true},
             },
-            "http": http(path, transport),
+            "http": http(path, at, transport),
             "auth": auth(path, access, tokens.as_ref()),
         });
         fs::write(&config, settings.to_string()).unwrap();
@@ -237,8 +248,8 @@ impl Registry {
     }
 }
 
-fn http(path: &Path, transport: Transport) -> Value {
-    let mut settings = json!({"addr": "127.0.0.1:0"});
+fn http(path: &Path, at: &str, transport: Transport) -> Value {
+    let mut settings = json!({"addr": at});
     if transport != Transport::Http {
         let authority = Certificate::authority(path, "authority");
         let server = Certificate::server(path, "server", &authority);

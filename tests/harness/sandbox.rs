@@ -6,6 +6,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
@@ -30,6 +31,13 @@ mount --rbind /dev "$tree/dev"
 mount -t proc proc "$tree/proc"
 exec chroot "$tree" /usr/bin/env -i container=oci PATH=/usr/sbin:/usr/bin "$program" "$@""#;
 
+/// A shell script with mounts of its own. The command is that of `unshare`; its next arguments are the script's.
+pub fn in_private_mounts(mut unshare: Command, script: &str) -> Command {
+    unshare.args(["--mount", "--propagation=private", "--"]);
+    unshare.args(["sh", "-euc", script, "sh"]);
+    unshare
+}
+
 /// A private, writable copy of the Debian root.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -48,19 +56,8 @@ impl Sandbox {
             0,
             "a sandbox mounts and enters a chroot: run the tests as root"
         );
-        let mut command = lasting("unshare");
-        command
-            .args([
-                "--mount",
-                "--propagation=private",
-                "--",
-                "sh",
-                "-euc",
-                HOLD,
-                "sh",
-            ])
-            .arg(directory.path())
-            .arg(&root);
+        let mut command = in_private_mounts(lasting("unshare"), HOLD);
+        command.arg(directory.path()).arg(&root);
         let (holder, ()) = Daemon::start(command, |line| (line == "ready").then_some(()));
         Self { holder, directory }
     }

@@ -10,7 +10,7 @@ use super::names::DOCKER_CONFIG_KEY;
 use crate::canonical::canonical;
 use crate::http::Secret;
 use crate::image::RepoRef;
-use crate::registry::credentials::covers;
+use crate::registry::credentials::{covers, user_and_password};
 use crate::report::Class;
 
 /// Logins by registry. Never printed.
@@ -71,6 +71,16 @@ pub enum SecretProblem {
         /// What would be right.
         want: &'static str,
     },
+    /// `auth` of a login.
+    #[error(
+        "{key}: {registry:?}.auth is no base64 of user:password; make the secret anew with kubectl create secret docker-registry"
+    )]
+    Auth {
+        /// The key in the Secret.
+        key: &'static str,
+        /// Whose login it is.
+        registry: String,
+    },
     /// A field that logins don't have.
     #[error("{key}: {place}: logins have no such field; take it out")]
     UnknownField {
@@ -110,7 +120,7 @@ impl DockerConfigJson {
     /// What a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg` says.
     ///
     /// # Errors
-    /// All that the Machine Config Operator refuses.
+    /// All that the Machine Config Operator refuses, and a login that no registry would be given.
     pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
         parse(secret)
             .map(|logins| Self(Secret::new(logins)))
@@ -228,6 +238,11 @@ fn checked(
         if !value.is_string() {
             return Err(shape(key, place, "a text"));
         }
+    }
+    let auth = login.get("auth").and_then(Value::as_str);
+    if auth.is_some_and(|auth| !auth.is_empty() && user_and_password(auth).is_none()) {
+        let registry = registry.to_owned();
+        return Err(SecretProblem::Auth { key, registry });
     }
     Ok(login)
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod docker_config;
 pub mod handover;
+mod hidden;
 mod input;
 mod inputs;
 mod metadata;
@@ -27,6 +28,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use docker_config::{DockerConfigJson, SecretError, SecretProblem};
+pub use hidden::Hidden;
 pub use input::{Input, InputKind};
 pub use inputs::inputs;
 pub use names::{input_names, result_name};

@@ -253,6 +253,12 @@ fn cases() -> [(&'static str, JobRequest); 8] {
     ]
 }
 
+/// Those whose containers are ours.
+fn with_our_pods() -> impl Iterator<Item = (&'static str, JobRequest)> {
+    let ours = |(_, request): &(&str, JobRequest)| request.openshift.is_none();
+    cases().into_iter().filter(ours)
+}
+
 /// As `kubectl` would take them. `make golden` writes them anew.
 #[test]
 fn whole_objects() {
@@ -394,10 +400,7 @@ mirrors:
 /// Without a Job there is nobody who labels the pod, counts its time or holds it back.
 #[test]
 fn a_pod_does_alone_what_a_job_does_with_it() {
-    let of_ours = cases()
-        .into_iter()
-        .filter(|(_, request)| request.openshift.is_none());
-    for (case, request) in of_ours {
+    for (case, request) in with_our_pods() {
         let request = JobRequest {
             builder: ImageBuilderType::CustomPod,
             ..request

@@ -1,7 +1,7 @@
 //! What the API server, or the controller later, would refuse of a MachineOSConfig.
 
-use crate::api::{MachineOsConfig, PoolName, is_digest_format, is_tag_format};
-use crate::image::{Digest, ImageRef};
+use crate::api::{MachineOsConfig, NameError, PoolName, is_object_name};
+use crate::{containerfile, plan};
 
 /// The most characters of a Containerfile.
 const CONTENT: usize = 4096;
@@ -30,7 +30,23 @@ pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, Strin
         let message = "it is missing; name the Secret that later images are pushed with".to_owned();
         wrong.push(("spec.renderedImagePushSecret.name", message));
     }
-    wrong.extend(push_spec(&spec.rendered_image_push_spec, nested));
+    let own = spec.base_image_pull_secret.as_ref();
+    for (field, name) in [
+        (
+            "spec.renderedImagePushSecret.name",
+            Some(&spec.rendered_image_push_secret.name),
+        ),
+        (
+            "spec.baseImagePullSecret.name",
+            own.map(|secret| &secret.name),
+        ),
+    ] {
+        let name = name.filter(|name| !name.is_empty() && !is_object_name(name));
+        wrong.extend(name.map(|name| (field, NameError::Subdomain(name.clone()).to_string())));
+    }
+    if let Err(error) = plan::push_repository(&spec.rendered_image_push_spec, nested) {
+        wrong.push(("spec.renderedImagePushSpec", error.to_string()));
+    }
     let files = &spec.container_file;
     if files.len() > FILES {
         let message = format!("it has {} entries, and the API takes {FILES}", files.len());
@@ -43,28 +59,9 @@ pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, Strin
                 "a Containerfile of {length} characters, and the API takes {CONTENT}; shorten it"
             );
             wrong.push(("spec.containerFile", message));
+        } else if let Err(error) = containerfile::check(&file.content) {
+            wrong.push(("spec.containerFile", error.to_string()));
         }
     }
     wrong
-}
-
-/// Whether images can be pushed there, and a status can say that they are.
-fn push_spec(text: &str, nested: bool) -> Option<(&'static str, String)> {
-    let named = text.parse::<ImageRef>().ok();
-    let Some(named) = named.filter(|_| is_tag_format(text)) else {
-        let message =
-            format!("{text:?} is refused; want host/repository:tag, where the host has a dot");
-        return Some(("spec.renderedImagePushSpec", message));
-    };
-    let image = named.repo().pinned(Digest::of(b"")).to_string();
-    let message = match nested {
-        _ if is_digest_format(&image, nested) => return None,
-        false if is_digest_format(&image, true) => format!(
-            "{text:?}: this cluster's MachineOSBuilds take at most one path component before an image's name; push to a flatter repository"
-        ),
-        _ => format!(
-            "{text:?}: the status of a MachineOSBuild can't hold its images; push to another repository"
-        ),
-    };
-    Some(("spec.renderedImagePushSpec", message))
 }

@@ -2,7 +2,7 @@
 
 use super::super::manifest::Manifests;
 use super::super::secrets::{Secrets, data};
-use super::{Asked, CONTROLLER_CONFIG};
+use super::Asked;
 use crate::api::cluster_settings::CONFIG_KEY;
 use crate::api::{ClusterObjects, ClusterSettings, labels};
 use crate::report::Finding;
@@ -31,7 +31,7 @@ pub(super) fn read(
             }
         }
     }
-    let controller_config = controller_config(manifests);
+    let controller_config = manifests.controller_config().map(|config| &config.raw);
     let (mut settings, odd) = settings.merged(&ClusterObjects {
         controller_config,
         operator_images: None,
@@ -44,7 +44,7 @@ pub(super) fn read(
     let Some(name) = proxy.secret.clone() else {
         return settings;
     };
-    match secrets.find(&name) {
+    match secrets.find(&name, problems) {
         Some(secret) => {
             let data = data(secret).into_iter().map(|(key, value)| (key, value.0));
             match proxy.with_secret(&data.collect()) {
@@ -53,22 +53,17 @@ pub(super) fn read(
             }
         }
         None => {
-            let message = format!(
-                "secret {name:?} is not among the manifests{}; add it, as new machines need the proxy to pull their image",
-                secrets.place()
-            );
+            let why = "; add it, as new machines need the proxy to pull their image";
+            let missing = secrets.missing(&name, why, "ConfigMap mosb-config: proxy.secret");
             let list = if asked.registries { problems } else { notices };
-            list.push(
-                Finding::new("missing-secret", message).on("ConfigMap mosb-config: proxy.secret"),
-            );
+            list.push(missing);
         }
     }
     settings
 }
 
 fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
-    let named = manifests.controller_configs.iter();
-    let named = named.filter(|config| config.object.metadata.name == CONTROLLER_CONFIG);
+    let named = manifests.named_controller_configs();
     let more = manifests
         .settings
         .iter()
@@ -85,19 +80,9 @@ fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
     }
 }
 
-fn controller_config(manifests: &Manifests) -> Option<&serde_json::Value> {
-    let mut all = manifests.controller_configs.iter();
-    let found = all.find(|config| config.object.metadata.name == CONTROLLER_CONFIG)?;
-    Some(&found.raw)
-}
-
 /// The release, if a ControllerConfig says which it is.
 pub(super) fn release(manifests: &Manifests) -> Option<String> {
-    let mut all = manifests.controller_configs.iter();
-    let found = all.find(|config| config.object.metadata.name == CONTROLLER_CONFIG)?;
-    let release = found
-        .object
-        .metadata
-        .annotation(labels::RELEASE_IMAGE_VERSION)?;
+    let metadata = &manifests.controller_config()?.object.metadata;
+    let release = metadata.annotation(labels::RELEASE_IMAGE_VERSION)?;
     Some(release.to_owned())
 }

@@ -37,12 +37,15 @@ pub(super) fn bootable(image: &Base) -> Check {
     }
 }
 
-/// Is it for the machines' architecture? `wanted` comes with who says so.
-pub(super) fn architecture(image: &Base, wanted: Option<(&Platform, &str)>) -> Check {
+/// Is it for the machines' architecture? `wanted` comes with who says so, or is why nobody does.
+pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> Check {
     let is = &image.config.platform;
-    let Some((wanted, who)) = wanted else {
-        let message = format!("it is for {is}; nothing says what the machines are");
-        return Check::skipped(Kind::Architecture, message);
+    let (wanted, who) = match wanted {
+        Ok(wanted) => wanted,
+        Err(why) => {
+            let message = format!("it is for {is}, and what the machines are is not known: {why}");
+            return Check::skipped(Kind::Architecture, message);
+        }
     };
     // Many configs leave out the variant.
     match wanted.os() == is.os() && wanted.architecture() == is.architecture() {

@@ -15,9 +15,9 @@ use crate::registry::{Client, Error, PullFrom, Resolved, Source};
 /// The cluster's own OS image, read once for all images; or why it can't be.
 pub(super) type Stock = Shared<BoxFuture<'static, Arc<Result<Base, String>>>>;
 
-/// Reads what the cluster's own OS image says.
+/// Reads what the cluster's own OS image says, with whichever logins may.
 pub(super) async fn stock(
-    client: Client,
+    clients: Vec<Client>,
     base: Option<ImageRef>,
     platform: Option<Platform>,
 ) -> Arc<Result<Base, String>> {
@@ -26,15 +26,31 @@ pub(super) async fn stock(
         return Arc::new(Err(message.to_owned()));
     };
     let source = Source::Registry(base);
-    let resolved = match client.resolve(&source, platform.as_ref()).await {
-        // One image by itself is looked at all the same.
-        Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
-        other => other,
-    };
-    let read = match resolved {
-        Ok(resolved) => said(&resolved),
-        Err(error) => Err(error.to_string()),
-    };
+    let mut refused = None;
+    let mut read = Err("nobody asks for it".to_owned());
+    for client in clients {
+        let resolved = match client.resolve(&source, platform.as_ref()).await {
+            // One image by itself is looked at all the same.
+            Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
+            other => other,
+        };
+        match resolved {
+            // Other logins may have more rights. A registry may also say that there is none.
+            Err(error @ (Error::Denied { .. } | Error::NotFound { .. })) => {
+                refused.get_or_insert(error.to_string());
+            }
+            Ok(resolved) => {
+                read = said(&resolved);
+                refused = None;
+                break;
+            }
+            Err(error) => {
+                read = Err(error.to_string());
+                break;
+            }
+        }
+    }
+    let read = refused.map_or(read, Err);
     Arc::new(read.map_err(|why| format!("the cluster's OS image can't be read: {why}")))
 }
 
@@ -130,9 +146,9 @@ pub(super) async fn checks(
     ended(fits::bootable(&base), clock.lap());
     let stock = stock.await;
     let machines = match (&wanted.platform, &*stock) {
-        (Some(platform), _) => Some((platform, "the machines are")),
-        (None, Ok(stock)) => Some((&stock.config.platform, "the cluster's OS image is")),
-        (None, Err(_)) => None,
+        (Some(platform), _) => Ok((platform, "the machines are")),
+        (None, Ok(stock)) => Ok((&stock.config.platform, "the cluster's OS image is")),
+        (None, Err(why)) => Err(&**why),
     };
     ended(fits::architecture(&base, machines), clock.lap());
     ended(fits::release(&base, &wanted.cluster, &stock), clock.lap());

@@ -199,7 +199,7 @@ impl Report {
         }
     }
 
-    /// What failed and what could not be told, on the object that names the image.
+    /// What failed and what could not be told, on the object that names the image; each once.
     pub fn findings(&self) -> Vec<Finding> {
         let of_image = |image: &ImageReport| {
             let object = match image.what.is_empty() {
@@ -213,6 +213,13 @@ impl Report {
             })
             .collect::<Vec<_>>()
         };
-        self.images.iter().flat_map(of_image).collect()
+        let mut findings: Vec<Finding> = Vec::new();
+        for finding in self.images.iter().flat_map(of_image) {
+            // A registry that does not answer hinders pulling and pushing alike.
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+        findings
     }
 }

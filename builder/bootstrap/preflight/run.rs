@@ -12,6 +12,7 @@ use super::image::{self, Stock};
 use super::push::push;
 use super::report::{Check, ImageReport, Kind, Outcome, Report};
 use super::{Remedies, Wanted};
+use crate::registry::Client;
 
 /// No check is waited for any longer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -28,15 +29,25 @@ pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
     let (send, mut ended) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
     let room = std::sync::Arc::new(tokio::sync::Semaphore::new(PARALLEL));
-    let mut stocks = HashMap::new();
+    let key = |wanted: &Wanted| (wanted.cluster.base.clone(), wanted.platform.clone());
+    let mut clients: HashMap<_, Vec<Client>> = HashMap::new();
+    for wanted in &wanted {
+        let known = clients.entry(key(wanted)).or_default();
+        if !known.iter().any(|client| client.is_same(&wanted.pull)) {
+            known.push(wanted.pull.clone());
+        }
+    }
+    let stocks: HashMap<_, Stock> = clients
+        .into_iter()
+        .map(|((base, platform), clients)| {
+            let read = image::stock(clients, base.clone(), platform.clone());
+            ((base, platform), read.boxed().shared())
+        })
+        .collect();
     let mut tasks = JoinSet::new();
     for (number, wanted) in wanted.into_iter().enumerate() {
-        let key = (wanted.cluster.base.clone(), wanted.platform.clone());
-        let stock: &Stock = stocks.entry(key).or_insert_with_key(|(base, platform)| {
-            let read = image::stock(wanted.pull.clone(), base.clone(), platform.clone());
-            read.boxed().shared()
-        });
-        let (stock, send, room) = (stock.clone(), send.clone(), std::sync::Arc::clone(&room));
+        let stock = stocks[&key(&wanted)].clone();
+        let (send, room) = (send.clone(), std::sync::Arc::clone(&room));
         let (mut image_stopped, mut push_stopped) = (stopped.clone(), stopped.clone());
         tasks.spawn(async move {
             let tell = |check: Check| {
@@ -152,7 +163,7 @@ fn log(image: &ImageReport, check: &Check) {
 mod tests {
     use super::*;
     use crate::bootstrap::preflight::{Cluster, Push, options};
-    use crate::registry::{Client, Options};
+    use crate::registry::Options;
 
     fn wanted(client: &Client, host: &str) -> Wanted {
         Wanted {

@@ -95,6 +95,26 @@ fn whatever_is_wrong_is_told_with_its_place() {
             "spec.renderedImagePushSpec",
         ),
         (
+            "no name of a Secret",
+            with(
+                os_config("worker"),
+                "/spec/renderedImagePushSecret/name",
+                json!("Push Secret"),
+            ),
+            "bad-machine-os-config",
+            "spec.renderedImagePushSecret.name",
+        ),
+        (
+            "no instruction",
+            with(
+                os_config("worker"),
+                "/spec/containerFile",
+                json!([{ "containerfileArch": "NoArch", "content": "FRO scratch\n" }]),
+            ),
+            "bad-machine-os-config",
+            "spec.containerFile",
+        ),
+        (
             "no push secret",
             with(
                 os_config("worker"),
@@ -334,5 +354,41 @@ fn machines_of_openshift_have_the_clusters_logins_alone() {
         ]);
         let checked = check(&all, &asked(cluster)).unwrap();
         assert_eq!(checked.seeds[0].pull.name, want);
+    }
+}
+
+#[test]
+fn of_two_secrets_nobody_knows_which_there_will_be() {
+    let namespaced =
+        |namespace: &str| with(secret("push"), "/metadata/namespace", json!(namespace));
+    let ours = "openshift-machine-config-operator";
+    for (what, cluster, secrets, want) in [
+        (
+            "the same twice",
+            Cluster::Kubernetes,
+            [secret("push"), secret("push")],
+            true,
+        ),
+        (
+            "one of them without a namespace",
+            Cluster::Openshift,
+            [namespaced(ours), secret("push")],
+            true,
+        ),
+        (
+            "one of them elsewhere",
+            Cluster::Openshift,
+            [namespaced("default"), namespaced(ours)],
+            false,
+        ),
+    ] {
+        // Named twice, told once.
+        let own = json!({ "name": "push" });
+        let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
+        let all = manifests(&[vec![pool("worker"), config], secrets.to_vec()].concat());
+        let found = check(&all, &asked(cluster)).err().map(codes);
+        let place = "f (document 4): Secret push: metadata.name".to_owned();
+        let wanted = want.then(|| vec![("duplicate-name".to_owned(), place)]);
+        assert_eq!(found, wanted, "{what}");
     }
 }

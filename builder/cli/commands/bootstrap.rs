@@ -169,13 +169,17 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
         return Ok(());
     };
     let door = registry_door(&pull.name, pull, checked, settings)?;
-    for image in images {
+    for render::Unpinned { image, place } in images {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
         let digest = door.client().digest_of(&reference).await?;
         let digest = digest.ok_or_else(|| Error::NoTag {
+            place: match &*place {
+                render::GIVEN => "ConfigMap mosb-config".to_owned(),
+                _ => place,
+            },
             image: image.clone(),
         })?;
         request

@@ -55,6 +55,11 @@ pub fn read(
         Ok(checked) if problems.is_empty() => checked,
         Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),
         Err(error) => {
+            // What is missing may be among what is skipped.
+            for notice in &notices {
+                let object = notice.object.as_deref().unwrap_or_default();
+                tracing::info!("{object}: {}", notice.message);
+            }
             // What was not read may be just what is missing.
             let hides = |finding: &Finding| {
                 !matches!(

@@ -6,12 +6,12 @@ use tokio::task::spawn_blocking;
 use super::installation;
 use crate::backend::door::Door;
 use crate::backend::job::NamedSecret;
+use crate::bootstrap::Checked;
 use crate::bootstrap::preflight::{self, Cluster, Push, Remedies, Report, Wanted};
-use crate::bootstrap::{Checked, Seed};
 use crate::cli::resolve::{self, Preflight, Settings};
 use crate::cli::world::options;
 use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{self, Client, Options};
+use crate::registry::{Client, Options};
 
 /// Checks images that are named by hand or by the manifests of an installation.
 ///
@@ -106,7 +106,7 @@ pub async fn of_installation(
         };
         let push = match &seed.push_secret {
             Some(secret) => Some(Push {
-                repo: repository(seed)?,
+                repo: seed.push.clone(),
                 client: open(&format!("secret {}", secret.name), secret)?,
             }),
             None => None,
@@ -123,11 +123,6 @@ pub async fn of_installation(
     let report = preflight::check(wanted, Remedies::Manifests).await;
     drop(doors);
     Ok(report)
-}
-
-fn repository(seed: &Seed) -> Result<RepoRef> {
-    let spec: ImageRef = seed.push_spec.parse().map_err(registry::Error::from)?;
-    Ok(spec.repo().clone())
 }
 
 /// The cluster's own OS image; one that can't be read as a reference is told when it is rendered.

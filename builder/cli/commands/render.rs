@@ -236,7 +236,7 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
         return Ok(());
     }
     let world = World::new(settings, progress.clone())?;
-    for image in images {
+    for render::Unpinned { image, place } in images {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
@@ -244,6 +244,7 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
         progress.step(&format!("resolving {image}"));
         let digest = world.pull.digest_of(&reference).await?;
         let digest = digest.ok_or_else(|| Error::NoTag {
+            place,
             image: image.clone(),
         })?;
         let pinned = reference.repo().pinned(digest).to_string();

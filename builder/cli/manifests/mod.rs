@@ -21,6 +21,16 @@ use crate::report::Finding;
 /// Most objects that are read: far more than any cluster has of these.
 const MOST: usize = 50_000;
 
+/// The kinds of our group that mean something here.
+const KINDS: [&str; 6] = [
+    "MachineConfig",
+    "MachineConfigPool",
+    "MachineOSConfig",
+    "ControllerConfig",
+    "KubeletConfig",
+    "ContainerRuntimeConfig",
+];
+
 /// What the objects are read for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Purpose {
@@ -167,6 +177,19 @@ impl Manifests {
             "MachineOSConfig" if self.is_wanted(kind) => {
                 let config = self.manifest(origin, kind, object);
                 self.objects.os_configs.extend(config);
+            }
+            _ => self.unknown(kind, origin),
+        }
+    }
+
+    /// Of our group, and none that means something here: a kind that is spelt otherwise would be missed.
+    fn unknown(&mut self, kind: &str, origin: String) {
+        let is_meant = |known: &&&str| known.eq_ignore_ascii_case(kind) && **known != kind;
+        match KINDS.iter().find(is_meant) {
+            Some(known) if self.is_wanted(known) => {
+                let message = format!("its kind is {kind}; write {known}");
+                self.problems
+                    .push(Finding::new("bad-object", message).on(origin));
             }
             _ => self.skip(kind, origin),
         }

@@ -152,6 +152,33 @@ fn how_objects_lie_in_files_means_nothing() {
     }
 }
 
+#[test]
+fn a_kind_that_is_spelt_otherwise_is_told_where_it_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    for (kind, installing, rendering) in [
+        ("MachineOsConfig", 1, 0),
+        ("machineconfig", 1, 1),
+        ("MachineOSConfig", 0, 0),
+        ("MachineConfigNode", 0, 0),
+    ] {
+        let text = format!("apiVersion: {API_VERSION}\nkind: {kind}\nmetadata: {{ name: a }}\n");
+        std::fs::write(&file, text).unwrap();
+        let operands = [Input::File(file.clone())];
+        let spelt = |read: Manifests| {
+            let told = read.problems.iter();
+            told.filter(|it| it.message.starts_with("its kind is "))
+                .count()
+        };
+        assert_eq!(
+            spelt(Manifests::of_installation(&operands)),
+            installing,
+            "{kind}"
+        );
+        assert_eq!(spelt(Manifests::read(&operands)), rendering, "{kind}");
+    }
+}
+
 /// What these files are together, read in the order in which they stand here.
 fn rendered(texts: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 
 mod build;
 mod component;
+mod logs;
 mod write;
 
 pub(super) use write::{delete_params, deleted, patch, post};
@@ -257,6 +258,10 @@ impl Acting {
             Step::DeleteRunner { builder, name, uid } => {
                 self.delete_runner(*builder, name, uid).await
             }
+            Step::KeepLogs(keep) => {
+                self.keep_logs(keep).await;
+                Ok(())
+            }
             Step::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
             Step::AnnotateConfig(change) => self.annotate(write::CONFIG, change, round).await,
             Step::WriteConfigStatus {
@@ -317,6 +322,7 @@ fn named(step: &Step) -> String {
         Step::DeleteRunner { builder, name, .. } => {
             format!("deleting {} {name}", kind(*builder).to_lowercase())
         }
+        Step::KeepLogs(keep) => format!("keeping the logs of machineosbuild {}", keep.build),
         Step::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
         Step::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),
         Step::WriteConfigStatus { name, .. } => format!("status of machineosconfig {name}"),

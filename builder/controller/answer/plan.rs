@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kube::Api;
 use kube::core::DynamicObject;
-use serde_json::{Value, json};
 
 use super::super::kinds::Kind;
 use super::super::observe::base_trees;
@@ -13,6 +12,7 @@ use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem}
 use super::super::snapshot::Support;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
+use super::compared::compared;
 use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
@@ -168,46 +168,6 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
             format!("machineconfig {name}: {}", sentence(&error)),
         )
     })
-}
-
-/// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
-/// compared, so it counts as different.
-async fn compared(
-    asking: &Asking,
-    question: &PlanQuestion,
-    config: &RenderedConfig,
-) -> Result<bool, Problem> {
-    let Some(name) = &question.compare else {
-        return Ok(true);
-    };
-    if name == config.name().as_str() {
-        return Ok(false);
-    }
-    match rendered(asking, name).await {
-        Ok(before) => Ok(os_parts(&before) != os_parts(config)),
-        Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
-            Err(problem)
-        }
-        Err(_) => Ok(true),
-    }
-}
-
-fn os_parts(config: &RenderedConfig) -> [Value; 4] {
-    let spec = |field: &str| {
-        let value = config
-            .as_value()
-            .pointer(&format!("/spec/{field}"))
-            .cloned();
-        // Empty, null and left out are one.
-        let empty = |value: &Value| value.is_null() || *value == json!([]) || *value == json!("");
-        value.filter(|value| !empty(value)).unwrap_or_default()
-    };
-    [
-        spec("osImageURL"),
-        json!(config.kernel_type.as_str()),
-        spec("extensions"),
-        spec("kernelArguments"),
-    ]
 }
 
 /// What is to be planned, with the base that the question, the config and the cluster together name.
@@ -421,140 +381,4 @@ fn user_namespace(wanted: UserNamespaces, wish: &Wish<'_>) -> Result<bool, Probl
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(spec: Value) -> RenderedConfig {
-        let hash = "0".repeat(32);
-        RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
-            "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
-        .unwrap()
-    }
-
-    #[test]
-    fn what_a_machine_applies_itself_is_no_change_of_the_os() {
-        let before = json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": [] });
-        for (what, after, changed) in [
-            ("the same", before.clone(), false),
-            (
-                "files",
-                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"],
-                "config": { "ignition": { "version": "3.5.0" } } }),
-                false,
-            ),
-            (
-                "another base",
-                json!({ "osImageURL": "quay.io/os:2", "kernelArguments": ["a", "b"] }),
-                true,
-            ),
-            (
-                "arguments in another order",
-                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["b", "a"] }),
-                true,
-            ),
-            (
-                "a kernel",
-                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "kernelType": "realtime" }),
-                true,
-            ),
-            (
-                "extensions",
-                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": ["usbguard"] }),
-                true,
-            ),
-        ] {
-            let differs = os_parts(&config(before.clone())) != os_parts(&config(after));
-            assert_eq!(differs, changed, "{what}");
-        }
-    }
-
-    fn question() -> PlanQuestion {
-        PlanQuestion {
-            pool: "worker".parse().unwrap(),
-            rendered: format!("rendered-worker-{}", "0".repeat(32))
-                .parse()
-                .unwrap(),
-            containerfile: None,
-            push: "registry.example/os".parse().unwrap(),
-            push_secret: "push".to_owned(),
-            pull_secret: None,
-            platform: None,
-            base: None,
-            instead: None,
-            method: None,
-            compare: None,
-            recognise: None,
-        }
-    }
-
-    #[test]
-    fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
-        let digest = format!("sha256:{}", "1".repeat(64));
-        let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
-        let instead = super::super::super::question::BaseInstead {
-            of: ["quay.io/prebuilt:1".to_owned()].into(),
-            stock: Some("quay.io/stock:1".to_owned()),
-        };
-        let defaults = ClusterSettings {
-            base_os_container_image: Some("quay.io/default:1".to_owned()),
-            ..ClusterSettings::default()
-        };
-        for (what, spec, base, want, name) in [
-            (
-                "the config's",
-                json!({ "osImageURL": "quay.io/os:1" }),
-                None,
-                Some("quay.io/os:1"),
-                Some("quay.io/os:1"),
-            ),
-            (
-                "pinned before",
-                json!({ "osImageURL": "quay.io/os:1" }),
-                Some(pinned.clone()),
-                Some(&*format!("quay.io/os@{digest}")),
-                Some("quay.io/os:1"),
-            ),
-            (
-                "the cluster's",
-                json!({}),
-                None,
-                Some("quay.io/default:1"),
-                Some("quay.io/default:1"),
-            ),
-            (
-                "not the pre-built",
-                json!({ "osImageURL": "quay.io/prebuilt:1" }),
-                None,
-                Some("quay.io/stock:1"),
-                Some("quay.io/stock:1"),
-            ),
-        ] {
-            let question = PlanQuestion {
-                base,
-                instead: Some(instead.clone()),
-                ..question()
-            };
-            let wanted = wanted(&question, config(spec), &defaults).unwrap();
-            assert_eq!(
-                wanted.base.map(|base| base.to_string()).as_deref(),
-                want,
-                "{what}"
-            );
-            assert_eq!(
-                wanted.base_name.as_ref().map(BaseName::as_str),
-                name,
-                "{what}"
-            );
-        }
-        let bad = wanted(
-            &question(),
-            config(json!({ "osImageURL": "a b" })),
-            &defaults,
-        )
-        .unwrap_err();
-        assert_eq!(
-            (bad.class, &*bad.reason),
-            (Class::UserInput, "bad-reference")
-        );
-    }
-}
+mod tests;

@@ -106,6 +106,7 @@ impl<'a> Round<'a> {
         attempt: u32,
         setback: &Setback,
     ) -> Driven {
+        self.keep_logs(build);
         let name = build.metadata.name.clone();
         let line = setback.line();
         let failures = number(build, labels::FAILURES) + u32::from(setback.counts());
@@ -174,6 +175,7 @@ impl<'a> Round<'a> {
         attempt: u32,
         reasons: &[Finding],
     ) -> Driven {
+        self.keep_logs(build);
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
             "{runner} found that something must be run ({}): another one follows, with the Containerfile",
@@ -194,7 +196,7 @@ impl<'a> Round<'a> {
         Driven::To(status, Because::Preparing(build.metadata.name.clone()))
     }
 
-    /// Once a build has its image, nothing else is kept of it but what was learnt about the base.
+    /// Once a build has its image, nothing else is kept of it but its logs and what was learnt about the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
         let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
         for seen in runners {
@@ -214,6 +216,7 @@ impl<'a> Round<'a> {
             }
             let runner = &seen.runner;
             if !runner.is_going_away() {
+                self.keep_logs(build);
                 let what = kind(runner.builder());
                 let note = format!("the image is there, so its {what} and what that needed go");
                 self.tell_build(build, EventReason::JobDeleted, runner.uid(), note);

@@ -13,6 +13,7 @@
 //! | `drive` | what has come of its Job |
 //! | `prepare` | what a Job needs before it begins |
 //! | `end` | what a Job that has ended means for its build |
+//! | `keep` | what is kept of its pod |
 //! | `runner` | what is read from a Job, or whatever else runs a build |
 //! | `attempt` | whether a Job that failed gets a successor, and when |
 //! | `serve` | what MachineOSConfig and pool say of it |
@@ -26,6 +27,7 @@ mod component;
 mod create;
 mod drive;
 mod end;
+mod keep;
 mod opt_in;
 mod prepare;
 mod runner;

@@ -1,5 +1,6 @@
 mod component;
 mod failure;
+mod keep;
 mod others;
 mod property;
 mod reuse;

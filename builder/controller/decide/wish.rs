@@ -7,11 +7,11 @@ use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
 use crate::api::{
     ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName,
-    is_digest_format, is_tag_format, labels,
+    is_tag_format, labels,
 };
 use crate::canonical::canonical;
-use crate::image::{Digest, ImageRef, Platform, RepoRef};
-use crate::plan::FORMAT;
+use crate::image::{Digest, Platform, RepoRef};
+use crate::plan::{self, FORMAT, PushSpecError};
 
 /// What is wanted of a pool.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,27 +204,11 @@ fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {
     format!("{push}:{}", rendered.tag())
 }
 
-/// The repository of a push spec that both the API and registries take.
+/// Where images are pushed, if this cluster can tell of them.
 fn push_repository(spec: &str, world: &Snapshot) -> Result<RepoRef, Because> {
-    let bad = |why: String| Because::BadConfig(format!("spec.renderedImagePushSpec {why}"));
-    if !is_tag_format(spec) {
-        return Err(bad(format!(
-            "{spec:?} is no image with a tag; write host.domain/repository:tag"
-        )));
-    }
-    let image: ImageRef = spec.parse().map_err(|cause| bad(format!("{cause}")))?;
-    if image.digest().is_some() {
-        return Err(bad(format!("{spec:?} has a digest; write a tag instead")));
-    }
-    let repo = image.repo().clone();
-    let example = repo.pinned(Digest::of(b"")).to_string();
-    if !is_digest_format(&example, true) {
-        return Err(bad(format!(
-            "{spec:?} can't be written with a digest (at most 447 characters, no dot in a path component but the last); push to another repository"
-        )));
-    }
-    if world.cluster.nested_digests_refused && !is_digest_format(&example, false) {
-        return Err(Because::NestedRepository(repo.to_string()));
-    }
-    Ok(repo)
+    let nested = !world.cluster.nested_digests_refused;
+    plan::push_repository(spec, nested).map_err(|error| match error {
+        PushSpecError::Nested(repo) => Because::NestedRepository(repo.to_string()),
+        other => Because::BadConfig(format!("spec.renderedImagePushSpec {other}")),
+    })
 }

@@ -147,14 +147,17 @@ fn request(
 /// tag that moves changes nothing by itself.
 async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> {
     let known = known_pins(&request);
-    for image in render::unpinned(&request) {
+    for render::Unpinned { image, place } in render::unpinned(&request) {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
         let pinned = match known.get(&image) {
             Some(pinned) => pinned.clone(),
-            None => asking.pin(&reference).await?,
+            None => asking.pin(&reference).await.map_err(|problem| Problem {
+                message: format!("{place}: {}", problem.message),
+                ..problem
+            })?,
         };
         request.pins.insert(image, pinned);
     }

@@ -120,7 +120,11 @@ fn the_last_administrator_names_the_images() {
         "a.yaml: a: spec.osImageURL".to_owned(),
     );
     assert_eq!(problems(&tagged), [want]);
-    assert_eq!(unpinned(&tagged), ["quay.io/mine:v1"]);
+    let want = Unpinned {
+        image: "quay.io/mine:v1".to_owned(),
+        place: "a.yaml: a: spec.osImageURL".to_owned(),
+    };
+    assert_eq!(unpinned(&tagged), [want]);
     let pinned = Request {
         pins: [("quay.io/mine:v1".to_owned(), mine.clone())].into(),
         ..tagged

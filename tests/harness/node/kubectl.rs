@@ -1,13 +1,13 @@
 //! What tests ask of the API server: by `kubectl`, as a cluster administrator.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::child::{Finished, finish, lasting, limited};
 use super::Node;
@@ -46,6 +46,23 @@ impl Node {
     #[track_caller]
     pub fn apply(&self, text: &str) {
         self.apply_in(None, text);
+    }
+
+    /// The kinds of machine configuration, as a cluster without them gets them, ready to be used.
+    #[track_caller]
+    pub fn install_kinds(&self) {
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        self.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        self.kubectl(&established).ok();
+    }
+
+    /// A namespace with this very name.
+    #[track_caller]
+    pub fn make_namespace(&self, name: &str) {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.apply(&namespace.to_string());
     }
 
     #[track_caller]

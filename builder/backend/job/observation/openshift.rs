@@ -5,7 +5,6 @@ use jiff::SignedDuration;
 use super::super::result::{JobResult, Outcome, Phases, Step};
 use super::super::{JobMethod, Lost};
 use super::Observation;
-use crate::api::labels;
 use crate::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use crate::report::Class;
 
@@ -112,17 +111,17 @@ fn took_too_long(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> bool 
 /// As a pod of ours would have told it.
 fn finished(build: &OpenShiftBuild, outcome: Outcome) -> Observation {
     let meta = &build.metadata;
-    let annotations = meta.annotations.as_ref();
-    let name = annotations.and_then(|all| all.get(labels::MACHINE_OS_BUILD)?.parse().ok());
+    let mut owners = meta.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.kind == "MachineOSBuild");
+    let name = owner.and_then(|owner| owner.name.parse().ok());
     match name {
         Some(name) => Observation::Finished(JobResult {
             job_uid: meta.uid.clone().unwrap_or_default(),
             build: name,
             outcome,
         }),
-        None => Observation::Lost(Lost::Failed(format!(
-            "the Build has lost its annotation {}; who takes it away?",
-            labels::MACHINE_OS_BUILD
-        ))),
+        None => Observation::Lost(Lost::Failed(
+            "the Build has lost its owner, the MachineOSBuild; who takes it away?".to_owned(),
+        )),
     }
 }

@@ -490,7 +490,8 @@ fn a_build_is_what_its_status_says() {
     let build = |status: Value, gone: bool| -> Runner {
         let build: crate::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
             "metadata": { "name": "build-x", "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
-                "annotations": { "machineconfiguration.openshift.io/machine-os-build": "worker-0123456789abcdef0123456789abcdef" } },
+                "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
+                    "name": "worker-0123456789abcdef0123456789abcdef", "uid": "b" }] },
             "spec": { "completionDeadlineSeconds": 60 }, "status": status,
         }))
         .unwrap();

@@ -54,7 +54,7 @@ fn has_token(volume: &Volume) -> bool {
 
 #[test]
 fn who_holds_what() {
-    for (case, request) in cases() {
+    for (case, request) in with_our_pods() {
         let pod = pod(&request);
         let containerfile = request.method == JobMethod::Containerfile;
         let pushes = if containerfile {
@@ -118,7 +118,7 @@ fn who_holds_what() {
 /// Nothing comes in by another way: no volume of another kind, no mount of what is not there, no variable with a value.
 #[test]
 fn no_other_way_in() {
-    for (case, request) in cases() {
+    for (case, request) in with_our_pods() {
         let pod = pod(&request);
         assert_eq!(pod.automount_service_account_token, Some(false), "{case}");
         assert_eq!(pod.enable_service_links, Some(false), "{case}");
@@ -223,7 +223,7 @@ fn what_run_lines_can_write() {
 /// Pod Security `restricted`, as far as a pod of ours could break it; the test on a real API server asks that too.
 #[test]
 fn all_but_buildah_is_restricted() {
-    for (case, request) in cases() {
+    for (case, request) in with_our_pods() {
         let pod = pod(&request);
         let whole = pod.security_context.as_ref().unwrap();
         assert_eq!(whole.run_as_non_root, Some(true), "{case}");

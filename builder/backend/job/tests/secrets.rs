@@ -24,6 +24,28 @@ fn text(config: &DockerConfigJson) -> String {
 }
 
 #[test]
+fn an_auth_that_no_registry_would_be_given_is_told_without_what_it_is() {
+    let (kind, key) = NEW;
+    for (what, auth, good) in [
+        ("as docker writes it", "YTpi", true),
+        ("without padding", "YWI6YmM", true),
+        ("nothing", "", true),
+        ("no base64", "user:hunter2", false),
+        ("no colon", "aHVudGVyMg==", false),
+        ("no text", "/zr/", false),
+    ] {
+        let config = format!(r#"{{"auths":{{"quay.io":{{"auth":"{auth}"}}}}}}"#);
+        let found = DockerConfigJson::from_secret(&secret(kind, &[(key, &config)]));
+        assert_eq!(found.is_ok(), good, "{what}");
+        if let Err(error) = found {
+            let told = error.to_string();
+            assert!(told.starts_with("secret s: ") && told.contains("quay.io"));
+            assert!(!told.contains(auth), "{told}");
+        }
+    }
+}
+
+#[test]
 fn both_forms_become_one() {
     for (what, (kind, key), given, want) in [
         (
@@ -199,9 +221,9 @@ fn what_is_refused_says_why_and_quotes_nothing() {
 fn the_base_secret_goes_over_the_global_one_registry_by_registry() {
     let read =
         |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
-    let global = read(r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"1","email":"e"}}}"#);
-    let base = read(r#"{"auths":{"b":{"auth":"2"},"c":{"auth":"2"}}}"#);
-    let want = r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"2"},"c":{"auth":"2"}}}"#;
+    let global = read(r#"{"auths":{"a":{"auth":"YTox"},"b":{"auth":"YTox","email":"e"}}}"#);
+    let base = read(r#"{"auths":{"b":{"auth":"YToy"},"c":{"auth":"YToy"}}}"#);
+    let want = r#"{"auths":{"a":{"auth":"YTox"},"b":{"auth":"YToy"},"c":{"auth":"YToy"}}}"#;
     assert_eq!(text(&base.over(&global)), want);
     assert_eq!(text(&base.over(&DockerConfigJson::empty())), text(&base));
     assert!(!format!("{global:?}").contains("auth"));

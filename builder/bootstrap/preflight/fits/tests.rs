@@ -55,12 +55,17 @@ fn the_architecture_is_the_machines() {
     ] {
         let wanted: Option<Platform> = wanted.map(|text| text.parse().unwrap());
         let wanted = wanted.as_ref().map(|wanted| (wanted, "the machines are"));
+        let wanted = wanted.ok_or("no OS image");
         assert_eq!(architecture(&is, wanted).outcome, want, "{wanted:?}");
     }
     let wanted = "linux/amd64".parse().unwrap();
     assert_eq!(
-        architecture(&is, Some((&wanted, "the machines are"))).sentence(),
+        architecture(&is, Ok((&wanted, "the machines are"))).sentence(),
         "acme/os is for linux/arm64, not for linux/amd64 as the machines are; build it for linux/amd64"
+    );
+    assert_eq!(
+        architecture(&is, Err("it can't be read")).sentence(),
+        "it is for linux/arm64, and what the machines are is not known: it can't be read"
     );
 }
 

@@ -76,31 +76,45 @@ pub async fn rebuild(client: &Client, namespace: &str, pool: &str) -> Result<Reb
 pub async fn logs(client: &Client, namespace: &str, of: &str, follow: bool) -> Result<()> {
     let stores = Stores::read(client, namespace).await?;
     let build = match stores.builds.get(of) {
-        Some(build) => build.metadata.name.clone(),
+        Some(build) => (*build).clone(),
         None => {
             let (view, _) = opted_in(&stores, of)?;
-            let build = view
-                .build
-                .ok_or_else(|| Error::NoBuild { of: of.to_owned() })?;
-            build.metadata.name
+            view.build
+                .ok_or_else(|| Error::NoBuild { of: of.to_owned() })?
         }
     };
     let name: BuildName = build
+        .metadata
+        .name
         .parse()
         .map_err(|error| Error::Usage(format!("{error}")))?;
-    let there = controller::logs(client, namespace, &name, follow, |line| match line {
+    let tell = |line| match line {
         LogLine::Container(container) => tracing::info!("{container}:"),
         LogLine::Text(text) => {
             if !print_line(&text) {
                 tracing::debug!("nobody reads");
             }
         }
-    })
-    .await?;
-    match there {
-        true => Ok(()),
-        false => Err(Error::NoPod { build }.into()),
+    };
+    let live = controller::logs(client, namespace, &name, follow, tell).await;
+    if matches!(live, Ok(Some(told)) if told > 0) {
+        return Ok(());
     }
+    let kept = controller::kept_logs(client, namespace, &name, build.metadata.uid()).await?;
+    let (why, (attempt, lines)) = match (live, kept) {
+        (Err(error), Some(kept)) => (error.to_string(), kept),
+        (Ok(None), Some(kept)) => (format!("{name} has no pod any more"), kept),
+        (Ok(Some(_)), Some(kept)) => ("its pod has said nothing yet".to_owned(), kept),
+        (Err(error), None) => return Err(error.into()),
+        (Ok(Some(_)), None) => return Ok(()),
+        (Ok(None), None) => {
+            let build = name.to_string();
+            return Err(Error::NoPod { build }.into());
+        }
+    };
+    tracing::info!("{why}; this is what was kept of attempt {attempt}");
+    lines.into_iter().for_each(tell);
+    Ok(())
 }
 
 /// Until the pool is done, stuck, or the time is over.

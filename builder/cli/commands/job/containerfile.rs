@@ -3,8 +3,8 @@
 use anyhow::Result;
 
 use super::plan_to_run;
-use super::secrets::Secrets;
 use crate::backend::buildah::{self, BaseSource};
+use crate::backend::job::Hidden;
 use crate::backend::{self, user_namespace};
 use crate::cli::commands::containerfile::options;
 use crate::cli::error::Error;
@@ -21,7 +21,7 @@ pub async fn build(
     inputs: &PodInputs,
     left: &LeftImage,
     settings: &Settings,
-    secrets: &Secrets,
+    secrets: &Hidden,
 ) -> Result<()> {
     if left.require_user_namespace && !user_namespace::is_own()? {
         return Err(Error::NoUserNamespace.into());

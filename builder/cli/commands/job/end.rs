@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 
-use super::secrets::Secrets;
 use crate::api::BuildName;
+use crate::backend::job::Hidden;
 use crate::backend::job::handover::Handover;
 use crate::backend::job::result::{JobResult, Outcome, Step};
 use crate::backend::{self, buildah};
@@ -31,19 +31,21 @@ pub struct End {
     termination_log: PathBuf,
     step: Step,
     /// What no result repeats.
-    pub secrets: Secrets,
+    pub secrets: Hidden,
 }
 
 impl End {
     /// Of the container for this step.
     pub fn new(inputs: &PodInputs, settings: &Settings, step: Step) -> Self {
         let files = [&settings.authfile, &settings.push_authfile];
+        let files = files.into_iter().flatten();
         Self {
             build: inputs.build.clone(),
             job_uid: inputs.job_uid.clone(),
             termination_log: inputs.termination_log.clone(),
             step,
-            secrets: Secrets::of(files.into_iter().flatten().map(PathBuf::as_path)),
+            // One that can't be read is told by who needs it.
+            secrets: Hidden::of_logins(files.filter_map(|file| std::fs::read(file).ok())),
         }
     }
 
@@ -276,7 +278,7 @@ mod tests {
                 job_uid: String::new(),
                 termination_log: PathBuf::new(),
                 step: Step::ImageBuild,
-                secrets: Secrets::default(),
+                secrets: Hidden::default(),
             };
             match end.failed(&error) {
                 Outcome::Failed {

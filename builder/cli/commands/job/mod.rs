@@ -4,7 +4,6 @@ mod containerfile;
 mod direct;
 mod end;
 mod push;
-mod secrets;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{Pod, PodSchedulingGate, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use super::world::World;
@@ -208,6 +208,10 @@ impl World {
                 assert!(self.has_all_inputs(runner), "an input is missing");
                 let_go(&mut self.seen.runners[at].runner);
             }
+            Step::KeepLogs(keep) => {
+                assert!(self.build_at(&keep.build_uid).is_some());
+                self.logs.push((keep.build_uid.clone(), keep.attempt));
+            }
             Step::DeleteRunner { uid, .. } => {
                 let now = self.now;
                 let at = self.runner_at(uid)?;
@@ -330,6 +334,14 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
         ImageBuilderType::CustomPod => Pod {
             metadata,
             spec: Some(PodSpec {
+                init_containers: Some(vec![Container {
+                    name: "image-build".to_owned(),
+                    ..Container::default()
+                }]),
+                containers: vec![Container {
+                    name: "image-push".to_owned(),
+                    ..Container::default()
+                }],
                 scheduling_gates: Some(vec![PodSchedulingGate {
                     name: "mosb.dev/inputs".to_owned(),
                 }]),

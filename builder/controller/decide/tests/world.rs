@@ -56,6 +56,8 @@ pub struct World {
     pub content: Option<u32>,
     /// The OS images of rendered configs.
     pub os_images: BTreeMap<String, String>,
+    /// Logs that were kept: of which build, and which attempt.
+    pub logs: Vec<(String, u32)>,
     /// Job UIDs that ever were, by build UID.
     pub made: Vec<(String, String, JobMethod)>,
 }
@@ -81,6 +83,7 @@ impl World {
             count: 0,
             content: None,
             os_images: BTreeMap::new(),
+            logs: Vec::new(),
             made: Vec::new(),
         };
         world.seen.name = "worker".to_owned();
@@ -502,6 +505,7 @@ fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
         Runner::Job(job) => {
             let pod = json!({
                 "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
+                "spec": { "initContainers": [{ "name": "image-build" }], "containers": [{ "name": "image-push" }] },
             });
             let pod = Pod {
                 status: Some(status),

@@ -1,0 +1,139 @@
+//! What must not be repeated from the output of a program: the credentials that it was given.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use serde_json::Value;
+
+use crate::registry::credentials::user_and_password;
+
+/// In the place of a credential.
+const HIDDEN: &str = "[secret]";
+/// Shorter ones would be found in any text.
+const SHORTEST: usize = 5;
+
+/// Texts to be hidden.
+#[derive(Default)]
+pub struct Hidden(Vec<String>);
+
+impl Hidden {
+    /// Everything in docker config files that may be a credential; what can't be read as one is told by who needs it.
+    pub fn of_logins(files: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut hidden = Self::default();
+        for file in files {
+            hidden.add_logins(&file);
+        }
+        hidden.sorted()
+    }
+
+    /// Everything that is in Secrets: logins, and each line of anything else.
+    pub fn of_secrets(secrets: impl IntoIterator<Item = BTreeMap<String, ByteString>>) -> Self {
+        let mut hidden = Self::default();
+        for value in secrets.into_iter().flat_map(BTreeMap::into_values) {
+            if !hidden.add_logins(&value.0) {
+                let text = String::from_utf8_lossy(&value.0);
+                text.lines().for_each(|line| hidden.add_line(line.trim()));
+            }
+        }
+        hidden.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        self.0.retain(|text| text.len() >= SHORTEST);
+        // A longer one may hold a shorter one.
+        self.0
+            .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.0.dedup();
+        self
+    }
+
+    /// Whether it was logins.
+    fn add_logins(&mut self, file: &[u8]) -> bool {
+        let value = serde_json::from_slice::<Value>(file).ok();
+        let Some(Value::Object(entries)) = value.as_ref().and_then(|value| value.get("auths"))
+        else {
+            return false;
+        };
+        entries.values().for_each(|entry| self.add_login(entry));
+        true
+    }
+
+    fn add_login(&mut self, entry: &Value) {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+        let auth = text("auth");
+        if let Some((user, password)) = auth.as_deref().and_then(user_and_password) {
+            self.0.extend([format!("{user}:{password}"), password]);
+        }
+        let others = ["password", "identitytoken", "registrytoken"].map(text);
+        self.0.extend(others.into_iter().chain([auth]).flatten());
+    }
+
+    /// A line of a key, or an address with a password in it.
+    fn add_line(&mut self, line: &str) {
+        // Every key begins and ends like that.
+        if line.starts_with("-----") {
+            return;
+        }
+        self.0.push(line.to_owned());
+        let inside = line.split_once("://").and_then(|(_, rest)| {
+            let (user, _) = rest.rsplit_once('@')?;
+            user.split_once(':')
+        });
+        self.0.extend(inside.map(|(_, word)| word.to_owned()));
+    }
+
+    /// A line without them.
+    pub fn hide(&self, line: &str) -> String {
+        let hide = |line: String, secret: &String| line.replace(secret.as_str(), HIDDEN);
+        self.0.iter().fold(line.to_owned(), hide)
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hidden({HIDDEN})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde_json::json;
+
+    #[test]
+    fn whatever_is_a_credential_is_hidden() {
+        let auth = STANDARD.encode("builder:canary-1");
+        let config = json!({ "auths": { "quay.io": { "auth": &auth, "identitytoken": "canary-2" }, "x": { "password": "abc" } } });
+        let key = "-----BEGIN PRIVATE KEY-----\nY2FuYXJ5LTM\n-----END PRIVATE KEY-----\n";
+        let proxy = "http://proxy:canary-4@proxy.example:3128";
+        let logins = Hidden::of_logins([config.to_string().into_bytes(), Vec::new()]);
+        let data = [
+            (".dockerconfigjson", &*config.to_string()),
+            ("tls.key", key),
+            ("HTTPS_PROXY", proxy),
+        ];
+        let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
+        let secrets = Hidden::of_secrets([data.into()]);
+        for (line, want) in [
+            (format!("a {auth} b"), "a [secret] b"),
+            ("-u builder:canary-1 x".to_owned(), "-u [secret] x"),
+            ("canary-1canary-2".to_owned(), "[secret][secret]"),
+            ("abc quay.io builder".to_owned(), "abc quay.io builder"),
+        ] {
+            assert_eq!(logins.hide(&line), want);
+            assert_eq!(secrets.hide(&line), want);
+        }
+        for (line, want) in [
+            ("got Y2FuYXJ5LTM", "got [secret]"),
+            ("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----"),
+            (proxy, "[secret]"),
+            ("password canary-4 refused", "password [secret] refused"),
+        ] {
+            assert_eq!(secrets.hide(line), want);
+            assert_eq!(logins.hide(line), line);
+        }
+        assert!(!format!("{secrets:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,152 @@
+//! What is written is read, and nothing else.
+
+use super::*;
+use serde_json::json;
+
+fn of(outcome: Outcome) -> JobResult {
+    JobResult {
+        job_uid: "0b9c".to_owned(),
+        build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
+        outcome,
+    }
+}
+
+fn succeeded(warnings: Vec<Finding>) -> JobResult {
+    of(Outcome::Succeeded {
+        digest: Digest::of(b"image"),
+        method: JobMethod::Direct,
+        bytes_pulled: 1,
+        bytes_pushed: 2,
+        phases: Phases {
+            total: 7,
+            ..Phases::default()
+        },
+        base_tree: Some(BaseTreeImage {
+            base: Digest::of(b"base"),
+            image: Digest::of(b"tree"),
+        }),
+        warnings,
+    })
+}
+
+fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
+    of(Outcome::Failed {
+        step: Step::ImageBuild,
+        class: Class::UserInput,
+        reason: "bad-config".to_owned(),
+        message: message.to_owned(),
+        last_lines,
+    })
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let reasons = vec![Finding::new("append-to-base", "x").at("/etc/a")];
+    for result in [
+        succeeded(Vec::new()),
+        succeeded(vec![Finding::new("a", "b").on("c")]),
+        of(Outcome::NeedsContainerfile { reasons }),
+        failed("no", vec!["a".to_owned(), "b".to_owned()]),
+    ] {
+        let read = JobResult::from_json(result.to_json().as_bytes());
+        assert_eq!(read.as_ref(), Ok(&result));
+        let read = JobResult::from_config_map(&result.to_config_map());
+        assert_eq!(read, Ok(Some(result.clone())));
+        let message = result.to_termination_message();
+        assert_eq!(JobResult::from_termination_message(&message), Some(result));
+    }
+    let keys = |result: JobResult| result.to_config_map().into_keys().collect::<Vec<_>>();
+    assert_eq!(keys(succeeded(Vec::new())), ["digest", "result.json"]);
+    assert_eq!(keys(failed("x", Vec::new())), ["result.json"]);
+}
+
+#[test]
+fn the_wire_has_these_words() {
+    let value = |result: JobResult| -> serde_json::Value {
+        serde_json::from_str(&result.to_json()).unwrap()
+    };
+    let phases = json!({ "resolve": 0, "tree": 0, "build": 0, "push": 0, "total": 7 });
+    assert_eq!(
+        value(succeeded(Vec::new())),
+        json!({
+            "jobUid": "0b9c", "build": "worker-0123456789abcdef0123456789abcdef", "outcome": "Succeeded",
+            "digest": Digest::of(b"image"), "method": "direct", "bytesPulled": 1, "bytesPushed": 2, "phases": phases,
+            "baseTree": { "base": Digest::of(b"base"), "image": Digest::of(b"tree") },
+        })
+    );
+    assert_eq!(
+        value(failed("m", Vec::new())),
+        json!({
+            "jobUid": "0b9c", "build": "worker-0123456789abcdef0123456789abcdef", "outcome": "Failed",
+            "step": "image-build", "class": "user-input", "reason": "bad-config", "message": "m",
+        })
+    );
+}
+
+#[test]
+fn whatever_happened_it_fits() {
+    let long = "é\u{1b}[31m".repeat(3000);
+    let many = (0..500).map(|n| format!("{n} {long}")).collect::<Vec<_>>();
+    let findings: Vec<_> = many.iter().map(|m| Finding::new("a", m.clone())).collect();
+    for result in [
+        failed(&long, many),
+        failed(&"\"\\".repeat(4000), Vec::new()),
+        succeeded(findings),
+    ] {
+        let (file, message) = (result.to_json(), result.to_termination_message());
+        assert!(file.len() <= RESULT_LIMIT, "{}", file.len());
+        assert!(message.len() <= TERMINATION_LIMIT, "{}", message.len());
+        assert!(!file.contains("\\u001b"));
+        assert!(JobResult::from_termination_message(&message).is_some());
+        if let Outcome::Failed { last_lines, .. } =
+            JobResult::from_json(file.as_bytes()).unwrap().outcome
+            && let Some(last) = last_lines.last()
+        {
+            assert!(last.starts_with("499 "), "{last}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_result_is_refused() {
+    let of =
+        |text: &str| JobResult::from_config_map(&[(RESULT_KEY.to_owned(), text.to_owned())].into());
+    assert_eq!(JobResult::from_config_map(&BTreeMap::new()), Ok(None));
+    assert_eq!(of(""), Ok(None));
+    let good = succeeded(Vec::new()).to_json();
+    let changed = |from: &str, to: &str| good.replacen(from, to, 1);
+    assert!(
+        of(&changed("{", "{\"added\":[1],")).is_ok(),
+        "what it does not know"
+    );
+    for (what, text) in [
+        ("no JSON", "x".to_owned()),
+        ("another outcome", changed("Succeeded", "Sent")),
+        ("no digest", changed("\"digest\"", "\"d\"")),
+        ("a short digest", changed("sha256:", "sha256:0")),
+        ("another build", changed("worker-", "../")),
+        (
+            "negative",
+            changed("\"bytesPulled\":1", "\"bytesPulled\":-1"),
+        ),
+        (
+            "another class",
+            failed("", Vec::new()).to_json().replace("user-input", "x"),
+        ),
+        ("too large", " ".repeat(RESULT_LIMIT) + &good),
+    ] {
+        assert!(of(&text).is_err(), "{what}");
+        assert_eq!(
+            JobResult::from_termination_message(&text.trim()[..text.trim().len() - 1]),
+            None,
+            "{what}"
+        );
+    }
+    let mut data = succeeded(Vec::new()).to_config_map();
+    data.insert(DIGEST_KEY.to_owned(), Digest::of(b"other").to_string());
+    let refused = JobResult::from_config_map(&data);
+    assert!(
+        matches!(refused, Err(Error::TwoDigests { .. })),
+        "{refused:?}"
+    );
+}

@@ -1,0 +1,125 @@
+//! Keeps what a build's pod said. Whatever hinders that is told in our own log, and never hinders the build.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt as _;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{LogParams, PropagationPolicy};
+use kube::{Api, ResourceExt as _};
+use tokio::time::timeout;
+
+use super::super::error;
+use super::super::kept_logs::{KeepLogs, Tail};
+use super::super::logs::lines;
+use super::write::{delete_params, deleted, post};
+use super::{Acting, Stopped, stopped};
+use crate::api::labels;
+use crate::backend::job::Hidden;
+
+/// How long a build's next step may wait for it.
+const LIMIT: Duration = Duration::from_secs(10);
+/// So many lines are asked for, of which nodes keep at most 16 KiB each in one piece.
+const LINES: i64 = 1000;
+
+/// Why the logs of a build are not kept.
+#[derive(Debug, thiserror::Error)]
+enum NotKept {
+    #[error("secret {0} is gone, so it can't be hidden")]
+    SecretGone(String),
+    #[error("its name is taken by an object that is not ours")]
+    InTheWay,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Acting {
+    pub(super) async fn keep_logs(&self, keep: &KeepLogs) {
+        let why = match timeout(LIMIT, self.try_to_keep(keep)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(why)) => why.to_string(),
+            Err(_) => format!("it took longer than {} seconds", LIMIT.as_secs()),
+        };
+        let build = &keep.build;
+        tracing::warn!("machineosbuild {build}: its logs are not kept: {why}");
+    }
+
+    async fn try_to_keep(&self, keep: &KeepLogs) -> Result<(), NotKept> {
+        let namespace = &self.stores.namespace;
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let mut hidden = Vec::new();
+        for name in &keep.secrets {
+            let found = secrets.get_opt(name).await;
+            let found = found.map_err(stopped(format!("secret {namespace}/{name}"), "get"))?;
+            let found = found.ok_or_else(|| NotKept::SecretGone(name.clone()))?;
+            hidden.push(found.data.unwrap_or_default());
+        }
+        let hidden = Hidden::of_secrets(hidden);
+        let mut logs = Vec::new();
+        for container in &keep.containers {
+            match self.tail(&keep.pod, container, &hidden).await {
+                Ok(tail) => logs.push((container.clone(), tail)),
+                // Its node, or the container, may be gone; what the others said is kept.
+                Err(why) => tracing::debug!("container {container} of pod {}: {why}", keep.pod),
+            }
+        }
+        if logs.is_empty() {
+            return Ok(());
+        }
+        put(&secrets, namespace, &keep.secret(&logs), &keep.build_uid).await
+    }
+
+    async fn tail(&self, pod: &str, container: &str, hidden: &Hidden) -> Result<Tail, Stopped> {
+        let namespace = &self.stores.namespace;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let params = LogParams {
+            container: Some(container.to_owned()),
+            tail_lines: Some(LINES),
+            limit_bytes: Some(LINES * (16 << 10)),
+            ..LogParams::default()
+        };
+        let object = || format!("pod {namespace}/{pod}");
+        let log = pods.log_stream(pod, &params).await;
+        let log = log.map_err(stopped(object(), "get log"))?;
+        let mut lines = pin!(lines(log));
+        let mut tail = Tail::default();
+        let failed = |source| stopped(object(), "get log")(kube::Error::ReadEvents(source));
+        while let Some(line) = lines.try_next().await.map_err(failed)? {
+            tail.push(&hidden.hide(&line));
+        }
+        Ok(tail)
+    }
+}
+
+/// Puts it in the place of what was kept of an earlier attempt, or by us before we were killed.
+async fn put(
+    secrets: &Api<Secret>,
+    namespace: &str,
+    new: &Secret,
+    build_uid: &str,
+) -> Result<(), NotKept> {
+    let name = new.name_any();
+    let object = || format!("secret {namespace}/{name}");
+    let Err(error) = secrets.create(&post(), new).await else {
+        return Ok(());
+    };
+    if !error::is_conflict(&error) {
+        return Err(stopped(object(), "create")(error).into());
+    }
+    let there = secrets.get_metadata_opt(&name).await;
+    let there = there.map_err(stopped(object(), "get"))?;
+    if let Some(there) = there {
+        let mut owners = there.owner_references().iter();
+        let is_ours = owners.any(|owner| owner.uid == build_uid)
+            // Of a build before, on its way out.
+            || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
+        if !is_ours {
+            return Err(NotKept::InTheWay);
+        }
+        let uid = there.uid().unwrap_or_default();
+        let params = delete_params(&uid, PropagationPolicy::Background);
+        deleted(object(), secrets.delete(&name, &params).await)?;
+    }
+    let created = secrets.create(&post(), new).await;
+    Ok(created.map(drop).map_err(stopped(object(), "create"))?)
+}

@@ -1,0 +1,98 @@
+//! Whether a config needs an image of its own where machines apply configs themselves.
+
+use serde_json::{Value, json};
+
+use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Problem};
+use super::Asking;
+use super::plan::rendered;
+use crate::api::RenderedConfig;
+use crate::report::Class;
+
+/// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
+/// compared, so it counts as different.
+pub(super) async fn compared(
+    asking: &Asking,
+    question: &PlanQuestion,
+    config: &RenderedConfig,
+) -> Result<bool, Problem> {
+    let Some(name) = &question.compare else {
+        return Ok(true);
+    };
+    if name == config.name().as_str() {
+        return Ok(false);
+    }
+    match rendered(asking, name).await {
+        Ok(before) => Ok(os_parts(&before) != os_parts(config)),
+        Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
+            Err(problem)
+        }
+        Err(_) => Ok(true),
+    }
+}
+
+fn os_parts(config: &RenderedConfig) -> [Value; 4] {
+    let spec = |field: &str| {
+        let value = config
+            .as_value()
+            .pointer(&format!("/spec/{field}"))
+            .cloned();
+        // Empty, null and left out are one.
+        let empty = |value: &Value| value.is_null() || *value == json!([]) || *value == json!("");
+        value.filter(|value| !empty(value)).unwrap_or_default()
+    };
+    [
+        spec("osImageURL"),
+        json!(config.kernel_type.as_str()),
+        spec("extensions"),
+        spec("kernelArguments"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(spec: Value) -> RenderedConfig {
+        let hash = "0".repeat(32);
+        RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_a_machine_applies_itself_is_no_change_of_the_os() {
+        let before = json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": [] });
+        for (what, after, changed) in [
+            ("the same", before.clone(), false),
+            (
+                "files",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"],
+                "config": { "ignition": { "version": "3.5.0" } } }),
+                false,
+            ),
+            (
+                "another base",
+                json!({ "osImageURL": "quay.io/os:2", "kernelArguments": ["a", "b"] }),
+                true,
+            ),
+            (
+                "arguments in another order",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["b", "a"] }),
+                true,
+            ),
+            (
+                "a kernel",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "kernelType": "realtime" }),
+                true,
+            ),
+            (
+                "extensions",
+                json!({ "osImageURL": "quay.io/os:1", "kernelArguments": ["a", "b"], "extensions": ["usbguard"] }),
+                true,
+            ),
+        ] {
+            let differs = os_parts(&config(before.clone())) != os_parts(&config(after));
+            assert_eq!(differs, changed, "{what}");
+        }
+    }
+}

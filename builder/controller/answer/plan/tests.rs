@@ -1,0 +1,102 @@
+//! Which base is planned on.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn config(spec: Value) -> RenderedConfig {
+    let hash = "0".repeat(32);
+    RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
+    .unwrap()
+}
+
+fn question() -> PlanQuestion {
+    PlanQuestion {
+        pool: "worker".parse().unwrap(),
+        rendered: format!("rendered-worker-{}", "0".repeat(32))
+            .parse()
+            .unwrap(),
+        containerfile: None,
+        push: "registry.example/os".parse().unwrap(),
+        push_secret: "push".to_owned(),
+        pull_secret: None,
+        platform: None,
+        base: None,
+        instead: None,
+        method: None,
+        compare: None,
+        recognise: None,
+    }
+}
+
+#[test]
+fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
+    let digest = format!("sha256:{}", "1".repeat(64));
+    let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
+    let instead = super::super::super::question::BaseInstead {
+        of: ["quay.io/prebuilt:1".to_owned()].into(),
+        stock: Some("quay.io/stock:1".to_owned()),
+    };
+    let defaults = ClusterSettings {
+        base_os_container_image: Some("quay.io/default:1".to_owned()),
+        ..ClusterSettings::default()
+    };
+    for (what, spec, base, want, name) in [
+        (
+            "the config's",
+            json!({ "osImageURL": "quay.io/os:1" }),
+            None,
+            Some("quay.io/os:1"),
+            Some("quay.io/os:1"),
+        ),
+        (
+            "pinned before",
+            json!({ "osImageURL": "quay.io/os:1" }),
+            Some(pinned.clone()),
+            Some(&*format!("quay.io/os@{digest}")),
+            Some("quay.io/os:1"),
+        ),
+        (
+            "the cluster's",
+            json!({}),
+            None,
+            Some("quay.io/default:1"),
+            Some("quay.io/default:1"),
+        ),
+        (
+            "not the pre-built",
+            json!({ "osImageURL": "quay.io/prebuilt:1" }),
+            None,
+            Some("quay.io/stock:1"),
+            Some("quay.io/stock:1"),
+        ),
+    ] {
+        let question = PlanQuestion {
+            base,
+            instead: Some(instead.clone()),
+            ..question()
+        };
+        let wanted = wanted(&question, config(spec), &defaults).unwrap();
+        assert_eq!(
+            wanted.base.map(|base| base.to_string()).as_deref(),
+            want,
+            "{what}"
+        );
+        assert_eq!(
+            wanted.base_name.as_ref().map(BaseName::as_str),
+            name,
+            "{what}"
+        );
+    }
+    let bad = wanted(
+        &question(),
+        config(json!({ "osImageURL": "a b" })),
+        &defaults,
+    )
+    .unwrap_err();
+    assert_eq!(
+        (bad.class, &*bad.reason),
+        (Class::UserInput, "bad-reference")
+    );
+}

@@ -1,0 +1,27 @@
+//! What is kept of a pod before it goes, or before its build is told to have failed.
+
+use super::super::kept_logs::KeepLogs;
+use super::super::step::Step;
+use super::Round;
+use super::runner::attempt_of;
+use crate::api::MachineOsBuild;
+
+impl Round<'_> {
+    /// Keeps the logs of the newest pod of a build. This comes before what makes it needless, so that it is decided again
+    /// if we are killed between.
+    pub(super) fn keep_logs(&mut self, build: &MachineOsBuild) {
+        let runners = self.runners_of(build);
+        let runners = runners.filter(|seen| seen.pods().next().is_some());
+        let Some(seen) = runners.max_by_key(|seen| attempt_of(&seen.runner)) else {
+            return;
+        };
+        let created = |pod: &&k8s_openapi::api::core::v1::Pod| {
+            let created = pod.metadata.creation_timestamp.as_ref();
+            created.map(|at| at.0)
+        };
+        let newest = seen.pods().max_by_key(created);
+        let keep = newest.and_then(|pod| KeepLogs::of(build, attempt_of(&seen.runner), pod));
+        self.steps
+            .extend(keep.map(|keep| Step::KeepLogs(Box::new(keep))));
+    }
+}

@@ -1,0 +1,275 @@
+//! The logs of a build whose pod is gone: the end of what each container said, in one Secret of the MachineOSBuild. Pure.
+//!
+//! A Secret, because a `RUN` line may print anything that it can read, and no ConfigMap may ever hold a credential.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::logs::state;
+use crate::api::{
+    API_VERSION, BuildName, MachineOsBuild, label_value, labels, object_name, shortened,
+};
+use crate::payload::gzip;
+
+/// The most that is kept of a container's log: its end, in bytes. A pod has three containers, and an object holds a MiB.
+const LIMIT: usize = 64 << 10;
+/// The most containers whose logs are kept.
+const CONTAINERS: usize = 8;
+/// What a key of the Secret ends with; before it stands the container's place in the order in which they run, and its name.
+const SUFFIX: &str = ".log.gz";
+
+/// Whose logs are kept, and what of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeepLogs {
+    /// The MachineOSBuild.
+    pub build: BuildName,
+    /// This very one, the owner.
+    pub build_uid: String,
+    /// Which attempt it was.
+    pub attempt: u32,
+    /// Labels and annotations of the Secret.
+    pub labels: BTreeMap<String, String>,
+    /// The same, whole.
+    pub annotations: BTreeMap<String, String>,
+    /// The pod.
+    pub pod: String,
+    /// Its containers that have begun, in the order in which they run.
+    pub containers: Vec<String>,
+    /// The Secrets that it could read: nothing of them is kept.
+    pub secrets: Vec<String>,
+}
+
+impl KeepLogs {
+    /// Of a pod of a build; none if it has said nothing.
+    pub fn of(build: &MachineOsBuild, attempt: u32, pod: &Pod) -> Option<Self> {
+        let meta = &build.metadata;
+        let containers = super::logs::containers(pod);
+        let begun = containers.into_iter();
+        let begun = begun.filter(|name| state(pod, name) == Some(true));
+        let containers: Vec<String> = begun.take(CONTAINERS).collect();
+        if containers.is_empty() {
+            return None;
+        }
+        let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
+        let mut labels = meta.labels.clone();
+        labels.extend([
+            label(labels::ON_CLUSTER_LAYERING, ""),
+            label(labels::EPHEMERAL_BUILD_OBJECT, ""),
+            label(labels::MACHINE_OS_BUILD, &meta.name),
+        ]);
+        let annotations = [
+            (labels::MACHINE_OS_BUILD, meta.name.clone()),
+            (
+                labels::MACHINE_OS_CONFIG,
+                build.spec.machine_os_config.name.clone(),
+            ),
+            (labels::ATTEMPT, attempt.to_string()),
+        ];
+        Some(Self {
+            build: meta.name.parse().ok()?,
+            build_uid: meta.uid().to_owned(),
+            attempt,
+            labels,
+            annotations: annotations
+                .map(|(key, value)| (key.to_owned(), value))
+                .into(),
+            pod: pod.metadata.name.clone()?,
+            containers,
+            secrets: secrets(pod),
+        })
+    }
+
+    /// The object, of the logs by container.
+    pub fn secret(&self, logs: &[(String, Tail)]) -> Secret {
+        let logs = logs.iter().enumerate();
+        let data = logs.map(|(place, (container, tail))| {
+            let key = format!("{place}-{}{SUFFIX}", shortened(container, 63));
+            (key, ByteString(gzip::packed(tail.text().as_bytes())))
+        });
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(name(&self.build)),
+                labels: Some(self.labels.clone()),
+                annotations: Some(self.annotations.clone()),
+                owner_references: Some(vec![OwnerReference {
+                    api_version: API_VERSION.to_owned(),
+                    kind: "MachineOSBuild".to_owned(),
+                    name: self.build.to_string(),
+                    uid: self.build_uid.clone(),
+                    controller: Some(false),
+                    block_owner_deletion: Some(false),
+                }]),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.collect()),
+            ..Secret::default()
+        }
+    }
+}
+
+/// The Secrets that a pod could read.
+fn secrets(pod: &Pod) -> Vec<String> {
+    let Some(spec) = &pod.spec else {
+        return Vec::new();
+    };
+    let volumes = spec.volumes.iter().flatten();
+    let mounted = volumes.filter_map(|volume| volume.secret.as_ref()?.secret_name.clone());
+    let containers = spec.init_containers.iter().flatten();
+    let containers = containers.chain(&spec.containers);
+    let variables = containers.flat_map(|one| one.env_from.iter().flatten());
+    let variables = variables.filter_map(|from| Some(from.secret_ref.as_ref()?.name.clone()));
+    let mut all: Vec<String> = mounted.chain(variables).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Name of the Secret with a build's logs.
+pub fn name(build: &BuildName) -> String {
+    object_name("log", build)
+}
+
+/// The logs in a Secret of this very build: which attempt they are of, and the text by container, in order.
+pub fn read(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, String)>)> {
+    let meta = &secret.metadata;
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.uid == build_uid)?;
+    let attempt = meta.annotations.as_ref()?.get(labels::ATTEMPT)?;
+    let data = secret.data.iter().flatten();
+    let logs = data.filter_map(|(key, value)| {
+        let (_, container) = key.strip_suffix(SUFFIX)?.split_once('-')?;
+        let text = gzip::unpacked(&value.0, LIMIT).ok()??;
+        Some((
+            container.to_owned(),
+            String::from_utf8_lossy(&text).into_owned(),
+        ))
+    });
+    Some((attempt.parse().ok()?, logs.collect()))
+}
+
+/// The end of a text, in whole lines as far as there is room for one.
+#[derive(Debug, Default)]
+pub struct Tail {
+    lines: VecDeque<String>,
+    size: usize,
+}
+
+impl Tail {
+    /// Takes the next line, without its end.
+    pub fn push(&mut self, line: &str) {
+        let mut start = line.len().saturating_sub(LIMIT - 1);
+        while !line.is_char_boundary(start) {
+            start += 1;
+        }
+        let line = &line[start..];
+        self.size += line.len() + 1;
+        self.lines.push_back(line.to_owned());
+        while self.size > LIMIT
+            && let Some(first) = self.lines.pop_front()
+        {
+            self.size -= first.len() + 1;
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(self.size);
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod() -> Pod {
+        let state = |name: &str, state: serde_json::Value| json!({ "name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+        let pod = json!({
+            "metadata": { "name": "p" },
+            "spec": {
+                "initContainers": [{ "name": "wait-for-done" }, { "name": "image-build" }],
+                "containers": [{ "name": "image-push", "envFrom": [{ "secretRef": { "name": "proxy-x" } }] }],
+                "volumes": [{ "name": "a", "secret": { "secretName": "final-x" } }, { "name": "b", "configMap": { "name": "mc-x" } },
+                    { "name": "c", "secret": { "secretName": "etc-pki-entitlement" } }],
+            },
+            "status": {
+                "initContainerStatuses": [state("wait-for-done", json!({ "running": {} })), state("image-build", json!({ "terminated": { "exitCode": 0 } }))],
+                "containerStatuses": [state("image-push", json!({ "waiting": {} }))],
+            },
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn build() -> MachineOsBuild {
+        let name = format!("worker-{}", "0a".repeat(16));
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "uid": "u", "labels": { labels::MACHINE_OS_CONFIG: "worker" } },
+            "spec": { "machineConfig": { "name": "rendered" }, "machineOSConfig": { "name": "worker" }, "renderedImagePushSpec": "q.io/a/b:c" },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_kept_is_read_by_its_build_alone() {
+        let keep = KeepLogs::of(&build(), 3, &pod()).unwrap();
+        assert_eq!(keep.containers, ["image-build", "wait-for-done"]);
+        assert_eq!(keep.secrets, ["etc-pki-entitlement", "final-x", "proxy-x"]);
+        let mut tail = Tail::default();
+        ["one", "", "twö"].iter().for_each(|line| tail.push(line));
+        let logs = [
+            ("image-build".to_owned(), tail),
+            ("wait-for-done".to_owned(), Tail::default()),
+        ];
+        let secret = keep.secret(&logs);
+        assert_eq!(secret, keep.secret(&logs), "the same bytes");
+        let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let want = vec![
+            text("image-build", "one\n\ntwö\n"),
+            text("wait-for-done", ""),
+        ];
+        assert_eq!(read(&secret, "u"), Some((3, want)));
+        assert_eq!(read(&secret, "v"), None, "of one that is gone");
+        let meta = &secret.metadata;
+        assert!(meta.name.as_ref().unwrap().starts_with("log-worker-0a0a"));
+        for key in [
+            labels::ON_CLUSTER_LAYERING,
+            labels::EPHEMERAL_BUILD_OBJECT,
+            labels::MACHINE_OS_BUILD,
+            labels::MACHINE_OS_CONFIG,
+        ] {
+            assert!(meta.labels.as_ref().unwrap().contains_key(key), "{key}");
+        }
+
+        let mut silent = pod();
+        silent.status = None;
+        assert_eq!(KeepLogs::of(&build(), 1, &silent), None);
+    }
+
+    #[test]
+    fn only_the_end_is_kept() {
+        let mut tail = Tail::default();
+        for n in 0..10_000 {
+            tail.push(&format!("{n} é"));
+        }
+        let text = tail.text();
+        assert!(
+            text.len() <= LIMIT && text.len() > LIMIT - 16,
+            "{}",
+            text.len()
+        );
+        assert!(text.ends_with("\n9999 é\n"));
+        for line in ["x".repeat(LIMIT * 2), "é".repeat(LIMIT)] {
+            tail.push(&line);
+            let text = tail.text();
+            assert!(text.len() <= LIMIT && text.len() > LIMIT - 4);
+            assert!(line.ends_with(text.trim_end()));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Objects that the program prints.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// The object is what the schema of its kind in `docs/schemas` says.
+#[track_caller]
+pub fn valid(object: &Value) {
+    let kind = object["kind"].as_str().unwrap();
+    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+    let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let problems: Vec<_> = validator
+        .iter_errors(object)
+        .map(|problem| problem.to_string())
+        .collect();
+    assert!(problems.is_empty(), "{problems:?}\n{object:#}");
+}
