@@ -277,7 +277,9 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
         |meta: &ObjectMeta| serves(meta).as_deref() == Some(name) || owned_by(meta, &is_build);
     let with_pods = |runner: Runner| {
         let uid = runner.uid();
-        let pods = stores.pods.only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
+        let pods = stores
+            .pods
+            .only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
         let pods = pods.into_iter().map(|pod| (*pod).clone()).collect();
         SeenRunner { runner, pods }
     };
@@ -298,7 +300,9 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
         pods: Vec::new(),
     });
     let builds = stores.openshift_builds.only(|build| ours(&build.metadata));
-    let builds = builds.into_iter().map(|build| with_pods((*build).clone().into()));
+    let builds = builds
+        .into_iter()
+        .map(|build| with_pods((*build).clone().into()));
     jobs.chain(pods).chain(builds).collect()
 }
 
