@@ -9,9 +9,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
 /// One build of an image, which the cluster carries out.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OpenShiftBuild {
+    /// `build.openshift.io/v1`, which the items of a list leave out.
+    pub api_version: String,
+    /// `Build`.
+    pub kind: String,
     /// Name, labels, owners.
     pub metadata: ObjectMeta,
     /// What to do.
@@ -19,6 +23,19 @@ pub struct OpenShiftBuild {
     /// What has come of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<OpenShiftBuildStatus>,
+}
+
+impl Default for OpenShiftBuild {
+    fn default() -> Self {
+        use k8s_openapi::Resource as _;
+        Self {
+            api_version: Self::API_VERSION.to_owned(),
+            kind: Self::KIND.to_owned(),
+            metadata: ObjectMeta::default(),
+            spec: OpenShiftBuildSpec::default(),
+            status: None,
+        }
+    }
 }
 
 impl k8s_openapi::Resource for OpenShiftBuild {

@@ -73,7 +73,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
                 },
             },
         },
-        status: None,
+        ..OpenShiftBuild::default()
     }
 }
 
