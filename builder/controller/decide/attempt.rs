@@ -94,10 +94,10 @@ impl Setback {
                 "it took longer than activeDeadlineSeconds allows; raise that in ConfigMap mosb-config, or see what hangs".to_owned()
             }
             Self::Lost(Lost::OutOfMemory(container)) => format!(
-                "container {container} needed more memory than it may have; raise its limit in ConfigMap mosb-config"
+                "container {container} needed more memory than it may have; raise its limit under job.resources in ConfigMap mosb-config"
             ),
             Self::Lost(Lost::OutOfDisk(why)) => format!(
-                "its pod was evicted, as it used more disk than it may: {}; raise its limit of ephemeral-storage in ConfigMap mosb-config",
+                "its pod was evicted, as it used more disk than it may: {}; raise its limits of ephemeral-storage under job.resources in ConfigMap mosb-config",
                 why.trim_end_matches(['.', ' '])
             ),
             Self::Lost(Lost::Failed(why)) => why.clone(),
