@@ -14,9 +14,10 @@ use crate::harness::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(400);
-const PAUSE: Duration = Duration::from_millis(200);
+/// The API server is the one that works most: every look is a list of all pools to it.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Comparing costs more than looking.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(700);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write makes room for another.
 const TRIES: usize = 6;
 
@@ -114,7 +115,7 @@ impl Stage {
             let turn = Instant::now();
             self.turn(world);
             // Looking at many pools must not take their time.
-            let pause = PAUSE.max(turn.elapsed() * 2);
+            let pause = PAUSE.max(turn.elapsed() * 3);
             if self.runs.iter().all(|run| run.waits) {
                 return;
             }
