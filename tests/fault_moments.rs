@@ -12,41 +12,40 @@ use crate::harness::{ApiFault, Daemon, Write, run, wait};
 
 /// A restart of a machine takes longer, and a lease lasts longer.
 const AWAY: Duration = Duration::from_secs(5);
+const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "this controller acts now";
 
-/// The first write of each kind in each of these stories.
-fn kinds_of_writes(
-    world: &World,
-    stories: &'static [&str],
-) -> impl Iterator<Item = (&'static Calm, Write)> {
-    let all = calm(world).iter();
-    let chosen = all.filter(|calm| stories.contains(&calm.story.name));
-    chosen.flat_map(|calm| {
-        let mut seen = Vec::new();
-        let is_first = move |write: &&Write| {
-            let Write::Nth(deed, _) = write else {
-                return false;
-            };
-            let is_new = !seen.contains(deed);
-            seen.push(deed.clone());
-            is_new
-        };
-        calm.writes
-            .iter()
-            .filter(is_first)
-            .map(move |at| (calm, at.clone()))
-    })
+/// Each kind of write that these stories have, once: by turns in one and in another. As many as a controller does at once, so
+/// that none of them is given up while it stands.
+fn kinds_of_writes(world: &World, stories: &[&str]) -> Vec<(&'static Calm, Write)> {
+    let chosen = calm(world).iter();
+    let chosen = chosen.filter(|calm| stories.contains(&calm.story.name));
+    let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
+    for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
+        let Write::Nth(deed, _) = at else { continue };
+        let write = (calm, at.clone());
+        match kinds.iter_mut().find(|(kind, _)| kind == deed) {
+            Some((_, all)) => all.push(write),
+            None => kinds.push((deed, vec![write])),
+        }
+    }
+    let by_turns = kinds.into_iter().enumerate();
+    by_turns
+        .map(|(turn, (_, mut all))| all.swap_remove(turn % all.len()))
+        .collect()
 }
 
 /// Pools that each stand at another write of their story.
 #[track_caller]
-fn in_the_middle(world: &World, stories: &'static [&str]) -> Stage {
+fn in_the_middle(world: &World, writes: Vec<(&'static Calm, Write)>) -> Stage {
     let mut stage = Stage::default();
-    for (calm, at) in kinds_of_writes(world, stories) {
+    // What stands for too long is given up, and done again before it arrives.
+    stage.late = true;
+    for (calm, at) in writes {
         stage.enter(world, calm, vec![(at, ApiFault::Hold)]);
     }
     let pools = stage.runs.len();
-    assert!(pools > 5, "{pools}");
+    assert!(pools > 8, "{pools}");
     let stands = |run: &Run| world.proxy.is_hit(&run.pool) || run.is_over();
     stage.until(world, "every pool to stand at its write", |stage| {
         stage.runs.iter().all(stands)
@@ -64,7 +63,7 @@ fn what_it_relies_on_is_killed_and_comes_back() {
     calm(world);
     let controller = world.controller();
     for component in ["api-server", "etcd", "registry"] {
-        let mut stage = in_the_middle(world, &["first build", "superseding"]);
+        let mut stage = in_the_middle(world, kinds_of_writes(world, STORIES));
         world.node.kill(component);
         world.proxy.release();
         thread::sleep(AWAY);
@@ -105,14 +104,14 @@ fn its_clock_is_set_forth_and_back() {
     let controller = world.another_controller(&world.proxy, &wrong);
     wait("it to act", LIMIT, || says(&controller, ACTS));
     let other = world.another_controller(&world.other, &[]);
-    let stories: &[&str] = &[
-        "first build",
-        "superseding",
-        "failure and fix",
-        "a lost pod",
-    ];
-    for hours in [3, 2, 1] {
-        let mut stage = in_the_middle(world, stories);
+    // Between the end of a Job and the pause before the next.
+    let mut all = calm(world).iter();
+    let lost = all.find(|calm| calm.story.name == "a lost pod");
+    let paused = (lost.unwrap(), Write::Nth("DELETE jobs".to_owned(), 1));
+    for hours in [3, 1] {
+        let mut writes = kinds_of_writes(world, STORIES);
+        writes.push(paused.clone());
+        let mut stage = in_the_middle(world, writes);
         let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
         set(hours);
         world.proxy.release();
@@ -148,9 +147,7 @@ fn takes_over(hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     wait("the first to act", LIMIT, || says(&first, ACTS));
     let second = world.another_controller(&world.other, &[]);
     wait("the second to wait", LIMIT, || says(&second, "; waiting"));
-    let stories: &[&str] = &["first build", "superseding", "rebuild"];
-    let mut stage = in_the_middle(world, stories);
-    stage.late = true;
+    let mut stage = in_the_middle(world, kinds_of_writes(world, STORIES));
     let stopped = hinder(first);
     wait("the second to act", LIMIT, || says(&second, ACTS));
     println!("the second acts after {:?}", begun.elapsed());
@@ -203,9 +200,9 @@ fn a_write_that_is_never_answered_is_given_up() {
     let world = &*world();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    let writes = kinds_of_writes(world, &["first build", "superseding"]);
+    calm(world);
     let controller = world.controller();
-    for (calm, at) in writes {
+    for (calm, at) in kinds_of_writes(world, STORIES) {
         let hang = |done| (at.clone(), ApiFault::Hang { done });
         stage.enter(world, calm, vec![hang(false), hang(true)]);
     }

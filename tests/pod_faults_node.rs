@@ -157,13 +157,12 @@ fn too_little_memory_is_told_and_what_to_do() {
 
     let small = json!({ "memory": "256Mi" });
     cluster.resources("imageBuild", small.clone(), small);
-    let before = cluster.current()["metadata"]["uid"].clone();
+    let before = cluster.current()["metadata"]["name"].clone();
     cluster.opt_in(Some(HUNGRY));
-    wait("another build", BUILD, || {
-        (cluster.current()["metadata"]["uid"] != before).then_some(())
-    });
-    wait("its end", BUILD, || {
-        (state(&cluster.current()) == "Failed").then_some(())
+    wait("the end of another build", BUILD, || {
+        let mut builds = cluster.builds().into_iter();
+        let ended = |build: &Value| build["metadata"]["name"] != before && state(build) == "Failed";
+        builds.any(|build| ended(&build)).then_some(())
     });
     let message = cluster.failed();
     for words in [
