@@ -34,6 +34,8 @@ pub mod ends {
 pub struct World {
     pub node: Node,
     pub proxy: ApiProxy,
+    /// For a second controller.
+    pub other: ApiProxy,
     folder: TempDir,
     /// Where images go, without a tag.
     pub push: String,
@@ -68,14 +70,13 @@ impl World {
             digest
         });
         let proxy = ApiProxy::start(&node, programs().kubectl());
-        let kubeconfig = proxy.kubeconfig().to_string();
-        fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
         let world = Self {
             push: registry.repository("faults/os"),
             base: registry.repository("faults/base:12"),
             images,
             folder,
             proxy,
+            other: ApiProxy::start(&node, programs().kubectl()),
             node,
         };
         world.settle();
@@ -174,17 +175,35 @@ impl World {
     }
 
     pub fn controller(&self) -> Daemon {
-        // The next one need not wait for the end of the Lease of one that was killed.
-        self.delete(&format!(
-            "/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mosb-controller"
-        ));
+        self.forget_lease();
+        self.another_controller(&self.proxy, &[])
+    }
+
+    /// The next one need not wait for the end of the Lease of one that was killed.
+    pub fn forget_lease(&self) {
+        self.delete(&lease());
+    }
+
+    /// The objects of a kind that were made for a pool, by whichever controller.
+    pub fn created(&self, pool: &str, kind: &str) -> Vec<Value> {
+        let proxies = [&self.proxy, &self.other].into_iter();
+        let all = proxies.flat_map(|proxy| proxy.created(pool, kind));
+        all.collect()
+    }
+
+    /// One that comes by a proxy of its own, with more in its environment; it waits as long as another holds the Lease.
+    pub fn another_controller(&self, proxy: &ApiProxy, environment: &[(&str, &str)]) -> Daemon {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
+        let kubeconfig = folder.join("kubeconfig");
+        fs::write(&kubeconfig, proxy.kubeconfig().to_string()).unwrap();
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--verbose", "--listen", "127.0.0.1:0"])
             .args(["--namespace", NAMESPACE, "--kubeconfig"])
-            .arg(self.folder.path().join("kubeconfig"))
+            .arg(kubeconfig)
             .env_clear()
-            .env("PATH", "/usr/bin:/bin");
+            .env("PATH", "/usr/bin:/bin")
+            .envs(environment.iter().copied());
         let listens = |line: &str| line.contains("listening on").then_some(());
         Daemon::start(command, listens).0
     }
@@ -257,6 +276,11 @@ impl World {
             .ask("PATCH", &pod, Some(&json!({ "status": status })));
         true
     }
+}
+
+/// Of the controllers.
+pub fn lease() -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mosb-controller")
 }
 
 /// A collection in the namespace of everything.

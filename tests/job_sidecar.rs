@@ -10,7 +10,9 @@ use mosb::image::Digest;
 use serde_json::{Value, json};
 
 use crate::build_world::names;
-use crate::harness::{Finished, Mosb, Namespace, node, run};
+use crate::harness::{
+    ApiFault, ApiProxy, Finished, Mosb, Namespace, Write, node, programs, run, wait,
+};
 
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
 const NAME: &str = "digest-worker-0123456789abcdef0123456789abcdef";
@@ -320,4 +322,34 @@ fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
     let (finished, _) = terminate(child);
     assert!(finished.stderr.contains("another Job"));
     assert!(post.data().is_null(), "nothing was written");
+}
+
+/// Killed before the API server did what it asked, after that, and while it waits for the answer: begun again, as the kubelet
+/// does, it tells the result once.
+#[test]
+fn killed_at_its_write_it_tells_the_result_once() {
+    let proxy = ApiProxy::start(node(), programs().kubectl());
+    for (what, fault) in [
+        ("before", ApiFault::Hang { done: false }),
+        ("after", ApiFault::Die),
+        ("between", ApiFault::Hang { done: true }),
+    ] {
+        let post = Post::new(&format!("sidecar-{what}"));
+        let place = post.namespace.name.clone();
+        fs::write(post.kubeconfig(), proxy.kubeconfig().to_string()).unwrap();
+        proxy.follow(&place, &[(Write::Next, fault)]);
+        let mut child = post.start();
+        let text = post.put("result", succeeded());
+        wait(what, WAIT, || proxy.is_hit(&place).then_some(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        proxy.open();
+        let child = post.start();
+        post.acknowledged(&text).unwrap();
+        assert_eq!(post.told()["jobUid"], json!(post.uid), "{what}");
+        assert_eq!(post.data()["digest"], json!(Digest::of(b"image")), "{what}");
+        let told = format!("PATCH configmaps/{NAME}");
+        assert_eq!(proxy.written(&place), [told], "{what}");
+        terminate(child).0.ok();
+    }
 }

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{ApiFault, ApiProxy, Daemon, Node, base_image, lasting, programs, wait};
+use crate::harness::{
+    ApiFault, ApiProxy, Daemon, Node, Write, base_image, lasting, programs, wait,
+};
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
@@ -100,7 +102,7 @@ impl World {
         let mut all = Vec::new();
         loop {
             assert!(all.len() < MOST, "it never ends: {all:#?}");
-            self.proxy.follow(pool, &[(1, ApiFault::Die)]);
+            self.proxy.follow(pool, &[(Write::Next, ApiFault::Die)]);
             let controller = self.controller();
             let end = Instant::now() + SOON;
             while !self.proxy.is_hit(pool) {

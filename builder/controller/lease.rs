@@ -4,6 +4,7 @@
 //! duration *as we saw it*. A lease that was given back, or made free, is taken at the moment the watch tells of it.
 
 use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -48,6 +49,8 @@ pub struct Lease {
     name: String,
     identity: String,
     times: Times,
+    /// When the last request began that made it ours: another one may count from then.
+    renewed: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Lease {
@@ -59,7 +62,23 @@ impl Lease {
             name: name.to_owned(),
             identity: identity.to_owned(),
             times,
+            renewed: Arc::default(),
         }
+    }
+
+    /// Whether it is surely ours at this moment. A process that was stopped for a while asks before it writes.
+    pub fn is_held(&self) -> bool {
+        self.left().is_some_and(|left| !left.is_zero())
+    }
+
+    /// For how long it is surely ours.
+    fn left(&self) -> Option<Duration> {
+        let renewed = *self.renewed();
+        renewed.map(|at| self.times.deadline.saturating_sub(at.elapsed()))
+    }
+
+    fn renewed(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.renewed.lock().expect("nobody panics while holding it")
     }
 
     fn object(&self) -> String {
@@ -74,8 +93,12 @@ impl Lease {
         let mut seen: Option<(LeaseSpec, Instant)> = None;
         let mut told_of = None;
         loop {
+            let begun = Instant::now();
             let spec = match self.try_once(seen.as_ref()).await {
-                Ok(None) => return Ok(()),
+                Ok(None) => {
+                    *self.renewed() = Some(begun);
+                    return Ok(());
+                }
                 Ok(Some(spec)) => spec,
                 Err(error) if matches!(error.code(), Some(401 | 403 | 404)) => return Err(error),
                 Err(error) => {
@@ -187,27 +210,25 @@ impl Lease {
 
     /// Renews it for ever; returns when it is lost.
     pub async fn keep(&self) -> Error {
-        let mut last = Instant::now();
         loop {
-            sleep(self.times.renew).await;
-            let lost = |why: String| Error::LostLease {
-                name: format!("{}/{}", self.namespace, self.name),
-                why,
-            };
+            // A renewal that took long brings the next one forward.
+            let since = self.renewed().map(|at| at.elapsed()).unwrap_or_default();
+            sleep(self.times.renew.saturating_sub(since)).await;
             loop {
-                let left = self.times.deadline.saturating_sub(last.elapsed());
-                if left.is_zero() {
-                    return lost(format!(
-                        "not renewed for {} s",
-                        self.times.deadline.as_secs()
-                    ));
-                }
+                let Some(left) = self.left().filter(|left| !left.is_zero()) else {
+                    return self.lost();
+                };
+                let begun = Instant::now();
                 match timeout(left, self.renew()).await {
                     Ok(Ok(None)) => {
-                        last = Instant::now();
+                        *self.renewed() = Some(begun);
                         break;
                     }
-                    Ok(Ok(Some(holder))) => return lost(format!("it is {holder}'s")),
+                    Ok(Ok(Some(holder))) => {
+                        // Nothing more is written, whoever is faster to learn of it.
+                        *self.renewed() = None;
+                        return self.lost_because(format!("it is {holder}'s"));
+                    }
                     Ok(Err(error)) => {
                         tracing::warn!("{}: not renewed: {}", self.object(), told(&error));
                         sleep(Duration::from_secs(1).min(self.times.renew)).await;
@@ -215,6 +236,21 @@ impl Lease {
                     Err(_) => {}
                 }
             }
+        }
+    }
+
+    /// What is said by who finds it no longer held.
+    pub fn lost(&self) -> Error {
+        self.lost_because(format!(
+            "not renewed for {} s",
+            self.times.deadline.as_secs()
+        ))
+    }
+
+    fn lost_because(&self, why: String) -> Error {
+        Error::LostLease {
+            name: format!("{}/{}", self.namespace, self.name),
+            why,
         }
     }
 

@@ -93,32 +93,34 @@ pub async fn run(
         stores: Arc::clone(&stores),
         metrics: Arc::clone(&metrics),
     })));
+    let lease = Lease::new(
+        client.clone(),
+        &options.namespace,
+        LEASE,
+        &options.identity,
+        options.times,
+    );
     let asking = Asking {
         client: client.clone(),
         stores: Arc::clone(&stores),
     };
     let renderer = options
         .render
-        .then(|| Arc::new(Renderer::new(asking.clone(), options.identity.clone())));
+        .then(|| Renderer::new(asking.clone(), lease.clone(), options.identity.clone()))
+        .map(Arc::new);
     let waking = (Arc::clone(&stores), Arc::clone(&queue), renderer.clone());
     always.spawn(wake_all(waking, causes_seen, nodes));
     let engine = Arc::new(Engine::new(
         asking,
         Acting {
-            client: client.clone(),
+            client,
             stores: Arc::clone(&stores),
+            lease: lease.clone(),
             instance: options.identity.clone(),
             builder_image: options.builder_image.clone(),
         },
         Arc::clone(&metrics),
     ));
-    let lease = Lease::new(
-        client,
-        &options.namespace,
-        LEASE,
-        &options.identity,
-        options.times,
-    );
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
         held = lease.acquire() => held?,

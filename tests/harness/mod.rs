@@ -29,7 +29,7 @@ mod token;
 mod tree;
 mod web;
 
-pub use api_proxy::{ApiFault, ApiProxy};
+pub use api_proxy::{ApiFault, ApiProxy, Write};
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
 pub use node::{BUSYBOX_IMAGE, Namespace, Node, condition, wait};

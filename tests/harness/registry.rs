@@ -56,7 +56,8 @@ pub enum Transport {
 pub struct Registry {
     address: String,
     transport: Transport,
-    _daemon: Daemon,
+    program: PathBuf,
+    daemon: Option<Daemon>,
     _tokens: Option<TokenServer>,
     directory: TempDir,
 }
@@ -96,16 +97,12 @@ impl Registry {
             Server::Debian => PathBuf::from("docker-registry"),
             Server::Distribution => REGISTRY.program(),
         };
-        let mut command = lasting(program);
-        command
-            .arg("serve")
-            .arg(&config)
-            .env("OTEL_TRACES_EXPORTER", "none");
-        let (daemon, address) = Daemon::start(command, address);
+        let (daemon, address) = serve(&program, &config);
         let registry = Self {
             address,
             transport,
-            _daemon: daemon,
+            program,
+            daemon: Some(daemon),
             _tokens: tokens,
             directory,
         };
@@ -117,6 +114,28 @@ impl Registry {
     #[track_caller]
     pub fn plain() -> Self {
         Self::start(Server::Debian, Access::Anyone, Transport::Http)
+    }
+
+    /// Ends it at once, without a word to it; what it keeps stays.
+    pub fn stop(&mut self) {
+        self.daemon = None;
+    }
+
+    /// Starts it again, where it was.
+    #[track_caller]
+    pub fn start_again(&mut self) {
+        let config = self.directory.path().join("config.json");
+        let mut settings: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+        settings["http"]["addr"] = json!(self.address);
+        fs::write(&config, settings.to_string()).unwrap();
+        self.daemon = Some(serve(&self.program, &config).0);
+    }
+
+    /// As if nothing had ever been pushed to a repository.
+    pub fn forget(&self, repository: &str) {
+        let repositories = "storage/docker/registry/v2/repositories";
+        let folder = self.directory.path().join(repositories).join(repository);
+        fs::remove_dir_all(folder).unwrap();
     }
 
     /// `127.0.0.1:port`.
@@ -246,6 +265,16 @@ impl Registry {
             .join("storage/docker/registry/v2/blobs/sha256");
         blobs.join(&hex[..2]).join(hex).join("data")
     }
+}
+
+#[track_caller]
+fn serve(program: &Path, config: &Path) -> (Daemon, String) {
+    let mut command = lasting(program);
+    command
+        .arg("serve")
+        .arg(config)
+        .env("OTEL_TRACES_EXPORTER", "none");
+    Daemon::start(command, address)
 }
 
 fn http(path: &Path, at: &str, transport: Transport) -> Value {

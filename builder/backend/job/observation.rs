@@ -46,12 +46,16 @@ pub enum Lost {
     DeadlineExceeded,
     /// A container needed more memory than it may have.
     OutOfMemory(String),
+    /// The pod used more disk than it may have: what the kubelet said.
+    OutOfDisk(String),
     /// A container ended with an error: which one, and what it said.
     Failed(String),
 }
 
 /// How long after its end a Job's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for itself.
 const GRACE: SignedDuration = SignedDuration::from_secs(5);
+/// The cluster's clock may be ahead of ours by so much; if it is by more, one of them is wrong, and not waited for.
+const SKEW: SignedDuration = SignedDuration::from_secs(60);
 
 /// What a build's runner has come to. A result of another runner is ignored, and a Job's counters always are.
 ///
@@ -175,7 +179,9 @@ fn without_result(
 ) -> Observation {
     let until = ended.and_then(|time| time.checked_add(GRACE).ok());
     match until {
-        Some(until) if now < until => Observation::Ending { until },
+        Some(until) if now < until && until.duration_since(now) <= GRACE + SKEW => {
+            Observation::Ending { until }
+        }
         _ => Observation::Lost(lost()),
     }
 }
@@ -234,9 +240,10 @@ fn taken(pod: &Pod) -> Option<Lost> {
         true => more.to_owned(),
         false => message.clone(),
     };
-    // A pod that used more than its own limit will do so again.
-    if reason == "Evicted" && message.contains("exceeds") {
-        return Some(Lost::Failed(message));
+    // A pod that used more than its own limit will do so again. "Which exceeds its request" is said where the node ran short.
+    let is_short = message.starts_with("The node was low on resource");
+    if reason == "Evicted" && message.contains("exceed") && !is_short {
+        return Some(Lost::OutOfDisk(message));
     }
     if let Some(disruption) = disruption {
         let told = disruption.message.clone().unwrap_or_default();

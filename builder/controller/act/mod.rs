@@ -17,6 +17,7 @@ use kube::Client;
 use super::Error;
 use super::answer::Kept;
 use super::events;
+use super::lease::Lease;
 use super::observe::Facts;
 use super::question::Problem;
 use super::step::Step;
@@ -32,6 +33,8 @@ pub struct Acting {
     pub client: Client,
     /// What is seen of it.
     pub stores: Arc<Stores>,
+    /// Without which nothing is written.
+    pub lease: Lease,
     /// Who we are, for events.
     pub instance: String,
     /// The image that build pods run where the settings name none.
@@ -148,7 +151,8 @@ pub(super) fn stopped(object: String, verb: &'static str) -> impl FnOnce(kube::E
 }
 
 impl Acting {
-    /// Carries out the steps in their order. The first that fails ends it; events of the steps before are told all the same.
+    /// Carries out the steps in their order. The first that fails ends it; events of the steps before are told all the same,
+    /// unless the Lease was lost: then the next holder decides what is told.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -159,6 +163,9 @@ impl Acting {
             if let Step::Event(event) = step {
                 told.push(event);
                 continue;
+            }
+            if !self.lease.is_held() {
+                return Err(self.lease.lost().into());
             }
             tracing::debug!("{}", named(step));
             done = self.one(step, round).await;

@@ -10,6 +10,9 @@ use crate::status::failed_message;
 /// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
 const MOST_FORGED: u32 = 20;
 
+/// No pause between two Jobs is longer.
+pub(super) const LONGEST: Duration = Duration::from_secs(600);
+
 /// How a Job ended without an image.
 #[derive(Debug, Clone)]
 pub(super) enum Setback {
@@ -45,11 +48,11 @@ impl Setback {
             // What happened to the pod says nothing about the build.
             Self::Lost(Lost::Evicted(_) | Lost::NodeLost(_)) => of(None, 5, 300),
             Self::Lost(Lost::Deleted) => of(None, 1, 60),
-            Self::Lost(Lost::OutOfMemory(_)) => of(Some(2), 10, 300),
+            Self::Lost(Lost::OutOfMemory(_) | Lost::OutOfDisk(_)) => of(Some(2), 10, 300),
             Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
             Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
             Self::Told { class, .. } => match class {
-                Class::Retry => of(None, 10, 600),
+                Class::Retry => of(None, 10, LONGEST.as_secs()),
                 Class::UserInput | Class::Refused => of(Some(1), 0, 0),
                 Class::Bug => of(Some(2), 30, 300),
             },
@@ -91,7 +94,11 @@ impl Setback {
                 "it took longer than activeDeadlineSeconds allows; raise that in ConfigMap mosb-config, or see what hangs".to_owned()
             }
             Self::Lost(Lost::OutOfMemory(container)) => format!(
-                "container {container} needed more memory than it may have; raise its limit in ConfigMap mosb-config"
+                "container {container} needed more memory than it may have; raise its limit under job.resources in ConfigMap mosb-config"
+            ),
+            Self::Lost(Lost::OutOfDisk(why)) => format!(
+                "its pod was evicted, as it used more disk than it may: {}; raise its limits of ephemeral-storage under job.resources in ConfigMap mosb-config",
+                why.trim_end_matches(['.', ' '])
             ),
             Self::Lost(Lost::Failed(why)) => why.clone(),
             Self::Told { step, message, .. } => format!("{}: {message}", step.as_str()),
@@ -147,6 +154,12 @@ mod tests {
             (
                 "out of memory",
                 Setback::Lost(Lost::OutOfMemory(text())),
+                Some(2),
+                [10, 20, 40, 300],
+            ),
+            (
+                "out of disk",
+                Setback::Lost(Lost::OutOfDisk(text())),
                 Some(2),
                 [10, 20, 40, 300],
             ),

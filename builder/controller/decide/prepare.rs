@@ -8,7 +8,7 @@ use super::super::because::Because;
 use super::super::question::{Problem, Question};
 use super::super::step::Step;
 use super::Round;
-use super::attempt::Setback;
+use super::attempt::{LONGEST, Setback};
 use super::create::LABEL_LIMIT;
 use super::drive::Driven;
 use super::runner::{method_of, needs_of};
@@ -117,7 +117,9 @@ impl<'a> Round<'a> {
         let time = build.metadata.annotation(labels::NOT_BEFORE)?;
         let until: Timestamp = time.parse().ok()?;
         let left = until.duration_since(self.now);
-        left.is_positive().then(|| left.unsigned_abs())
+        // No pause is longer: the clock was set back since, and is not waited for.
+        let is_pause = left.is_positive() && left.unsigned_abs() <= LONGEST;
+        is_pause.then(|| left.unsigned_abs())
     }
 
     /// Makes what a suspended runner needs, and lets it begin once all of that was seen. Returns what hinders it.

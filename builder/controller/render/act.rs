@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::act::{Stopped, delete_params, deleted, patch, post, stopped};
 use super::super::answer::Asking;
 use super::super::kinds::Kind;
+use super::super::lease::Lease;
 use super::super::question::Problem;
 use super::super::{Error, error, events};
 use super::contents::find;
@@ -19,6 +20,8 @@ use crate::report::Class;
 #[derive(Debug)]
 pub(super) struct Acting<'a> {
     pub asking: &'a Asking,
+    /// Without which nothing is written.
+    pub lease: &'a Lease,
     /// Who we are, for events.
     pub instance: &'a str,
     /// Of the pool.
@@ -35,6 +38,9 @@ impl Acting<'_> {
     pub async fn all(&self, steps: &[Step]) -> Result<(), Stopped> {
         let mut version = self.metadata.resource_version().to_owned();
         for step in steps {
+            if !self.lease.is_held() {
+                return Err(self.lease.lost().into());
+            }
             match step {
                 Step::Tell(event) => {
                     let told = events::tell(&self.asking.client, self.instance, event).await;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::super::act::Stopped;
 use super::super::answer::Asking;
+use super::super::lease::Lease;
 use super::super::question::Problem;
 use super::super::queue::{Outcome, Queue};
 use super::super::stores::Cause;
@@ -39,6 +40,8 @@ const QUESTIONS: usize = 3;
 #[derive(Debug)]
 pub struct Renderer {
     asking: Asking,
+    /// Without which nothing is written.
+    lease: Lease,
     /// Who we are, for events.
     instance: String,
     queue: Queue<String>,
@@ -65,9 +68,10 @@ struct Note {
 
 impl Renderer {
     /// Nothing was looked at yet.
-    pub fn new(asking: Asking, instance: String) -> Self {
+    pub fn new(asking: Asking, lease: Lease, instance: String) -> Self {
         Self {
             asking,
+            lease,
             instance,
             queue: Queue::default(),
             contents: Contents::default(),
@@ -168,6 +172,7 @@ impl Renderer {
         self.tell(pool, world, &decision.because);
         let acting = Acting {
             asking: &self.asking,
+            lease: &self.lease,
             instance: &self.instance,
             metadata: &world.pool.metadata,
             object,

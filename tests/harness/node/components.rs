@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
+use super::super::child::run;
 use super::place::{Place, create};
 use super::programs::Programs;
 use super::settings::{NODE, Settings};
@@ -27,9 +28,10 @@ exec "$@""#;
 /// A running program of the node.
 #[derive(Debug)]
 pub struct Component {
-    name: &'static str,
+    pub name: &'static str,
     log: PathBuf,
     child: Child,
+    line: Vec<String>,
 }
 
 impl Component {
@@ -61,7 +63,31 @@ impl Component {
             .stderr(errors)
             .spawn()
             .map_err(|why| problem(name, &why))?;
-        Ok(Self { name, log, child })
+        Ok(Self {
+            name,
+            log,
+            child,
+            line: line.to_vec(),
+        })
+    }
+
+    /// Ends it at once, without a word to it.
+    pub fn kill(&mut self) -> Result<(), Problem> {
+        // What we started only waits for the program in the other namespace.
+        let id = self.child.id();
+        let children = format!("/proc/{id}/task/{id}/children");
+        let children = fs::read_to_string(&children).map_err(|why| problem(children, &why))?;
+        for program in children.split_whitespace() {
+            run("kill", ["-KILL", program]);
+        }
+        let ended = self.child.wait().map(drop);
+        ended.map_err(|why| problem(self.name, &why))
+    }
+
+    /// Starts it as before.
+    pub fn revive(&mut self, place: &Place, programs: &Programs) -> Result<(), Problem> {
+        *self = Self::start(place, programs, self.name, &self.line)?;
+        Ok(())
     }
 
     /// A problem if it no longer runs: with its last words.

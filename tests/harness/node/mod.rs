@@ -205,6 +205,34 @@ impl Node {
             .collect()
     }
 
+    /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`. It is away until [`Self::revive`].
+    #[track_caller]
+    pub fn kill(&self, component: &str) {
+        self.component(component, Component::kill);
+    }
+
+    /// Starts a component again that was killed, and waits until it answers.
+    #[track_caller]
+    pub fn revive(&self, component: &str) {
+        self.component(component, |it| it.revive(&self.place, &self.programs));
+        let answers = || match component {
+            "registry" => self.registry.listens(),
+            _ => self.kubectl(&["get", "--raw=/readyz"]).status.success(),
+        };
+        if let Err(why) = self.until(component, answers) {
+            panic!("{why}");
+        }
+    }
+
+    #[track_caller]
+    fn component(&self, name: &str, act: impl FnOnce(&mut Component) -> Result<(), Problem>) {
+        let mut components = self.components();
+        let found = components.iter_mut().find(|it| it.name == name);
+        if let Err(why) = act(found.expect("a component of the node")) {
+            panic!("{name}: {why}");
+        }
+    }
+
     /// What has ended of the node that should run, with its last words; nothing as long as all is well.
     pub fn ended(&self) -> String {
         let mut components = self.components();

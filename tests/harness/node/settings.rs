@@ -124,6 +124,8 @@ impl Settings {
             "oomScoreAdj": 0,
             "makeIPTablesUtilChains": false,
             "localStorageCapacityIsolation": true,
+            // How much disk a pod uses is known soon.
+            "volumeStatsAggPeriod": "10s",
             "enforceNodeAllocatable": [],
             "evictionHard": {"memory.available": "50Mi"},
             "imageGCHighThresholdPercent": 100,

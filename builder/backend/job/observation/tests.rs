@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
 const UID: &str = "job-1";
+const SHORT: &str = "The node was low on resource: ephemeral-storage. Container x was using 1Gi, which exceeds its request of 0. ";
 
 fn result(uid: &str, outcome: Outcome) -> JobResult {
     JobResult {
@@ -223,6 +224,13 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             until("2026-01-01T00:01:03Z"),
         ),
         (
+            "failed, silent, by a clock that is far ahead of ours",
+            job(json!({}), Some(("Failed", "", "2026-01-01T01:00:58Z"))),
+            vec![],
+            None,
+            lost(Lost::Deleted),
+        ),
+        (
             "complete and silent",
             job(json!({}), Some(("Complete", "", LONG_AGO))),
             vec![],
@@ -292,7 +300,23 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", "usage exceeds the total limit")],
             None,
-            lost(text("usage exceeds the total limit")),
+            lost(Lost::OutOfDisk("usage exceeds the total limit".to_owned())),
+        ),
+        (
+            "evicted for a container's own appetite",
+            failed("BackoffLimitExceeded"),
+            vec![by("Evicted", "Container x exceeded its local limit")],
+            None,
+            lost(Lost::OutOfDisk(
+                "Container x exceeded its local limit".to_owned(),
+            )),
+        ),
+        (
+            "evicted as the node has too little",
+            failed("BackoffLimitExceeded"),
+            vec![by("Evicted", SHORT)],
+            None,
+            lost(Lost::Evicted(SHORT.to_owned())),
         ),
         (
             "evicted by the API",

@@ -1,6 +1,6 @@
 //! How a part of a build ends: its result is told, to the sidecar and as the container's termination message.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -118,17 +118,20 @@ impl End {
     fn failed(&self, error: &Error) -> Outcome {
         let failure = Failure::of(error);
         let program = program(error);
+        let want = program.and_then(|program| Want::of(last_output(program), &oom_counts()));
         let (message, last_lines) = match program.and_then(last_output) {
             Some(last) => {
                 let told = failure.message.split("; its last output:").next();
+                let remedy = want.map(Want::remedy).unwrap_or_default();
                 let lines = last.lines().map(|line| self.secrets.hide(line));
-                (told.unwrap_or_default().to_owned(), lines.collect())
+                let message = format!("{}{remedy}", told.unwrap_or_default());
+                (message, lines.collect())
             }
             None => (failure.text(), Vec::new()),
         };
         Outcome::Failed {
             step: self.step,
-            class: class(&failure, program),
+            class: class(&failure, program, want),
             reason: failure.code.to_owned(),
             message: self.secrets.hide(&message),
             last_lines,
@@ -138,8 +141,11 @@ impl End {
 
 /// What the controller should do. It differs from the exit code where a pod differs from a user's machine: its disk, its files
 /// and its command line are not the user's doing, and its credentials are.
-fn class(failure: &Failure, program: Option<&exec::Error>) -> Class {
+fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Want>) -> Class {
     match (failure.code, program) {
+        _ if want == Some(Want::Memory) => Class::Refused,
+        // There may be room on another node, or later.
+        _ if want == Some(Want::Disk) => Class::Retry,
         // The base was just found there with the same credentials, so it is the network or the registry.
         (_, Some(exec::Error::Failed { action, .. })) if action == "pull" => Class::Retry,
         // Killed, for memory or with its node.
@@ -153,6 +159,50 @@ fn class(failure: &Failure, program: Option<&exec::Error>) -> Class {
         ) => Class::Bug,
         _ => failure.class,
     }
+}
+
+/// What a program had too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Memory,
+    Disk,
+}
+
+impl Want {
+    /// From what a program said last, and what the kernel counts of our container: that a process was killed for lack of memory is
+    /// not seen by who started it.
+    fn of(last: Option<&str>, oom_counts: &[String]) -> Option<Self> {
+        let killed = |line: &str| {
+            let count = line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok()?;
+            Some(count > 0)
+        };
+        let mut lines = oom_counts.iter().flat_map(|text| text.lines());
+        if lines.any(|line| killed(line) == Some(true)) {
+            return Some(Self::Memory);
+        }
+        let is_full = last.is_some_and(|last| last.contains("no space left on device"));
+        is_full.then_some(Self::Disk)
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Memory => {
+                ", and a process of this container was killed for lack of memory; raise its limit under job.resources in ConfigMap mosb-config, or let the build use less"
+            }
+            Self::Disk => {
+                ", as a disk is full; raise the container's ephemeral-storage under job.resources in ConfigMap mosb-config, make room on the node, or let the build write less"
+            }
+        }
+    }
+}
+
+/// What the kernel counts, by the second version of control groups and by the first.
+fn oom_counts() -> Vec<String> {
+    let files = ["memory.events", "memory/memory.oom_control"].into_iter();
+    // Only one of them is there, and out of a container perhaps none.
+    let read =
+        files.filter_map(|file| fs::read_to_string(Path::new("/sys/fs/cgroup").join(file)).ok());
+    read.collect()
 }
 
 /// The program that failed, if one did.
@@ -219,6 +269,22 @@ mod tests {
             },
         }
         .into()
+    }
+
+    #[test]
+    fn what_there_was_too_little_of_is_told() {
+        let events = "low 0\nmax 41\noom 3\noom_kill 2\n";
+        let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n";
+        let full = "write layout/x: no space left on device";
+        for (what, last, counts, want) in [
+            ("neither", "exit status 1", &[control][..], None),
+            ("killed", "exit status 137", &[events], Some(Want::Memory)),
+            ("full", full, &[control], Some(Want::Disk)),
+            ("nothing is counted", full, &[], Some(Want::Disk)),
+        ] {
+            let counts: Vec<_> = counts.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(Want::of(Some(last), &counts), want, "{what}");
+        }
     }
 
     #[test]

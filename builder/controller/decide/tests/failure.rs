@@ -184,6 +184,22 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_is_not_waited_for() {
+    let evicted = json!({ "reason": "Evicted", "message": "low on memory" });
+    let mut world = World::opted_in();
+    world.settle();
+    world.run();
+    world.settle();
+    world.lose("BackoffLimitExceeded", evicted);
+    assert_eq!(world.settle().because.code(), "waiting");
+    world.wait(-3600);
+    world.settle();
+    assert_eq!(world.seen.jobs.len(), 1, "the next attempt");
+    let attempt = world.current().metadata.annotation(labels::ATTEMPT);
+    assert_eq!(attempt, Some("2"));
+}
+
+#[test]
 fn a_fault_is_tried_again_as_its_class_says() {
     let oom = json!({ "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] });

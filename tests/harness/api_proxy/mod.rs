@@ -1,15 +1,18 @@
-//! A proxy in front of the API server that disturbs one write of a client: refuses it, loses its answer, ends the watch that
-//! would tell of it, or does nothing any more after it, so that the client can be killed between a write and the next.
+//! A proxy in front of the API server that disturbs one write of a client: refuses it, loses its answer, never answers, ends the
+//! watch that would tell of it, holds it until something else has happened, or does nothing any more after it, so that the
+//! client can be killed between a write and the next.
 //!
 //! Writes are told apart by keys, words that occur in path or body, as names of pools do: many clients' stories go on at
 //! once, each with a disturbance of its own. Leases, events and dry-runs are no writes. Plain HTTP, one request a connection.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, BufRead, BufReader, Read, Write as _};
+mod watches;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -17,6 +20,19 @@ use super::child::{Daemon, lasting};
 use super::http::{self, Head};
 use super::node::Node;
 use super::server::Listener;
+use watches::Watches;
+
+/// How long the API server may be away for a test's own requests.
+const AWAY: Duration = Duration::from_secs(120);
+
+/// Which write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// The next, whatever it is.
+    Next,
+    /// Of those that do the same, as [`ApiProxy::deeds`] tells it, the one of this number, from 1.
+    Nth(String, usize),
+}
 
 /// What becomes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,18 +43,36 @@ pub enum ApiFault {
     Refuse(u16),
     /// It is done; the connection closes instead of the answer.
     LoseAnswer,
-    /// The watches of its kind end with 410 before it is done.
+    /// It is done, or not, and never answered.
+    Hang { done: bool },
+    /// The watches of its kind end with 410 before; what becomes of it says the next fault.
     EndWatch,
+    /// It waits until [`ApiProxy::release`]; what becomes of it then says the next fault.
+    Hold,
 }
 
 /// What is known of a key.
 #[derive(Debug, Default)]
 struct Entry {
-    /// In their order, each with the number of its write.
-    faults: VecDeque<(usize, ApiFault)>,
+    /// In their order.
+    faults: VecDeque<(Write, ApiFault)>,
     closed: bool,
     written: Vec<String>,
+    deeds: Vec<String>,
     created: Vec<(String, Value)>,
+}
+
+impl Entry {
+    /// What becomes of a write that does this. One that was refused has its number again when it is tried again.
+    fn due(&self, deed: &str) -> Option<ApiFault> {
+        let done = || self.deeds.iter().filter(|one| *one == deed).count();
+        match self.faults.front()? {
+            (Write::Next, fault) => Some(*fault),
+            (Write::Nth(what, number), fault) => {
+                (what == deed && *number == done() + 1).then_some(*fault)
+            }
+        }
+    }
 }
 
 /// A write with its body.
@@ -48,15 +82,10 @@ type Created = (String, Value);
 struct State {
     upstream: String,
     entries: Mutex<BTreeMap<String, Arc<Mutex<Entry>>>>,
-    watches: Mutex<Vec<Arc<WatchStream>>>,
-}
-
-/// A watch on its way to the client.
-#[derive(Debug)]
-struct WatchStream {
-    kind: String,
-    /// None once it was ended.
-    client: Mutex<Option<TcpStream>>,
+    watches: Watches,
+    /// The keys of the writes that are held.
+    held: Mutex<BTreeSet<String>>,
+    released: Condvar,
 }
 
 /// A running proxy.
@@ -107,11 +136,10 @@ impl ApiProxy {
         })
     }
 
-    /// From now on writes with this word are counted, from 1, and those with these numbers are disturbed. One that was refused
-    /// has its number again when it is tried again.
-    pub fn follow(&self, key: &str, faults: &[(usize, ApiFault)]) {
+    /// From now on writes with this word are counted, and these are disturbed, one after the other.
+    pub fn follow(&self, key: &str, faults: &[(Write, ApiFault)]) {
         let entry = Entry {
-            faults: faults.iter().copied().collect(),
+            faults: faults.iter().cloned().collect(),
             ..Entry::default()
         };
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
@@ -133,6 +161,22 @@ impl ApiProxy {
         self.entry(key, |entry| entry.written.clone())
     }
 
+    /// The same without names, as `PUT machineosconfigs/status`.
+    pub fn deeds(&self, key: &str) -> Vec<String> {
+        self.entry(key, |entry| entry.deeds.clone())
+    }
+
+    /// How many writes are held.
+    pub fn held(&self) -> usize {
+        locked(&self.state.held).len()
+    }
+
+    /// Lets the writes go on that are held.
+    pub fn release(&self) {
+        locked(&self.state.held).clear();
+        self.state.released.notify_all();
+    }
+
     /// The objects of a kind that were created, as they were sent.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
@@ -148,10 +192,13 @@ impl ApiProxy {
 
     /// A request of a test's own, which nobody disturbs: code and object.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
+        let end = Instant::now() + AWAY;
         loop {
             match ask(&self.state.upstream, method, target, body) {
-                // The API server gets ready for a kind that is new to it.
-                Ok((429, _)) => thread::sleep(Duration::from_secs(1)),
+                // The API server gets ready for a kind that is new to it, or after it was away.
+                Ok((429 | 502 | 503, _)) if Instant::now() < end => {
+                    thread::sleep(Duration::from_secs(1));
+                }
                 Ok(answer) => return answer,
                 Err(why) => panic!("{method} {target}: {why}"),
             }
@@ -203,22 +250,33 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         io::Result::Ok(server)
     };
     if head.method == "GET" && head.target.contains("watch=true") {
-        return watch(forward()?, client, kind_of(&head), state);
+        return watches::hand_on(forward()?, client, kind_of(&head), &state.watches);
     }
     let text = String::from_utf8_lossy(&body);
-    let entry = is_write(&head).then(|| entry_of(state, &head.target, &text));
-    let Some(entry) = entry.flatten() else {
+    let found = is_write(&head).then(|| entry_of(state, &head.target, &text));
+    let Some((key, shared)) = found.flatten() else {
         return io::copy(&mut forward()?, &mut client).map(drop);
     };
+    let deed = deed(&head);
     // The writes of a key one after the other, so that their number means something.
-    let mut entry = locked(&entry);
-    if entry.closed {
-        return client.shutdown(Shutdown::Both);
-    }
-    let number = entry.written.len() + 1;
-    let fault = match entry.faults.front() {
-        Some((at, fault)) if *at == number => Some(*fault),
-        _ => None,
+    let mut entry = locked(&shared);
+    let fault = loop {
+        if entry.closed {
+            return client.shutdown(Shutdown::Both);
+        }
+        match entry.due(&deed) {
+            Some(ApiFault::EndWatch) => {
+                entry.faults.pop_front();
+                watches::end(&state.watches, &kind_of(&head));
+            }
+            Some(ApiFault::Hold) => {
+                entry.faults.pop_front();
+                drop(entry);
+                hold(state, key.clone());
+                entry = locked(&shared);
+            }
+            other => break other,
+        }
     };
     match fault {
         Some(ApiFault::Refuse(code)) => {
@@ -227,8 +285,12 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
             let json = ("content-type", "application/json");
             return http::answer(&mut client, code, &[json], &status);
         }
-        Some(ApiFault::EndWatch) => end_watches(state, &kind_of(&head)),
-        Some(ApiFault::Die | ApiFault::LoseAnswer) | None => {}
+        Some(ApiFault::Hang { done: false }) => {
+            entry.faults.pop_front();
+            drop(entry);
+            return until_closed(&mut client);
+        }
+        _ => {}
     }
     let mut answer = Vec::new();
     forward()?.read_to_end(&mut answer)?;
@@ -240,15 +302,33 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         entry.faults.pop_front();
     }
     entry.written.push(told(&head));
+    entry.deeds.push(deed);
     if head.method == "POST" {
         let object = serde_json::from_slice(&body)?;
         entry.created.push((kind_of(&head), object));
     }
     entry.closed = fault == Some(ApiFault::Die);
+    drop(entry);
     match fault {
         Some(ApiFault::Die | ApiFault::LoseAnswer) => client.shutdown(Shutdown::Both),
-        Some(ApiFault::Refuse(_) | ApiFault::EndWatch) | None => client.write_all(&answer),
+        Some(ApiFault::Hang { .. }) => until_closed(&mut client),
+        _ => client.write_all(&answer),
     }
+}
+
+/// Waits until it is released; later writes of the key need not.
+fn hold(state: &State, key: String) {
+    let mut held = locked(&state.held);
+    held.insert(key.clone());
+    while held.contains(&key) {
+        let woken = state.released.wait(held);
+        held = woken.unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// The client goes away when it has waited for long enough.
+fn until_closed(client: &mut TcpStream) -> io::Result<()> {
+    io::copy(client, &mut io::sink()).map(drop)
 }
 
 /// A write that stays and that others read.
@@ -261,12 +341,12 @@ fn is_write(head: &Head) -> bool {
             .any(|word| path.contains(word))
 }
 
-fn entry_of(state: &State, target: &str, body: &str) -> Option<Arc<Mutex<Entry>>> {
+fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mutex<Entry>>)> {
     let entries = locked(&state.entries);
     let within = |text: &str| {
-        entries
-            .iter()
-            .find_map(|(key, entry)| text.contains(key).then(|| Arc::clone(entry)))
+        let mut found = entries.iter().filter(|(key, _)| text.contains(*key));
+        let (key, entry) = found.next()?;
+        Some((key.clone(), Arc::clone(entry)))
     };
     within(target).or_else(|| within(body))
 }
@@ -290,6 +370,14 @@ fn told(head: &Head) -> String {
     format!("{} {}", head.method, resource(head))
 }
 
+/// The same without the name.
+fn deed(head: &Head) -> String {
+    let mut parts = resource(head).split('/');
+    let kind = parts.next().unwrap_or_default();
+    let sub = parts.nth(1).map(|sub| format!("/{sub}"));
+    format!("{} {kind}{}", head.method, sub.unwrap_or_default())
+}
+
 fn status(code: u16) -> Value {
     let reason = match code {
         409 => "Conflict",
@@ -298,68 +386,4 @@ fn status(code: u16) -> Value {
     };
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
         "code": code, "message": "said so by a test" })
-}
-
-/// Hands on the events of a watch line by line, so that it can be ended between two.
-fn watch(server: TcpStream, client: TcpStream, kind: String, state: &State) -> io::Result<()> {
-    let mut server = BufReader::new(server);
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") && server.read_until(b'\n', &mut head)? > 0 {}
-    let mut to = client.try_clone()?;
-    to.write_all(&head)?;
-    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
-    if !head.contains("transfer-encoding: chunked") {
-        return io::copy(&mut server, &mut to).map(drop);
-    }
-    let stream = Arc::new(WatchStream {
-        kind,
-        client: Mutex::new(Some(client)),
-    });
-    locked(&state.watches).push(Arc::clone(&stream));
-    let done = lines(&mut server, &stream);
-    locked(&state.watches).retain(|one| !Arc::ptr_eq(one, &stream));
-    done
-}
-
-fn lines(server: &mut impl BufRead, stream: &WatchStream) -> io::Result<()> {
-    let mut pending = Vec::new();
-    loop {
-        let mut size = String::new();
-        server.read_line(&mut size)?;
-        let size = u64::from_str_radix(size.trim(), 16).unwrap_or(0);
-        server.take(size).read_to_end(&mut pending)?;
-        server.read_line(&mut String::new())?;
-        let whole = pending.iter().rposition(|byte| *byte == b'\n');
-        let text: Vec<u8> = pending.drain(..whole.map_or(0, |at| at + 1)).collect();
-        let mut client = locked(&stream.client);
-        let Some(open) = client.as_mut() else {
-            return Ok(());
-        };
-        if !text.is_empty() {
-            chunk(open, &text)?;
-        }
-        if size == 0 {
-            chunk(open, b"")?;
-            return open.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-fn chunk(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
-    chunk.extend(bytes);
-    chunk.extend(b"\r\n");
-    to.write_all(&chunk)
-}
-
-fn end_watches(state: &State, kind: &str) {
-    let event = json!({ "type": "ERROR", "object": status(410) }).to_string() + "\n";
-    let watches = locked(&state.watches).clone();
-    for stream in watches.iter().filter(|stream| stream.kind == kind) {
-        if let Some(mut client) = locked(&stream.client).take() {
-            // Who went away needs no end.
-            let ended = chunk(&mut client, event.as_bytes()).and_then(|()| chunk(&mut client, b""));
-            ended.and_then(|()| client.shutdown(Shutdown::Both)).ok();
-        }
-    }
 }

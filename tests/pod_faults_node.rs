@@ -1,0 +1,207 @@
+//! What becomes of a build whose pod dies on a real node: its containers are killed, it has too little memory or disk. Whoever
+//! reads the build's conditions learns why, and what to do.
+
+use serde_json::{Value, json};
+
+use crate::cluster_world::{BUILD, Cluster, state};
+use crate::harness::{Finished, wait};
+
+const SLOW: &str = "FROM configs AS final\nRUN sleep 8; echo ran > /etc/ran\n";
+/// Grows until somebody stops it.
+const HUNGRY: &str = "FROM configs AS final\nRUN tail /dev/zero\n";
+const BIG: &str = "FROM configs AS final\nRUN head -c 150000000 /dev/zero > /etc/big; sleep 300\n";
+
+impl Cluster {
+    /// The pods of a pool's builds that are not on their way out.
+    fn pods(&self) -> Vec<Value> {
+        let pool = format!(
+            "machineconfiguration.openshift.io/target-machine-config-pool={}",
+            self.pool
+        );
+        let get = ["get", "pods", "--selector", &pool, "--output=json"];
+        let pods = self.namespace.kubectl(&get).ok().json();
+        let pods = pods["items"].as_array().unwrap().clone();
+        let stays = |pod: &Value| pod["metadata"]["deletionTimestamp"].is_null();
+        pods.into_iter().filter(stays).collect()
+    }
+
+    /// A container of the pool's build that runs: its status, and its Job's UID.
+    fn running(&self, container: &str) -> Option<(Value, String)> {
+        self.pods().into_iter().find_map(|pod| {
+            let lists = ["initContainerStatuses", "containerStatuses"];
+            let lists = lists.map(|list| pod["status"][list].as_array().cloned());
+            let mut all = lists.into_iter().flatten().flatten();
+            let runs =
+                |one: &Value| one["name"] == container && one["state"]["running"].is_object();
+            let owner = &pod["metadata"]["ownerReferences"][0]["uid"];
+            Some((all.find(runs)?, owner.as_str()?.to_owned()))
+        })
+    }
+
+    /// Kills a container's processes as soon as it runs. The UID of its Job.
+    #[track_caller]
+    fn kill(&self, container: &str) -> String {
+        wait(&format!("{container} to be killed"), BUILD, || {
+            let (status, job) = self.running(container)?;
+            let id = status["containerID"].as_str()?;
+            let id = id.strip_prefix("containerd://")?;
+            let task = [
+                "ctr",
+                "--namespace=k8s.io",
+                "task",
+                "kill",
+                "--all",
+                "--signal=SIGKILL",
+                id,
+            ];
+            let killed: Finished = self.node.inside(&task);
+            killed.status.success().then_some(job)
+        })
+    }
+
+    /// Waits until another Job serves the pool.
+    #[track_caller]
+    fn another_job(&self, before: &str) {
+        wait("another Job", BUILD, || {
+            let jobs = self.namespace.kubectl(&["get", "jobs", "--output=json"]);
+            let jobs = jobs.ok().json();
+            let mut jobs = jobs["items"].as_array().unwrap().iter();
+            jobs.any(|job| job["metadata"]["uid"] != before)
+                .then_some(())
+        });
+    }
+
+    /// Waits until the wanted build has failed: what its condition says.
+    #[track_caller]
+    fn failed(&self) -> String {
+        self.pool_says("BuildFailed");
+        let build = self.current();
+        assert_eq!(state(&build), "Failed");
+        let message = self.message(&build, "Failed");
+        println!("{message}");
+        message
+    }
+
+    fn resources(&self, container: &str, requests: Value, limits: Value) {
+        self.settings(
+            &json!({ "resources": { container: { "requests": requests, "limits": limits } } }),
+        );
+    }
+}
+
+/// Each container of both methods, killed with all its processes: the image comes, by another Job, or by the same where only the
+/// sidecar began anew.
+#[test]
+fn whichever_container_is_killed_the_image_comes() {
+    let mut cluster = Cluster::new("killed");
+    cluster.render("one");
+    cluster.start();
+    cluster.opt_in(Some(SLOW));
+
+    let job = cluster.kill("image-build");
+    cluster.another_job(&job);
+    wait("another image-build", BUILD, || {
+        cluster.running("image-build")
+    });
+    let job = cluster.kill("wait-for-done");
+    wait("the sidecar again", BUILD, || {
+        let (status, of) = cluster.running("wait-for-done")?;
+        (status["restartCount"] == 1 && of == job).then_some(())
+    });
+    // Away at the end of this build, so that the push lasts.
+    wait("image-push", BUILD, || {
+        let (_, of) = cluster.running("image-push")?;
+        assert_eq!(of, job, "the Job is the same");
+        cluster.node.kill("registry");
+        Some(())
+    });
+    let job = cluster.kill("image-push");
+    cluster.another_job(&job);
+    cluster.node.revive("registry");
+    let first = cluster.image_after("");
+    assert_eq!(cluster.file(&first, "/etc/ran"), "ran\n");
+
+    // Directly: one container does it all.
+    cluster.opt_in(None);
+    wait("the direct build", BUILD, || {
+        cluster
+            .running("image-build")
+            .map(|_| cluster.node.kill("registry"))
+    });
+    let job = cluster.kill("image-build");
+    cluster.another_job(&job);
+    cluster.node.revive("registry");
+    let second = cluster.image_after(&first);
+    assert_eq!(cluster.file(&second, "/etc/story"), "one");
+}
+
+/// The kernel kills what needs more memory than it may have: `mosb` itself, or a program of a `RUN` line.
+#[test]
+fn too_little_memory_is_told_and_what_to_do() {
+    let mut cluster = Cluster::new("memory");
+    cluster.render("one");
+    cluster.resources(
+        "direct",
+        json!({ "memory": "8Mi" }),
+        json!({ "memory": "8Mi" }),
+    );
+    cluster.start();
+    cluster.opt_in(None);
+    let message = cluster.failed();
+    for words in [
+        "container image-build needed more memory",
+        "under job.resources in ConfigMap mosb-config",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+
+    let small = json!({ "memory": "256Mi" });
+    cluster.resources("imageBuild", small.clone(), small);
+    let before = cluster.current()["metadata"]["name"].clone();
+    cluster.opt_in(Some(HUNGRY));
+    wait("the end of another build", BUILD, || {
+        let mut builds = cluster.builds().into_iter();
+        let ended = |build: &Value| build["metadata"]["name"] != before && state(build) == "Failed";
+        builds.any(|build| ended(&build)).then_some(())
+    });
+    let message = cluster.failed();
+    for words in [
+        "for lack of memory",
+        "under job.resources in ConfigMap mosb-config",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+
+    // What it says helps.
+    cluster.settings(&json!({}));
+    cluster.opt_in(None);
+    cluster.mosb(&["rebuild", &cluster.pool]);
+    let image = cluster.image_after("");
+    assert_eq!(cluster.file(&image, "/etc/story"), "one");
+}
+
+/// The kubelet evicts a pod that writes more than it may.
+#[test]
+fn too_much_disk_is_told_and_what_to_do() {
+    let mut cluster = Cluster::new("disk");
+    cluster.render("one");
+    let disk = |size: &str| json!({ "ephemeral-storage": size });
+    let least = json!({ "requests": disk("1Mi"), "limits": disk("1Mi") });
+    cluster.settings(
+        &json!({ "resources": { "imageBuild": { "requests": disk("1Mi"), "limits": disk("20Mi") },
+        "imagePush": least, "waitForDone": least } }),
+    );
+    cluster.start();
+    cluster.opt_in(Some(BIG));
+    let message = cluster.failed();
+    for words in [
+        "its pod was evicted, as it used more disk than it may",
+        "ephemeral-storage under job.resources in ConfigMap mosb-config",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    let build = cluster.current();
+    assert_eq!(build["metadata"]["annotations"]["mosb.dev/attempt"], "2");
+    let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
+    assert!(start.as_str() < end.as_str(), "{start} {end}");
+}
