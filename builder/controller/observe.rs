@@ -1,6 +1,6 @@
 //! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
 
-mod component;
+pub(super) mod component;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use serde_json::Value;
 
+use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
 use super::stores::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
@@ -50,16 +51,15 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
     };
     let rivals = stores
         .configs
-        .only(|other| {
-            other.metadata.name != name && other.spec.machine_config_pool.name == pool_name
-        })
+        .of([Key::Pool(pool_name.clone())])
         .iter()
+        .filter(|other| other.metadata.name != name)
         .map(|other| other.metadata.name.clone())
         .collect();
     let pool = stores.pools.get(&pool_name);
     let builds: Vec<MachineOsBuild> = stores
         .builds
-        .only(|build| build.spec.machine_os_config.name == name)
+        .of([Key::Config(name.to_owned())])
         .iter()
         .map(|build| (**build).clone())
         .collect();
@@ -94,9 +94,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
 /// The names that a change concerns, as keys of the work queue.
 pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
     let of_pool = |pool: &str| -> BTreeSet<String> {
-        let configs = stores
-            .configs
-            .only(|config| config.spec.machine_config_pool.name == pool);
+        let configs = stores.configs.of([Key::Pool(pool.to_owned())]);
         configs.iter().map(|c| c.metadata.name.clone()).collect()
     };
     match cause {
@@ -116,8 +114,7 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             names
         }
         Cause::MachineConfig(name) => {
-            let named = |pool: &MachineConfigPool| pool.spec.configuration.name == *name;
-            let pools = stores.pools.only(named);
+            let pools = stores.pools.of([Key::Rendered(name.clone())]);
             let names = pools.iter().map(|pool| of_pool(&pool.metadata.name));
             let mut names: BTreeSet<String> = names.flatten().collect();
             if let Some(pool) = component_pool(name) {
@@ -267,27 +264,22 @@ fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
 }
 
 fn jobs(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenJob> {
-    let owned = |job: &Job| {
-        let owners = job.metadata.owner_references.iter().flatten();
-        let mut owners = owners.filter(|owner| owner.controller == Some(true));
-        owners.any(|owner| builds.iter().any(|build| build.metadata.uid() == owner.uid))
-    };
-    let seen = stores
+    // Somebody may have changed what a Job says of itself.
+    let owned = builds
+        .iter()
+        .map(|build| Key::Controller(build.metadata.uid().to_owned()));
+    let jobs = stores
         .jobs
-        .only(|job| serves(&job.metadata).as_deref() == Some(name) || owned(job));
-    seen.into_iter()
-        .map(|job| {
-            let uid = job.uid().unwrap_or_default();
-            let pods = stores.pods.only(|pod| {
-                let mut owners = pod.metadata.owner_references.iter().flatten();
-                owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
-            });
-            SeenJob {
-                job: (*job).clone(),
-                pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
-            }
-        })
-        .collect()
+        .of([Key::Config(name.to_owned())].into_iter().chain(owned));
+    let seen = |job: std::sync::Arc<Job>| {
+        let uid = job.uid().unwrap_or_default();
+        let pods = stores.pods.of([Key::Controller(uid)]);
+        SeenJob {
+            job: (*job).clone(),
+            pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
+        }
+    };
+    jobs.into_iter().map(seen).collect()
 }
 
 /// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
@@ -310,13 +302,12 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
         (InputKind::Role, &stores.roles),
         (InputKind::RoleBinding, &stores.role_bindings),
     ] {
-        let ours = |meta: &ObjectMeta| {
+        let ours = |meta: &std::sync::Arc<ObjectMeta>| {
             let labels = meta.labels.as_ref();
-            let ephemeral =
-                labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT));
-            ephemeral && serves(meta).as_deref() == Some(name)
+            labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT))
         };
-        for meta in shelf.only(ours) {
+        let found = shelf.of([Key::Config(name.to_owned())]);
+        for meta in found.into_iter().filter(ours) {
             let mut owners = meta.owner_references.iter().flatten();
             let job = owners.find(|owner| owner.kind == "Job");
             inputs.push(SeenInput {
@@ -333,9 +324,7 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
 }
 
 fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
-    let maps = stores
-        .results
-        .only(|map| serves(&map.metadata).as_deref() == Some(name));
+    let maps = stores.results.of([Key::Config(name.to_owned())]);
     let mut results = BTreeMap::new();
     for map in maps {
         let Some(data) = &map.data else { continue };

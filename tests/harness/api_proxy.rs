@@ -31,6 +31,9 @@ pub enum ApiFault {
     EndWatch,
 }
 
+/// The kinds of which is kept what was created.
+const KEPT: [&str; 2] = ["machineosbuilds", "jobs"];
+
 /// What is known of a key.
 #[derive(Debug, Default)]
 struct Entry {
@@ -117,6 +120,18 @@ impl ApiProxy {
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
     }
 
+    /// Disturbs the next write with this word, or the one after those that are to be disturbed already.
+    pub fn disturb(&self, key: &str, fault: ApiFault) {
+        let entry = Arc::clone(&locked(&self.state.entries)[key]);
+        let mut entry = locked(&entry);
+        let next = entry
+            .faults
+            .back()
+            .map_or(entry.written.len(), |(at, _)| *at)
+            + 1;
+        entry.faults.push_back((next, fault));
+    }
+
     fn entry<T>(&self, key: &str, of: impl FnOnce(&Entry) -> T) -> T {
         let entry = Arc::clone(&locked(&self.state.entries)[key]);
         let entry = locked(&entry);
@@ -133,7 +148,7 @@ impl ApiProxy {
         self.entry(key, |entry| entry.written.clone())
     }
 
-    /// The objects of a kind that were created, as they were sent.
+    /// The objects of a kind of [`KEPT`] that were created, as they were sent.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
         self.entry(key, |entry| entry.created.iter().filter_map(of).collect())
@@ -240,7 +255,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
         entry.faults.pop_front();
     }
     entry.written.push(told(&head));
-    if head.method == "POST" {
+    if head.method == "POST" && KEPT.contains(&&*kind_of(&head)) {
         let object = serde_json::from_slice(&body)?;
         entry.created.push((kind_of(&head), object));
     }

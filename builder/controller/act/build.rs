@@ -59,14 +59,17 @@ impl Acting {
         build_uid: &str,
         attempt: u32,
         method: JobMethod,
-        round: &Round<'_>,
+        round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
         let new = job::job(&self.request(build_uid, attempt, method, round)?);
         let name = new.name_any();
         let object = format!("job {}/{name}", self.stores.namespace);
         let api = self.own::<Job>();
         match api.create(&post(), &new).await {
-            Ok(_) => Ok(()),
+            Ok(made) => {
+                round.created.extend(made.metadata.uid);
+                Ok(())
+            }
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -96,16 +99,25 @@ impl Acting {
         job_uid: &str,
         attempt: u32,
         method: JobMethod,
-        round: &Round<'_>,
+        round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
         let request = self.request(build_uid, attempt, method, round)?;
         let inputs = job::inputs(&request, job_uid);
+        drop(request);
         let creating = inputs.iter().map(|input| self.create_input(input, job_uid));
         // All of them, so that one which fails does not hold up the others.
-        join_all(creating).await.into_iter().collect()
+        let mut done = Ok(());
+        for made in join_all(creating).await {
+            match made {
+                Ok(uid) => round.created.extend(uid),
+                Err(stopped) => done = done.and(Err(stopped)),
+            }
+        }
+        done
     }
 
-    async fn create_input(&self, input: &Input, job_uid: &str) -> Result<(), Stopped> {
+    /// The UID of what was created; none if it is there already.
+    async fn create_input(&self, input: &Input, job_uid: &str) -> Result<Option<String>, Stopped> {
         let kind = input.kind().as_str();
         match input {
             Input::ConfigMap(object) => self.create_owned(kind, object, job_uid).await,
@@ -116,7 +128,12 @@ impl Acting {
         }
     }
 
-    async fn create_owned<K>(&self, kind: &str, new: &K, job_uid: &str) -> Result<(), Stopped>
+    async fn create_owned<K>(
+        &self,
+        kind: &str,
+        new: &K,
+        job_uid: &str,
+    ) -> Result<Option<String>, Stopped>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -128,7 +145,7 @@ impl Acting {
         let object = format!("{} {}/{name}", kind.to_lowercase(), self.stores.namespace);
         let api = self.own::<K>();
         match api.create(&post(), new).await {
-            Ok(_) => Ok(()),
+            Ok(made) => Ok(made.uid()),
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -139,7 +156,7 @@ impl Acting {
                 let ours = owners.any(|owner| owner.uid == job_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
-                    (true, _) => Ok(()),
+                    (true, _) => Ok(None),
                     (false, true) => Err(Stopped::Stale(object)),
                     (false, false) => Err(Error::NotOurs { object }.into()),
                 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::Api;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use super::super::kinds::Kind;
 use super::super::observe::base_trees;
@@ -16,23 +17,24 @@ use super::super::{Error, error::is_not_found};
 use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
-use crate::api::{ClusterSettings, RenderedConfig};
+use crate::api::{BuildName, ClusterSettings, RenderedConfig};
 use crate::backend::job::{JobMethod, JobRequest, NamedSecret, registries_conf};
 use crate::backend::prepare::{self, Drafted, Means, Wanted};
 use crate::containerfile;
-use crate::image::{ImageRef, PinnedRef};
+use crate::image::{Digest, ImageRef, PinnedRef, Platform};
 use crate::payload;
-use crate::plan::{BaseName, MethodChoice, Reason};
+use crate::plan::{BaseName, Draft, MethodChoice, Reason};
 use crate::registry::Source;
 use crate::report::Class;
 
-/// A plan, and what it was made with. `Debug` shows no credential.
+/// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
+/// shows no credential.
 #[derive(Debug)]
 pub struct Kept {
     /// As it was asked for.
     question: PlanQuestion,
     planned: Planned,
-    drafted: Drafted,
+    made_of: MadeOf,
     base: PinnedRef,
     push: NamedSecret,
     pull: NamedSecret,
@@ -40,6 +42,17 @@ pub struct Kept {
     settings: ClusterSettings,
     /// resourceVersions of what was read.
     versions: Versions,
+}
+
+/// What a Job takes from its plan.
+#[derive(Debug)]
+struct MadeOf {
+    payload: Result<Vec<payload::ConfigMap>, payload::Error>,
+    base_manifest: Digest,
+    base_name: String,
+    extensions: Option<PinnedRef>,
+    build_args: BTreeMap<String, String>,
+    platform: Platform,
 }
 
 /// What would make the plan another one if it changed, by the names that the stores know it under.
@@ -96,11 +109,15 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         pull: &pull,
     };
     planned.is_recognised = recognised(asking, question, &config, with).await;
+    drop(config);
+    let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
+    // Compressing is most of it.
+    let made_of = spawn_blocking(move || made_of(&drafted.draft, &build, &namespace)).await;
     Ok(Kept {
         question: question.clone(),
         planned,
         base,
-        drafted,
+        made_of: made_of.expect("packing does not panic and is not cancelled"),
         push,
         pull,
         proxy,
@@ -137,6 +154,19 @@ fn planned(
         os_changed,
         is_recognised: false,
         build,
+    }
+}
+
+fn made_of(draft: &Draft, build: &BuildName, namespace: &str) -> MadeOf {
+    let request = draft.request();
+    let containerfile = request.containerfile.as_deref();
+    MadeOf {
+        payload: payload::config_maps_of(request, build, containerfile, Some(namespace)),
+        base_manifest: request.base.manifest_digest,
+        base_name: request.base.name.as_str().to_owned(),
+        extensions: request.extensions_image.clone(),
+        build_args: request.build_args.clone(),
+        platform: request.base.config.platform.clone(),
     }
 }
 
@@ -326,17 +356,15 @@ impl Kept {
     /// # Errors
     /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
     pub fn request(&self, wish: &Wish<'_>, stores: &Stores) -> Result<JobRequest, Problem> {
-        let (request, settings) = (self.drafted.draft.request(), &self.settings);
+        let (made_of, settings) = (&self.made_of, &self.settings);
         let build = self.planned.build.clone();
         let Some(builder_image) = settings.builder_image.as_deref().or(wish.builder_image) else {
             let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
             return Err(given("no-builder-image", message.to_owned()));
         };
         let namespace = stores.namespace.clone();
-        let containerfile = request.containerfile.as_deref();
-        let payload = payload::config_maps_of(request, &build, containerfile, Some(&namespace))?;
         let base_tree = base_trees(stores)
-            .get(&request.base.manifest_digest)
+            .get(&made_of.base_manifest)
             .map(|digest| self.question.push.pinned(*digest));
         let secret = |name: &str| stores.secrets.get(name).map(|_| name.to_owned());
         Ok(JobRequest {
@@ -347,12 +375,12 @@ impl Kept {
             attempt: wish.attempt,
             method: wish.method,
             base: self.base.clone(),
-            base_name: request.base.name.as_str().to_owned(),
-            extensions: request.extensions_image.clone(),
+            base_name: made_of.base_name.clone(),
+            extensions: made_of.extensions.clone(),
             push: self.question.push.clone(),
-            platform: request.base.config.platform.clone(),
-            payload,
-            build_args: request.build_args.clone(),
+            platform: made_of.platform.clone(),
+            payload: made_of.payload.clone()?,
+            build_args: made_of.build_args.clone(),
             pull: self.pull.clone(),
             push_secret: self.push.clone(),
             entitlement: secret(&format!("etc-pki-entitlement-{}", self.question.pool)),
