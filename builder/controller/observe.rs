@@ -1,6 +1,7 @@
 //! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
 
 pub(super) mod component;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +9,16 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
-use serde_json::Value;
 
 use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenJob, Snapshot, Support};
-use super::stores::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPERATOR_IMAGES, SeenNode, Stores,
-};
-use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP, UserNamespaces};
-use crate::api::{
-    ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
-    Selector, component_pool, labels,
-};
+use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, SeenNode, Stores};
+use crate::api::cluster_settings::UserNamespaces;
+use crate::api::{MachineConfigPool, MachineOsBuild, Selector, component_pool, labels};
 use crate::backend::job::{InputKind, JobResult};
 use crate::image::{Digest, Platform};
-use crate::report::Finding;
+
+pub use settings::LastRead;
 
 /// What was found out about a cluster that no watch tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -153,35 +149,6 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
 }
 
 impl Stores {
-    /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
-    ///
-    /// # Errors
-    /// Our ConfigMap can't be read.
-    pub fn settings(&self) -> Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError> {
-        let ours = self.named(CONFIG_MAP);
-        let text = ours
-            .as_ref()
-            .and_then(|map| map.data.as_ref()?.get(CONFIG_KEY));
-        let settings = match text {
-            Some(text) => ClusterSettings::parse(text)?,
-            None => ClusterSettings::default(),
-        };
-        let controller_config = self.controller_configs.get(RENDERER);
-        let images = self.named(OPERATOR_IMAGES);
-        let images = images.and_then(|map| serde_json::to_value(&*map).ok());
-        let mirror_sets: Vec<Value> = self
-            .mirror_sets
-            .iter()
-            .flat_map(|shelf| shelf.all())
-            .map(|set| (*set).clone())
-            .collect();
-        Ok(settings.merged(&ClusterObjects {
-            controller_config: controller_config.as_deref(),
-            operator_images: images.as_ref(),
-            mirror_sets: &mirror_sets,
-        }))
-    }
-
     /// One of the ConfigMaps that are read by name.
     pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
         self.settings.get(name)?.get(name)

@@ -97,6 +97,8 @@ pub struct Stores {
     pub pool_settings: [Arc<Shelf<PoolSettings>>; 2],
     /// Deployments that render pools, by `namespace/name`, and how many pods they want.
     pub renderers: Arc<Shelf<i32>>,
+    /// The settings.
+    pub(super) last_read: observe::LastRead,
 }
 
 /// What matters of a node.
@@ -173,6 +175,7 @@ impl Stores {
             rendering: false,
             pool_settings: Default::default(),
             renderers: Arc::default(),
+            last_read: observe::LastRead::default(),
         }
     }
 

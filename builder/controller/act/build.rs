@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 
 use futures_util::future::join_all;
+use hyper::header::{ACCEPT, HeaderValue};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Patch, PropagationPolicy};
+use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +22,9 @@ use super::{Acting, Round, Stopped, stopped};
 use crate::api::labels;
 use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest};
 use crate::report::Class;
+
+/// As the API calls an object without what is in it.
+const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Acting {
     fn own<K>(&self) -> Api<K>
@@ -144,8 +149,8 @@ impl Acting {
         let name = new.name_any();
         let object = format!("{} {}/{name}", kind.to_lowercase(), self.stores.namespace);
         let api = self.own::<K>();
-        match api.create(&post(), new).await {
-            Ok(made) => Ok(made.uid()),
+        match self.create_large(new).await {
+            Ok(made) => Ok(made.metadata.uid),
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -163,6 +168,20 @@ impl Acting {
             }
             Err(error) => Err(Error::api(object, "create")(error).into()),
         }
+    }
+
+    /// Creates it, and has only the metadata sent back: what was sent is known, and may be large.
+    async fn create_large<K>(&self, new: &K) -> Result<PartialObjectMeta<K>, kube::Error>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize,
+    {
+        let body = serde_json::to_vec(new).map_err(kube::Error::SerdeError)?;
+        let path = K::url_path(&(), Some(&self.stores.namespace));
+        let request = Request::new(path).create(&post(), body);
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        let accept = HeaderValue::from_static(ONLY_METADATA);
+        request.headers_mut().insert(ACCEPT, accept);
+        self.client.request(request).await
     }
 
     pub(super) async fn unsuspend(

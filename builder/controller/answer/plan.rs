@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube::Api;
-use kube::core::DynamicObject;
+use kube::Resource as _;
+use kube::api::GetParams;
+use kube::core::{DynamicObject, Request};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -85,9 +86,11 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         asking.pull_secret(own, &settings),
         asking.proxy(&settings),
     )?;
-    let compared = compared(asking, question, &config);
+    let parts = os_parts(&config);
+    let compared = compared(asking, question, parts);
     let door = door(&pull, &settings, proxy.as_ref())?;
-    let wanted = wanted(question, config.clone(), &settings)?;
+    // It is large: nothing of it is copied.
+    let wanted = wanted(question, config, &settings)?;
     let means = Means {
         client: door.client(),
         trees: None,
@@ -98,7 +101,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     let base = drafted.base.pinned().ok_or_else(|| {
         given(
             "bad-reference",
-            format!("{}: the base is in no registry", config.name()),
+            format!("{}: the base is in no registry", question.rendered),
         )
     })?;
     let mut planned = planned(question, &drafted, &base, os_changed?);
@@ -108,8 +111,8 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         push: &push,
         pull: &pull,
     };
-    planned.is_recognised = recognised(asking, question, &config, with).await;
-    drop(config);
+    let config = &drafted.draft.request().config;
+    planned.is_recognised = recognised(asking, question, config, with).await;
     let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
     // Compressing is most of it.
     let made_of = spawn_blocking(move || made_of(&drafted.draft, &build, &namespace)).await;
@@ -172,9 +175,13 @@ fn made_of(draft: &Draft, build: &BuildName, namespace: &str) -> MadeOf {
 
 pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
     let resource = Kind::MachineConfig.resource();
-    let api: Api<DynamicObject> = Api::all_with(asking.client.clone(), &resource);
-    let object = match api.get(name).await {
-        Ok(object) => object,
+    let path = DynamicObject::url_path(&resource, None);
+    let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
+    let request = Request::new(path).get(name, &GetParams::default());
+    let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
+    // Straight into what it is made of: the client's own object would be copied twice on the way.
+    let value: Value = match asking.client.request(request).await {
+        Ok(value) => value,
         Err(error) if is_not_found(&error) => {
             // Its watch wakes us when it comes.
             return Err(Problem {
@@ -185,10 +192,8 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
                 ),
             });
         }
-        Err(error) => return Err(Error::api(format!("machineconfig {name}"), "get")(error).into()),
+        Err(error) => return Err(api_error(error).into()),
     };
-    let value =
-        serde_json::to_value(object).map_err(|error| given("bad-config", error.to_string()))?;
     RenderedConfig::from_value(value).map_err(|error| {
         given(
             "bad-config",
@@ -202,16 +207,16 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
 async fn compared(
     asking: &Asking,
     question: &PlanQuestion,
-    config: &RenderedConfig,
+    parts: [Value; 4],
 ) -> Result<bool, Problem> {
     let Some(name) = &question.compare else {
         return Ok(true);
     };
-    if name == config.name().as_str() {
+    if name == question.rendered.as_str() {
         return Ok(false);
     }
     match rendered(asking, name).await {
-        Ok(before) => Ok(os_parts(&before) != os_parts(config)),
+        Ok(before) => Ok(os_parts(&before) != parts),
         Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
             Err(problem)
         }

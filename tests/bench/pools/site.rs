@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use hyper::http::Request;
 use k8s_openapi::api::batch::v1::Job;
+use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
+use mosb::controller::kinds::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -44,9 +46,10 @@ struct Answer {
 }
 
 pub struct Site {
-    pub node: Node,
-    pub client: Client,
+    // Its watch ends before the node does.
     pub runtime: Runtime,
+    pub client: Client,
+    pub node: Node,
     push: String,
     base: String,
     /// Of the image that every build ends with.
@@ -191,10 +194,39 @@ impl Site {
         self.runtime.block_on(all);
     }
 
-    /// Deletes all objects of a kind with a mark.
+    /// Deletes the pools with a mark and who asks for their images, and all builds, which nobody else would let go.
     pub fn clear(&self, mark: &str) {
-        for kind in ["machineosbuilds", "machineosconfigs", "machineconfigpools"] {
-            let target = format!("{}?labelSelector=bench%3D{mark}", ours(kind, ""));
+        let builds = Kind::MachineOsBuild.resource();
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.client.clone(), &builds);
+        let all = self.runtime.block_on(api.list(&ListParams::default()));
+        let free = |build: PartialObjectMeta<DynamicObject>| {
+            let target = ours("machineosbuilds", &build.name_any());
+            let change = json!({ "metadata": { "finalizers": null } });
+            async move {
+                send(
+                    &self.client,
+                    "PATCH",
+                    &target,
+                    change.to_string().into_bytes(),
+                )
+                .await
+            }
+        };
+        let freed = stream::iter(all.unwrap().items.into_iter().map(free));
+        let freed = freed.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
+        for one in self.runtime.block_on(freed) {
+            one.unwrap();
+        }
+        for (kind, of) in [
+            ("machineosbuilds", String::new()),
+            ("machineosconfigs", format!("?labelSelector=bench%3D{mark}")),
+            (
+                "machineconfigpools",
+                format!("?labelSelector=bench%3D{mark}"),
+            ),
+        ] {
+            let target = ours(kind, "") + &of;
             let gone = send(&self.client, "DELETE", &target, Vec::new());
             self.runtime.block_on(gone).unwrap();
         }
