@@ -196,7 +196,9 @@ fn idle(
     let (renewed, looked): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
     let since = asked.since(begun);
     // A watch begins with a list, which is refused where the kind is not known.
-    let (unknown, since): (Vec<_>, Vec<_>) = since.into_iter().partition(|one| one.is_refused() && one.is_read());
+    let (unknown, since): (Vec<_>, Vec<_>) = since
+        .into_iter()
+        .partition(|one| one.is_refused() && one.is_read());
     for one in &since {
         eprintln!("  idle: {} {}", one.verb, one.target);
     }
@@ -204,7 +206,10 @@ fn idle(
     let mut table = Table::new(["", "in all"]);
     for (what, found) in [
         ("reads beside the watches", reads.to_string()),
-        ("watches of kinds that this cluster has not, tried again", unknown.len().to_string()),
+        (
+            "watches of kinds that this cluster has not, tried again",
+            unknown.len().to_string(),
+        ),
         ("writes", (since.len() + looked.len() - reads).to_string()),
         ("renewals of the Lease", renewed.len().to_string()),
         ("seconds of a processor", format!("{processor:.2}")),
