@@ -75,6 +75,11 @@ bench: packages parts ## measures, and writes docs/performance.md (root, half an
 fuzz: ## fuzzes each target for SECONDS (600)
 	MOSB_FUZZ_SECONDS=$(or $(SECONDS),600) cargo test --test real -- --nocapture fuzz::
 
+.PHONY: soak
+soak: ## random events, kills and faults for MINUTES (30), the same ones again by SEED (root)
+	MOSB_SOAK_SECONDS=$$(( $(or $(MINUTES),30) * 60 )) MOSB_SOAK_SEED=$(or $(SEED),$(shell date +%s)) \
+		cargo test --test real -- --nocapture soak::
+
 .PHONY: packages
 packages: ## installs the Debian packages that the tests use and the machine lacks
 	@missing=$$(for p in $$(cat tests/harness/debian-packages); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \

@@ -88,16 +88,23 @@ impl World {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
         self.make("/api/v1/namespaces", &namespace);
-        let registry = self.node.registry();
-        let settings = json!({ "builderImage": "mosb.test/none:1",
-            "job": { "nodeSelector": { "no-node": "has-this" } },
-            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
-        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
-            "data": { "config.yaml": settings.to_string() } });
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" } });
         self.make(&in_namespace("configmaps"), &map);
+        self.settings(&json!({}));
         for name in ["push", "global-pull-secret-copy"] {
             self.make(&in_namespace("secrets"), &self.secret(name));
         }
+    }
+
+    /// What mosb's own ConfigMap says, with this of Jobs beside that no node takes them.
+    pub fn settings(&self, job: &Value) {
+        let registry = self.node.registry();
+        let mut settings = json!({ "builderImage": "mosb.test/none:1", "job": job,
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        settings["job"]["nodeSelector"] = json!({ "no-node": "has-this" });
+        let change = json!({ "data": { "config.yaml": settings.to_string() } });
+        let map = format!("{}/mosb-config", in_namespace("configmaps"));
+        self.change(&map, &change);
     }
 
     /// A Secret with which the registry can be reached.

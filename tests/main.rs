@@ -85,5 +85,6 @@ mod reproducible;
 mod seed_kill;
 mod seed_recognised;
 mod seed_story;
+mod soak;
 mod systemd_presets;
 mod upgrade;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{BUSYBOX_IMAGE, Finished, Namespace, condition, node, wait};
+use crate::harness::{
+    BUSYBOX_IMAGE, COUNTED, Finished, Namespace, Node, RECORDED, condition, node, programs, wait,
+};
 
 /// A pod on a busy machine.
 pub const POD: Duration = Duration::from_secs(120);
@@ -304,5 +306,29 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
     assert_eq!(
         verbs,
         [(json!("create"), json!(403)), (json!("create"), json!(201))]
+    );
+}
+
+#[test]
+fn a_control_plane_alone_tells_users_apart_and_keeps_what_one_sent() {
+    let plane = Node::control_plane(&programs()).unwrap();
+    for user in [COUNTED, RECORDED] {
+        let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_of(user).display());
+        let map = format!("map-of-{user}");
+        let literal = format!("--from-literal=by={user}");
+        let words = ["create", "configmap", &map, &literal, &kubeconfig];
+        plane.kubectl(&words).ok();
+    }
+    let audit = plane.audit();
+    let sent = |user: &str| {
+        let mut all = audit
+            .iter()
+            .filter(|event| event["user"]["username"] == user);
+        let created = all.find(|event| event["verb"] == "create").unwrap();
+        created["requestObject"]["data"]["by"].clone()
+    };
+    assert_eq!(
+        [sent(COUNTED), sent(RECORDED)],
+        [Value::Null, json!(RECORDED)]
     );
 }

@@ -139,7 +139,7 @@ impl RenderedConfig {
                 problem,
             }
         })?;
-        let current = as_current_config(&object);
+        let current = as_current_config(object);
         let rendered = Self {
             os_image_url: settings.os_image_url,
             extensions_image: settings.extensions_image,
@@ -199,7 +199,8 @@ impl RenderedConfig {
     }
 }
 
-fn as_current_config(object: &MachineConfig) -> Value {
+/// The spec, which is most of it, is moved.
+fn as_current_config(object: MachineConfig) -> Value {
     let kept = [
         labels::GENERATED_BY_CONTROLLER_VERSION,
         labels::RELEASE_IMAGE_VERSION,
@@ -218,7 +219,10 @@ fn as_current_config(object: &MachineConfig) -> Value {
     if !annotations.is_empty() {
         metadata.insert("annotations".to_owned(), json!(annotations));
     }
-    json!({ "apiVersion": object.api_version, "kind": object.kind, "metadata": metadata, "spec": object.spec })
+    let mut current =
+        json!({ "apiVersion": object.api_version, "kind": object.kind, "metadata": metadata });
+    current["spec"] = Value::Object(object.spec);
+    current
 }
 
 #[cfg(test)]

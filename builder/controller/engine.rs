@@ -1,6 +1,6 @@
 //! One look at one MachineOSConfig: observe, decide, find out what is asked, decide again, act.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ const QUESTIONS: usize = 8;
 const BLIND: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
 const ECHO: Duration = Duration::from_secs(2);
+/// Plans that are kept at once, each with what its pod is given: more than are ever under way, as what was begun goes first.
+const PLANS: usize = 64;
 
 /// What looks at keys.
 #[derive(Debug)]
@@ -42,7 +44,15 @@ pub struct Engine {
     pub facts: Mutex<Facts>,
     /// Whether digests in nested repositories are refused, once it was asked.
     nested: Mutex<Option<bool>>,
-    notes: Mutex<BTreeMap<String, Note>>,
+    notes: Mutex<Notes>,
+}
+
+/// What is kept of all keys.
+#[derive(Debug, Default)]
+struct Notes {
+    by_key: BTreeMap<String, Note>,
+    /// The keys of which a plan is kept, the oldest first.
+    planned: VecDeque<String>,
 }
 
 /// What is kept of a key from one look to the next; nothing of it is needed.
@@ -54,6 +64,8 @@ struct Note {
     kept: Option<Arc<Kept>>,
     /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
     written: Vec<(String, String)>,
+    /// UIDs of objects that we created: as long as one is not seen, our view is old.
+    created: Vec<String>,
     written_at: Option<Instant>,
 }
 
@@ -103,7 +115,7 @@ impl Engine {
     }
 
     async fn round(&self, key: &str, world: &mut Snapshot) -> (Outcome, Option<String>) {
-        let mut kept = self.notes().get(key).and_then(|note| note.kept.clone());
+        let mut kept = self.kept(key);
         let mut asked = false;
         let mut decision = decide(world, Timestamp::now());
         for _ in 0..QUESTIONS {
@@ -131,8 +143,14 @@ impl Engine {
         let done_to =
             |(uid, seen): &(String, String)| round.left(uid).is_some_and(|left| left != seen);
         let written = written.filter(done_to).collect();
-        let over = world.config.is_none() && world.pool.is_none();
-        self.note(key, kept.filter(|_| keep), written, over);
+        match world.config.is_none() && world.pool.is_none() {
+            true => self.notes().forget(key),
+            false => {
+                let kept = kept.filter(|_| keep);
+                self.notes()
+                    .note(key, kept, written, round.created().to_vec());
+            }
+        }
         match done {
             Ok(()) => {
                 self.metrics.wrote(world, &decision.steps);
@@ -166,7 +184,7 @@ impl Engine {
     fn tell(&self, key: &str, decision: &Decision) {
         let because = decision.because.to_string();
         let mut notes = self.notes();
-        let note = notes.entry(key.to_owned()).or_default();
+        let note = notes.by_key.entry(key.to_owned()).or_default();
         if note.because != because {
             // Of a pool that nobody asks images for nothing is kept, so it is told at each look.
             match decision.because {
@@ -177,22 +195,19 @@ impl Engine {
         }
     }
 
-    fn note(&self, key: &str, kept: Option<Arc<Kept>>, written: Vec<(String, String)>, over: bool) {
-        let mut notes = self.notes();
-        if over {
-            notes.remove(key);
-            return;
-        }
-        let note = notes.entry(key.to_owned()).or_default();
-        note.kept = kept;
-        note.written = written;
-        note.written_at = Some(Instant::now());
+    fn kept(&self, key: &str) -> Option<Arc<Kept>> {
+        self.notes().by_key.get(key)?.kept.clone()
+    }
+
+    /// Whether a Job is being made for a key: it goes before keys of which nothing is kept.
+    pub fn is_begun(&self, key: &str) -> bool {
+        self.kept(key).is_some()
     }
 
     /// Whether the stores still show what was before our last writes.
     fn is_behind(&self, key: &str, world: &Snapshot) -> bool {
         let notes = self.notes();
-        let Some(note) = notes.get(key) else {
+        let Some(note) = notes.by_key.get(key) else {
             return false;
         };
         if note.written_at.is_none_or(|at| at.elapsed() > ECHO) {
@@ -213,8 +228,16 @@ impl Engine {
                 || runners.any(|one| one.metadata().resource_version.as_deref() == Some(version))
                 || components.any(|one| one.resource_version == version)
         };
+        let is_there = |uid: &String| {
+            let mut builds = world.builds.iter();
+            let mut runners = world.runners.iter();
+            let mut inputs = world.inputs.iter();
+            inputs.any(|input| input.uid == *uid)
+                || runners.any(|seen| seen.runner.uid() == uid)
+                || builds.any(|build| build.metadata.uid() == uid)
+        };
         let mut written = note.written.iter();
-        written.any(|(uid, version)| seen(uid, version))
+        written.any(|(uid, version)| seen(uid, version)) || !note.created.iter().all(is_there)
     }
 
     async fn facts(&self, key: &str) -> Facts {
@@ -251,8 +274,39 @@ impl Engine {
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("nobody panics while holding it")
+    }
+}
+
+impl Notes {
+    fn forget(&mut self, key: &str) {
+        self.planned.retain(|planned| planned != key);
+        self.by_key.remove(key);
+    }
+
+    fn note(
+        &mut self,
+        key: &str,
+        kept: Option<Arc<Kept>>,
+        written: Vec<(String, String)>,
+        created: Vec<String>,
+    ) {
+        self.planned.retain(|planned| planned != key);
+        if kept.is_some() {
+            self.planned.push_back(key.to_owned());
+        }
+        let note = self.by_key.entry(key.to_owned()).or_default();
+        note.kept = kept;
+        note.written = written;
+        note.created = created;
+        note.written_at = Some(Instant::now());
+        if self.planned.len() > PLANS
+            && let Some(oldest) = self.planned.pop_front()
+            && let Some(note) = self.by_key.get_mut(&oldest)
+        {
+            note.kept = None;
+        }
     }
 }
 

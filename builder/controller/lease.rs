@@ -183,12 +183,9 @@ impl Lease {
     }
 
     /// With the resourceVersion that was read: of two who write, one does.
-    async fn replace(&self, object: &Object) -> Result<(), kube::Error> {
+    async fn replace(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PostParams::default();
-        self.api
-            .replace(&self.name, &params, object)
-            .await
-            .map(drop)
+        self.api.replace(&self.name, &params, object).await
     }
 
     fn spec_after(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
@@ -210,6 +207,8 @@ impl Lease {
 
     /// Renews it for ever; returns when it is lost.
     pub async fn keep(&self) -> Error {
+        // As the last renewal left it: nobody else writes it while it is ours.
+        let mut seen = None;
         loop {
             // A renewal that took long brings the next one forward.
             let since = self.renewed().map(|at| at.elapsed()).unwrap_or_default();
@@ -219,7 +218,7 @@ impl Lease {
                     return self.lost();
                 };
                 let begun = Instant::now();
-                match timeout(left, self.renew()).await {
+                match timeout(left, self.renew(&mut seen)).await {
                     Ok(Ok(None)) => {
                         *self.renewed() = Some(begun);
                         break;
@@ -254,9 +253,13 @@ impl Lease {
         }
     }
 
-    /// Renews it once; else whose it is.
-    async fn renew(&self) -> Result<Option<String>, kube::Error> {
-        let Some(mut object) = self.api.get_opt(&self.name).await? else {
+    /// Renews it once; else whose it is. Somebody else's write is seen by the conflict, and looked at the next time.
+    async fn renew(&self, seen: &mut Option<Object>) -> Result<Option<String>, kube::Error> {
+        let known = match seen.take() {
+            Some(object) => Some(object),
+            None => self.api.get_opt(&self.name).await?,
+        };
+        let Some(mut object) = known else {
             return Ok(Some("nobody".to_owned()));
         };
         let before = object.spec.take().unwrap_or_default();
@@ -268,7 +271,8 @@ impl Lease {
             }));
         }
         object.spec = Some(self.spec_after(Some(&before)));
-        self.replace(&object).await.map(|()| None)
+        *seen = Some(self.replace(&object).await?);
+        Ok(None)
     }
 
     /// Gives it back, so that the next one need not wait.
@@ -282,7 +286,7 @@ impl Lease {
                 return Ok(());
             }
             spec.holder_identity = Some(String::new());
-            self.replace(&object).await
+            self.replace(&object).await.map(drop)
         }
         .await;
         if let Err(error) = released {

@@ -1,27 +1,25 @@
 //! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
 
-mod component;
+pub(super) mod component;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
-use serde_json::Value;
 
+use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
 use super::stores::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, OPERATOR_IMAGES,
-    SeenNode, Stores,
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, SeenNode, Stores,
 };
-use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP, UserNamespaces};
-use crate::api::{
-    ClusterObjects, ClusterSettings, ClusterSettingsError, MachineConfigPool, MachineOsBuild,
-    Selector, component_pool, labels,
-};
+use crate::api::cluster_settings::UserNamespaces;
+use crate::api::{MachineConfigPool, MachineOsBuild, Selector, component_pool, labels};
 use crate::backend::job::{InputKind, JobResult, Runner, is_runner};
 use crate::image::{Digest, Platform};
-use crate::report::Finding;
+
+pub use settings::LastRead;
 
 /// What was found out about a cluster that no watch tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,16 +48,15 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
     };
     let rivals = stores
         .configs
-        .only(|other| {
-            other.metadata.name != name && other.spec.machine_config_pool.name == pool_name
-        })
+        .of([Key::Pool(pool_name.clone())])
         .iter()
+        .filter(|other| other.metadata.name != name)
         .map(|other| other.metadata.name.clone())
         .collect();
     let pool = stores.pools.get(&pool_name);
     let builds: Vec<MachineOsBuild> = stores
         .builds
-        .only(|build| build.spec.machine_os_config.name == name)
+        .of([Key::Config(name.to_owned())])
         .iter()
         .map(|build| (**build).clone())
         .collect();
@@ -94,9 +91,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
 /// The names that a change concerns, as keys of the work queue.
 pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
     let of_pool = |pool: &str| -> BTreeSet<String> {
-        let configs = stores
-            .configs
-            .only(|config| config.spec.machine_config_pool.name == pool);
+        let configs = stores.configs.of([Key::Pool(pool.to_owned())]);
         configs.iter().map(|c| c.metadata.name.clone()).collect()
     };
     match cause {
@@ -116,8 +111,7 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             names
         }
         Cause::MachineConfig(name) => {
-            let named = |pool: &MachineConfigPool| pool.spec.configuration.name == *name;
-            let pools = stores.pools.only(named);
+            let pools = stores.pools.of([Key::Rendered(name.clone())]);
             let names = pools.iter().map(|pool| of_pool(&pool.metadata.name));
             let mut names: BTreeSet<String> = names.flatten().collect();
             if let Some(pool) = component_pool(name) {
@@ -156,35 +150,6 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
 }
 
 impl Stores {
-    /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
-    ///
-    /// # Errors
-    /// Our ConfigMap can't be read.
-    pub fn settings(&self) -> Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError> {
-        let ours = self.named(CONFIG_MAP);
-        let text = ours
-            .as_ref()
-            .and_then(|map| map.data.as_ref()?.get(CONFIG_KEY));
-        let settings = match text {
-            Some(text) => ClusterSettings::parse(text)?,
-            None => ClusterSettings::default(),
-        };
-        let controller_config = self.controller_configs.get(RENDERER);
-        let images = self.named(OPERATOR_IMAGES);
-        let images = images.and_then(|map| serde_json::to_value(&*map).ok());
-        let mirror_sets: Vec<Value> = self
-            .mirror_sets
-            .iter()
-            .flat_map(|shelf| shelf.all())
-            .map(|set| (*set).clone())
-            .collect();
-        Ok(settings.merged(&ClusterObjects {
-            controller_config: controller_config.as_deref(),
-            operator_images: images.as_ref(),
-            mirror_sets: &mirror_sets,
-        }))
-    }
-
     /// One of the ConfigMaps that are read by name.
     pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
         self.settings.get(name)?.get(name)
@@ -268,41 +233,29 @@ fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
 }
 
 fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRunner> {
-    let owned_by = |meta: &ObjectMeta, is_it: &dyn Fn(&str) -> bool| {
-        let mut owners = meta.owner_references.iter().flatten();
-        owners.any(|owner| owner.controller == Some(true) && is_it(&owner.uid))
+    // Somebody may have changed what a runner says of itself.
+    let keys = || {
+        let owned = builds
+            .iter()
+            .map(|build| Key::Controller(build.metadata.uid().to_owned()));
+        [Key::Config(name.to_owned())].into_iter().chain(owned)
     };
-    let is_build = |uid: &str| builds.iter().any(|build| build.metadata.uid() == uid);
-    let ours =
-        |meta: &ObjectMeta| serves(meta).as_deref() == Some(name) || owned_by(meta, &is_build);
     let with_pods = |runner: Runner| {
-        let uid = runner.uid();
-        let pods = stores
-            .pods
-            .only(|pod| owned_by(&pod.metadata, &|owner| owner == uid));
+        let pods = stores.pods.of([Key::Controller(runner.uid().to_owned())]);
         let pods = pods.into_iter().map(|pod| (*pod).clone()).collect();
         SeenRunner { runner, pods }
     };
-    let jobs = stores.jobs.only(|job| ours(&job.metadata));
-    let jobs = jobs.into_iter().map(|job| with_pods((*job).clone().into()));
     // A Job's pod is no runner.
-    let alone = |meta: &ObjectMeta| {
-        let owners = meta.owner_references.iter().flatten();
-        owners
-            .into_iter()
-            .any(|owner| owner.kind == "MachineOSBuild")
+    let is_alone = |pod: &std::sync::Arc<Pod>| {
+        let mut owners = pod.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.kind == "MachineOSBuild")
     };
-    let pods = stores
-        .pods
-        .only(|pod| alone(&pod.metadata) && ours(&pod.metadata));
-    let pods = pods.into_iter().map(|pod| SeenRunner {
-        runner: (*pod).clone().into(),
-        pods: Vec::new(),
-    });
-    let builds = stores.openshift_builds.only(|build| ours(&build.metadata));
-    let builds = builds
-        .into_iter()
-        .map(|build| with_pods((*build).clone().into()));
+    let jobs = stores.jobs.of(keys()).into_iter();
+    let jobs = jobs.map(|job| with_pods((*job).clone().into()));
+    let pods = stores.pods.of(keys()).into_iter().filter(is_alone);
+    let pods = pods.map(|pod| with_pods((*pod).clone().into()));
+    let builds = stores.openshift_builds.of(keys()).into_iter();
+    let builds = builds.map(|build| with_pods((*build).clone().into()));
     jobs.chain(pods).chain(builds).collect()
 }
 
@@ -326,13 +279,12 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
         (InputKind::Role, &stores.roles),
         (InputKind::RoleBinding, &stores.role_bindings),
     ] {
-        let ours = |meta: &ObjectMeta| {
+        let ours = |meta: &std::sync::Arc<ObjectMeta>| {
             let labels = meta.labels.as_ref();
-            let ephemeral =
-                labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT));
-            ephemeral && serves(meta).as_deref() == Some(name)
+            labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT))
         };
-        for meta in shelf.only(ours) {
+        let found = shelf.of([Key::Config(name.to_owned())]);
+        for meta in found.into_iter().filter(ours) {
             let mut owners = meta.owner_references.iter().flatten();
             let runner = owners.find(|owner| is_runner(owner));
             inputs.push(SeenInput {
@@ -349,9 +301,7 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
 }
 
 fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
-    let maps = stores
-        .results
-        .only(|map| serves(&map.metadata).as_deref() == Some(name));
+    let maps = stores.results.of([Key::Config(name.to_owned())]);
     let mut results = BTreeMap::new();
     for map in maps {
         let Some(data) = &map.data else { continue };

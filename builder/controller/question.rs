@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{BuildName, PoolName, RenderedName};
+use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use crate::backend::job::JobMethod;
 use crate::image::{PinnedRef, Platform, RepoRef};
 use crate::registry::Confirmed;
@@ -61,6 +61,8 @@ pub struct PlanQuestion {
     pub base: Option<PinnedRef>,
     /// Not on a pre-built image.
     pub instead: Option<BaseInstead>,
+    /// What builds it, which decides in what form that is given the rendered config.
+    pub builder: ImageBuilderType,
     /// What a Job found out that the plan can't know: something must be run.
     pub method: Option<JobMethod>,
     /// The rendered config in service: does the new one need another image on a machine that applies configs itself (§3.4c)?

@@ -1,5 +1,8 @@
 //! What is to be looked at, and when: one entry a key, however often it was woken.
 //!
+//! Keys that are preferred go first, so that what was begun is ended before something else is begun, and little is ever kept
+//! of what is under way.
+//!
 //! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
 //! key that failed waits as its error's class says, and whatever wakes it ends that wait: news may be what it waited for.
 
@@ -21,14 +24,16 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    /// In order of their time; each key once at most.
-    due: BTreeSet<(Instant, K)>,
+    /// In order of their time, those first that are preferred; each key once at most.
+    due: [BTreeSet<(Instant, K)>; 2],
     entries: BTreeMap<K, Entry>,
+    preferred: BTreeSet<K>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    due: Option<Instant>,
+    /// And among which.
+    due: Option<(Instant, usize)>,
     running: bool,
     /// Woken while it ran.
     again: bool,
@@ -52,8 +57,9 @@ impl<K: Ord + Clone> Default for Queue<K> {
     fn default() -> Self {
         Self {
             state: Mutex::new(State {
-                due: BTreeSet::new(),
+                due: [BTreeSet::new(), BTreeSet::new()],
                 entries: BTreeMap::new(),
+                preferred: BTreeSet::new(),
             }),
             changed: Notify::new(),
         }
@@ -79,10 +85,9 @@ impl<K: Ord + Clone> Queue<K> {
             let changed = self.changed.notified();
             let wait_until = {
                 let mut state = self.lock();
-                match state.due.first().cloned() {
-                    Some((at, key)) if at <= Instant::now() => {
-                        state.due.remove(&(at, key.clone()));
-                        let more = !state.due.is_empty();
+                match state.take_due(Instant::now()) {
+                    Ok(key) => {
+                        let more = state.due.iter().any(|due| !due.is_empty());
                         let entry = state.entries.entry(key.clone()).or_default();
                         entry.due = None;
                         entry.running = true;
@@ -93,7 +98,7 @@ impl<K: Ord + Clone> Queue<K> {
                         }
                         return key;
                     }
-                    first => first.map(|(at, _)| at),
+                    Err(first) => first,
                 }
             };
             match wait_until {
@@ -103,6 +108,15 @@ impl<K: Ord + Clone> Queue<K> {
                 },
                 None => changed.await,
             }
+        }
+    }
+
+    /// Says whether a key goes before others from its next time on.
+    pub fn prefer(&self, key: &K, is_preferred: bool) {
+        let mut state = self.lock();
+        match is_preferred {
+            true => drop(state.preferred.insert(key.clone())),
+            false => drop(state.preferred.remove(key)),
         }
     }
 
@@ -152,17 +166,34 @@ impl<K: Ord + Clone> Queue<K> {
 }
 
 impl<K: Ord + Clone> State<K> {
+    /// The next key whose time has come, else the time that is next.
+    fn take_due(&mut self, now: Instant) -> Result<K, Option<Instant>> {
+        let is_due =
+            |due: &&mut BTreeSet<(Instant, K)>| due.first().is_some_and(|(at, _)| *at <= now);
+        if let Some((_, key)) = self
+            .due
+            .iter_mut()
+            .find(is_due)
+            .and_then(BTreeSet::pop_first)
+        {
+            return Ok(key);
+        }
+        let first = self.due.iter().filter_map(BTreeSet::first);
+        Err(first.map(|(at, _)| *at).min())
+    }
+
     /// The earlier of the two times counts.
     fn schedule(&mut self, key: &K, at: Instant) {
+        let among = usize::from(!self.preferred.contains(key));
         let entry = self.entries.entry(key.clone()).or_default();
-        if let Some(before) = entry.due {
+        if let Some((before, among)) = entry.due {
             if before <= at {
                 return;
             }
-            self.due.remove(&(before, key.clone()));
+            self.due[among].remove(&(before, key.clone()));
         }
-        entry.due = Some(at);
-        self.due.insert((at, key.clone()));
+        entry.due = Some((at, among));
+        self.due[among].insert((at, key.clone()));
     }
 }
 
@@ -195,6 +226,27 @@ mod tests {
     use tokio::time::timeout;
 
     const SOON: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_preferred_goes_first_and_holds_up_nobody() {
+        let queue = Queue::default();
+        queue.prefer(&"later", true);
+        queue.prefer(&"begun", true);
+        for key in ["later", "new", "begun"] {
+            queue.wake(&key);
+            tokio::time::advance(SOON).await;
+        }
+        assert_eq!(queue.next().await, "later");
+        queue.done(&"later", Outcome::After(Duration::from_secs(60)));
+        assert_eq!(queue.next().await, "begun");
+        queue.prefer(&"begun", false);
+        queue.wake(&"begun");
+        tokio::time::advance(SOON).await;
+        queue.done(&"begun", Outcome::Idle);
+        assert_eq!(queue.next().await, "new", "its time was before");
+        assert_eq!(queue.next().await, "begun");
+        assert_eq!(queue.next().await, "later", "no sooner than it said");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_merged_and_with_one_worker_at_a_time() {

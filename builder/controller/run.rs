@@ -260,6 +260,7 @@ async fn worker(
             key = queue.next() => key,
         };
         let outcome = engine.look(&key).await;
+        queue.prefer(&key, engine.is_begun(&key));
         queue.done(&key, outcome);
     }
 }

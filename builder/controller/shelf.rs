@@ -1,19 +1,36 @@
 //! The objects of one kind, as the watch last told of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kube::runtime::watcher::Event;
 
-/// Objects by name. All that has a namespace is of our one namespace.
+/// Objects by name, and by what else they are looked for: thousands are never searched through for the few of one pool. All
+/// that has a namespace is of our one namespace.
 #[derive(Debug)]
 pub struct Shelf<T> {
+    keys: fn(&T) -> Vec<Key>,
     state: Mutex<State<T>>,
+}
+
+/// What objects are looked for by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// The MachineOSConfig that they serve.
+    Config(String),
+    /// The pool that they are for.
+    Pool(String),
+    /// The rendered config that they want.
+    Rendered(String),
+    /// The UID of who controls them.
+    Controller(String),
 }
 
 #[derive(Debug)]
 struct State<T> {
     objects: BTreeMap<String, Arc<T>>,
+    /// Names of objects.
+    by_key: BTreeMap<Key, BTreeSet<String>>,
     /// What a list that is under way has told so far.
     arriving: BTreeMap<String, Arc<T>>,
 }
@@ -29,9 +46,18 @@ pub struct Change<T> {
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
+        Self::by(|_| Vec::new())
+    }
+}
+
+impl<T> Shelf<T> {
+    /// One whose objects are found by these keys too.
+    pub fn by(keys: fn(&T) -> Vec<Key>) -> Self {
         Self {
+            keys,
             state: Mutex::new(State {
                 objects: BTreeMap::new(),
+                by_key: BTreeMap::new(),
                 arriving: BTreeMap::new(),
             }),
         }
@@ -49,7 +75,16 @@ impl<T: PartialEq> Shelf<T> {
         self.lock().objects.values().cloned().collect()
     }
 
-    /// Those that are meant.
+    /// Those with one of these keys, by name.
+    pub fn of(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Arc<T>> {
+        let state = self.lock();
+        let names = keys.into_iter().filter_map(|key| state.by_key.get(&key));
+        let names: BTreeSet<&String> = names.flatten().collect();
+        let objects = names.into_iter().map(|name| &state.objects[name]);
+        objects.cloned().collect()
+    }
+
+    /// Those that are meant, of all.
     pub fn only(&self, mut meant: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let state = self.lock();
         let meant = state.objects.values().filter(|object| meant(object));
@@ -82,6 +117,7 @@ impl<T: PartialEq> Shelf<T> {
             Event::InitDone => {
                 let after = std::mem::take(&mut state.arriving);
                 let mut before = std::mem::replace(&mut state.objects, after);
+                self.index(&mut state);
                 let mut changes: Vec<Change<T>> = state
                     .objects
                     .iter()
@@ -98,7 +134,9 @@ impl<T: PartialEq> Shelf<T> {
             }
             Event::Apply((name, object)) => {
                 let after = Arc::new(object);
-                let before = state.objects.insert(name, Arc::clone(&after));
+                let before = state.objects.insert(name.clone(), Arc::clone(&after));
+                state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
+                state.note(&name, (self.keys)(&after));
                 vec![Change {
                     before,
                     after: Some(after),
@@ -106,6 +144,7 @@ impl<T: PartialEq> Shelf<T> {
             }
             Event::Delete((name, _)) => {
                 let before = state.objects.remove(&name);
+                state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
                 vec![Change {
                     before,
                     after: None,
@@ -119,13 +158,46 @@ impl<T: PartialEq> Shelf<T> {
     /// Puts down everything at once, for who looks only once.
     pub fn fill(&self, objects: impl IntoIterator<Item = (String, T)>) {
         let objects = objects.into_iter();
-        self.lock().objects = objects.map(|(name, o)| (name, Arc::new(o))).collect();
+        let mut state = self.lock();
+        state.objects = objects.map(|(name, o)| (name, Arc::new(o))).collect();
+        self.index(&mut state);
+    }
+
+    fn index(&self, state: &mut State<T>) {
+        state.by_key.clear();
+        let all: Vec<_> = state
+            .objects
+            .iter()
+            .map(|(name, object)| (name.clone(), (self.keys)(object)))
+            .collect();
+        for (name, keys) in all {
+            state.note(&name, keys);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state
             .lock()
             .expect("nobody panics while holding it: comparing and cloning don't")
+    }
+}
+
+impl<T> State<T> {
+    fn note(&mut self, name: &str, keys: Vec<Key>) {
+        for key in keys {
+            self.by_key.entry(key).or_default().insert(name.to_owned());
+        }
+    }
+
+    fn forget(&mut self, name: &str, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            if let Some(names) = self.by_key.get_mut(&key) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.by_key.remove(&key);
+                }
+            }
+        }
     }
 }
 
@@ -165,5 +237,40 @@ mod tests {
         );
         assert_eq!(shelf.all(), [Arc::new(1), Arc::new(5)]);
         assert_eq!(shelf.only(|value| *value > 1), [Arc::new(5)]);
+    }
+    #[test]
+    fn objects_are_found_by_their_keys_whatever_a_watch_tells() {
+        let shelf = Shelf::by(|value: &i32| match value {
+            0 => Vec::new(),
+            value => vec![Key::Pool(value.to_string()), Key::Config("any".to_owned())],
+        });
+        let pool = |value: &str| Key::Pool(value.to_owned());
+        let found = |keys: [Key; 2]| {
+            let values = shelf.of(keys).into_iter().map(|value: Arc<i32>| *value);
+            values.collect::<Vec<_>>()
+        };
+        shelf.fill([
+            ("a".to_owned(), 1),
+            ("b".to_owned(), 2),
+            ("c".to_owned(), 0),
+        ]);
+        assert_eq!(
+            found([pool("1"), Key::Config("any".to_owned())]),
+            [1, 2],
+            "each once"
+        );
+        shelf.take(apply("b", 1));
+        shelf.take(apply("c", 2));
+        assert_eq!(
+            (found([pool("1"), pool("1")]), found([pool("2"), pool("3")])),
+            (vec![1, 1], vec![2])
+        );
+        shelf.take(Event::Delete(("a".to_owned(), 7)));
+        assert_eq!(found([pool("1"), pool("7")]), [1]);
+        shelf.take(Event::Init);
+        shelf.take(Event::InitApply(("d".to_owned(), 4)));
+        assert_eq!(found([pool("2"), pool("4")]), [2], "the list goes on");
+        shelf.take(Event::InitDone);
+        assert_eq!(found([pool("2"), pool("4")]), [4]);
     }
 }

@@ -20,7 +20,7 @@ use super::Error;
 use super::error::is_not_found;
 use super::kinds::{GROUP, Kind};
 use super::observe::{self, RENDERER};
-use super::shelf::{Change, Shelf};
+use super::shelf::{Change, Key, Shelf};
 use super::watch::{Board, Watched, follow};
 use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
@@ -102,6 +102,8 @@ pub struct Stores {
     pub pool_settings: [Arc<Shelf<PoolSettings>>; 2],
     /// Deployments that render pools, by `namespace/name`, and how many pods they want.
     pub renderers: Arc<Shelf<i32>>,
+    /// The settings.
+    pub(super) last_read: observe::LastRead,
 }
 
 /// What matters of a node.
@@ -151,20 +153,26 @@ impl Stores {
         Self {
             namespace: namespace.to_owned(),
             board: Arc::default(),
-            configs: Arc::default(),
-            builds: Arc::default(),
-            pools: Arc::default(),
-            machine_configs: Arc::default(),
+            configs: Arc::new(Shelf::by(|config: &MachineOsConfig| {
+                vec![Key::Pool(config.spec.machine_config_pool.name.clone())]
+            })),
+            builds: Arc::new(Shelf::by(|build: &MachineOsBuild| {
+                vec![Key::Config(build.spec.machine_os_config.name.clone())]
+            })),
+            pools: Arc::new(Shelf::by(|pool: &MachineConfigPool| {
+                vec![Key::Rendered(pool.spec.configuration.name.clone())]
+            })),
+            machine_configs: Arc::new(Shelf::by(observe::component::keys)),
             nodes: Arc::default(),
-            jobs: Arc::default(),
-            pods: Arc::default(),
-            openshift_builds: Arc::default(),
-            config_maps: Arc::default(),
-            secrets: Arc::default(),
-            service_accounts: Arc::default(),
-            roles: Arc::default(),
-            role_bindings: Arc::default(),
-            results: Arc::default(),
+            jobs: Arc::new(Shelf::by(|job: &Job| keys(&job.metadata))),
+            pods: Arc::new(Shelf::by(|pod: &Pod| keys(&pod.metadata))),
+            openshift_builds: Arc::new(Shelf::by(|build: &OpenShiftBuild| keys(&build.metadata))),
+            config_maps: Arc::new(Shelf::by(keys)),
+            secrets: Arc::new(Shelf::by(keys)),
+            service_accounts: Arc::new(Shelf::by(keys)),
+            roles: Arc::new(Shelf::by(keys)),
+            role_bindings: Arc::new(Shelf::by(keys)),
+            results: Arc::new(Shelf::by(|map: &ConfigMap| keys(&map.metadata))),
             settings: CONFIG_MAPS.into_iter().map(shelf).collect(),
             controller_configs: Arc::default(),
             mirror_sets: Default::default(),
@@ -173,6 +181,7 @@ impl Stores {
             rendering: false,
             pool_settings: Default::default(),
             renderers: Arc::default(),
+            last_read: observe::LastRead::default(),
         }
     }
 
@@ -411,6 +420,16 @@ fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
 /// The MachineOSConfig that an object of ours serves.
 fn serves(meta: &ObjectMeta) -> Cause {
     observe::serves(meta).map_or(Cause::Nobody, Cause::Serves)
+}
+
+/// By what an object that serves a build is found.
+fn keys(meta: &ObjectMeta) -> Vec<Key> {
+    let owners = meta.owner_references.iter().flatten();
+    let controllers = owners.filter(|owner| owner.controller == Some(true));
+    let controllers = controllers.map(|owner| Key::Controller(owner.uid.clone()));
+    controllers
+        .chain(observe::serves(meta).map(Key::Config))
+        .collect()
 }
 
 /// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.

@@ -8,14 +8,23 @@ use serde_json::{Value, json};
 use crate::content::{Content, Random};
 
 const FILES: usize = 60;
-const FILE_BYTES: usize = 200_000 / FILES;
+const BYTES: usize = 200_000;
 
 /// The object as the API has it.
 pub fn object(number: u64) -> Value {
+    with(number, BYTES)
+}
+
+/// The same, whose JSON has about so many bytes, but no fewer than its paths have.
+pub fn sized(number: u64, bytes: usize) -> Value {
+    with(number, bytes.saturating_sub(FILES * 150) * 3 / 4)
+}
+
+fn with(number: u64, bytes: usize) -> Value {
     let mut content = Content::new(number + 1);
     let files: Vec<_> = (0..FILES)
         .map(|file| {
-            let bytes = STANDARD.encode(content.take(FILE_BYTES));
+            let bytes = STANDARD.encode(content.take(bytes / FILES));
             json!({
                 "path": format!("/etc/{}/part-{file:02}.conf", DIRECTORIES[file % DIRECTORIES.len()]),
                 "mode": 0o644,

@@ -1,6 +1,6 @@
 //! `make bench`: how long things take, as ratios, written into `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [containerfile] [merging] [cluster]`: only these,
+//! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [containerfile] [merging] [cluster] [pools]`: only these,
 //! and on a small base if rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
 //! others are the jobs.
 #![expect(
@@ -10,6 +10,7 @@
 
 use std::cell::LazyCell;
 use std::path::Path;
+use std::time::Duration;
 
 #[path = "../harness/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
@@ -34,6 +35,7 @@ mod many;
 mod merging;
 mod one_config;
 mod peers;
+mod pools;
 mod race;
 mod report;
 mod world;
@@ -93,6 +95,13 @@ fn main() {
     if wanted("cluster") {
         let (direct, with_buildah) = if rehearse { (2, 1) } else { (12, 2) };
         cluster::measure(&world, direct, with_buildah, &mut report);
+    }
+    if wanted("pools") {
+        let (counts, minute) = match rehearse {
+            true => ([5, 10, 20], Duration::from_secs(15)),
+            false => ([10, 100, 1000], Duration::from_secs(60)),
+        };
+        pools::measure(&world, counts, minute, &mut report);
     }
     if !rehearse && chosen.is_empty() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");

@@ -187,7 +187,8 @@ impl Pool {
         self.jobs.iter().any(|job| job["status"]["active"] == 1) && self.says("Building")
     }
 
-    fn says(&self, reason: &str) -> bool {
+    /// The reason of the pool's condition.
+    pub fn says(&self, reason: &str) -> bool {
         let conditions = self.pool["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
         conditions.any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)

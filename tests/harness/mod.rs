@@ -32,7 +32,7 @@ mod web;
 pub use api_proxy::{ApiFault, ApiProxy, Write};
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
-pub use node::{BUSYBOX_IMAGE, Namespace, Node, condition, wait};
+pub use node::{BUSYBOX_IMAGE, COUNTED, Namespace, Node, RECORDED, condition, wait};
 pub use one_node::{node, programs};
 pub use oracle::Oracle;
 pub use proxy::{Fault, FaultProxy, Seen};

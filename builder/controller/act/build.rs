@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 
 use futures_util::future::join_all;
+use hyper::header::{ACCEPT, HeaderValue};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Patch, PropagationPolicy};
+use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +42,8 @@ impl<K> Own for K where
         + DeserializeOwned
 {
 }
+/// As the API calls an object without what is in it.
+const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Acting {
     fn own<K: Own>(&self) -> Api<K> {
@@ -83,7 +87,7 @@ impl Acting {
         build_uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        round: &Round<'_>,
+        round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
         let request = self.request(build_uid, attempt, how, round)?;
         match Runner::new(&request) {
@@ -91,14 +95,20 @@ impl Acting {
             Runner::Pod(pod) => self.create_controlled(&*pod, build_uid).await,
             Runner::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
+        .map(|made| round.created.extend(made))
     }
 
-    async fn create_controlled<K: Own>(&self, new: &K, build_uid: &str) -> Result<(), Stopped> {
+    /// The UID of what was created; none if it is there already.
+    async fn create_controlled<K: Own>(
+        &self,
+        new: &K,
+        build_uid: &str,
+    ) -> Result<Option<String>, Stopped> {
         let name = new.name_any();
         let object = self.named::<K>(&name);
         let api = self.own::<K>();
         match api.create(&post(), new).await {
-            Ok(_) => Ok(()),
+            Ok(made) => Ok(made.meta().uid.clone()),
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -108,7 +118,7 @@ impl Acting {
                             && there.annotations().get(labels::ATTEMPT)
                                 == new.annotations().get(labels::ATTEMPT) =>
                     {
-                        Ok(())
+                        Ok(None)
                     }
                     // Of an attempt before, or of a build before, on its way out.
                     Some(there) if there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT) => {
@@ -128,16 +138,29 @@ impl Acting {
         uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        round: &Round<'_>,
+        round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
         let request = self.request(build_uid, attempt, how, round)?;
         let inputs = job::inputs(&request, uid);
+        drop(request);
         let creating = inputs.iter().map(|input| self.create_input(input, uid));
         // All of them, so that one which fails does not hold up the others.
-        join_all(creating).await.into_iter().collect()
+        let mut done = Ok(());
+        for made in join_all(creating).await {
+            match made {
+                Ok(uid) => round.created.extend(uid),
+                Err(stopped) => done = done.and(Err(stopped)),
+            }
+        }
+        done
     }
 
-    async fn create_input(&self, input: &Input, runner_uid: &str) -> Result<(), Stopped> {
+    /// The UID of what was created; none if it is there already.
+    async fn create_input(
+        &self,
+        input: &Input,
+        runner_uid: &str,
+    ) -> Result<Option<String>, Stopped> {
         match input {
             Input::ConfigMap(object) => self.create_owned(object, runner_uid).await,
             Input::Secret(object) => self.create_owned(object, runner_uid).await,
@@ -147,12 +170,16 @@ impl Acting {
         }
     }
 
-    async fn create_owned<K: Own>(&self, new: &K, runner_uid: &str) -> Result<(), Stopped> {
+    async fn create_owned<K: Own>(
+        &self,
+        new: &K,
+        runner_uid: &str,
+    ) -> Result<Option<String>, Stopped> {
         let name = new.name_any();
         let object = self.named::<K>(&name);
         let api = self.own::<K>();
-        match api.create(&post(), new).await {
-            Ok(_) => Ok(()),
+        match self.create_large(new).await {
+            Ok(made) => Ok(made.metadata.uid),
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
@@ -163,13 +190,27 @@ impl Acting {
                 let ours = owners.any(|owner| owner.uid == runner_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
-                    (true, _) => Ok(()),
+                    (true, _) => Ok(None),
                     (false, true) => Err(Stopped::Stale(object)),
                     (false, false) => Err(Error::NotOurs { object }.into()),
                 }
             }
             Err(error) => Err(Error::api(object, "create")(error).into()),
         }
+    }
+
+    /// Creates it, and has only the metadata sent back: what was sent is known, and may be large.
+    async fn create_large<K>(&self, new: &K) -> Result<PartialObjectMeta<K>, kube::Error>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize,
+    {
+        let body = serde_json::to_vec(new).map_err(kube::Error::SerdeError)?;
+        let path = K::url_path(&(), Some(&self.stores.namespace));
+        let request = Request::new(path).create(&post(), body);
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        let accept = HeaderValue::from_static(ONLY_METADATA);
+        request.headers_mut().insert(ACCEPT, accept);
+        self.client.request(request).await
     }
 
     pub(super) async fn unsuspend(

@@ -61,6 +61,8 @@ pub struct Round<'a> {
     pub facts: Facts,
     /// The resourceVersions that earlier steps left, by UID.
     versions: BTreeMap<String, String>,
+    /// UIDs of what earlier steps created of builds, Jobs and their inputs.
+    created: Vec<String>,
 }
 
 impl<'a> Round<'a> {
@@ -71,6 +73,7 @@ impl<'a> Round<'a> {
             kept,
             facts,
             versions: BTreeMap::new(),
+            created: Vec::new(),
         }
     }
 
@@ -82,6 +85,11 @@ impl<'a> Round<'a> {
     /// The version that the last step left of an object, if one wrote it.
     pub fn left(&self, uid: &str) -> Option<&str> {
         self.versions.get(uid).map(String::as_str)
+    }
+
+    /// UIDs of builds, Jobs and inputs of Jobs that were created.
+    pub fn created(&self) -> &[String] {
+        &self.created
     }
 
     fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
@@ -218,7 +226,7 @@ impl Acting {
                     .await
             }
             Step::DeleteComponent { name, uid } => self.delete_component(name, uid).await,
-            Step::CreateBuild { build } => self.create_build(build).await,
+            Step::CreateBuild { build } => self.create_build(build, round).await,
             Step::WriteBuildStatus {
                 name,
                 uid,

@@ -123,7 +123,11 @@ impl Acting {
         deleted(format!("machineosconfig {name}"), answer)
     }
 
-    pub(super) async fn create_build(&self, build: &MachineOsBuild) -> Result<(), Stopped> {
+    pub(super) async fn create_build(
+        &self,
+        build: &MachineOsBuild,
+        round: &mut Round<'_>,
+    ) -> Result<(), Stopped> {
         let name = &build.metadata.name;
         let object = format!("machineosbuild {name}");
         let resource = BUILD.resource();
@@ -133,7 +137,10 @@ impl Acting {
         let api = self.api(BUILD);
         let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
         match api.create(&post(), &new).await {
-            Ok(_) => Ok(()),
+            Ok(made) => {
+                round.created.extend(made.metadata.uid);
+                Ok(())
+            }
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_opt(name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;

@@ -13,16 +13,16 @@ use crate::report::Class;
 pub(super) async fn compared(
     asking: &Asking,
     question: &PlanQuestion,
-    config: &RenderedConfig,
+    parts: [Value; 4],
 ) -> Result<bool, Problem> {
     let Some(name) = &question.compare else {
         return Ok(true);
     };
-    if name == config.name().as_str() {
+    if name == question.rendered.as_str() {
         return Ok(false);
     }
     match rendered(asking, name).await {
-        Ok(before) => Ok(os_parts(&before) != os_parts(config)),
+        Ok(before) => Ok(os_parts(&before) != parts),
         Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
             Err(problem)
         }
@@ -30,7 +30,8 @@ pub(super) async fn compared(
     }
 }
 
-fn os_parts(config: &RenderedConfig) -> [Value; 4] {
+/// What of a config no machine applies by itself, which is little: it outlives the config.
+pub(super) fn os_parts(config: &RenderedConfig) -> [Value; 4] {
     let spec = |field: &str| {
         let value = config
             .as_value()

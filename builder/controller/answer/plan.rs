@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kube::Api;
-use kube::core::DynamicObject;
+use kube::Resource as _;
+use kube::api::GetParams;
+use kube::core::{DynamicObject, Request as ApiRequest};
+use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use super::super::kinds::Kind;
 use super::super::observe::base_trees;
@@ -12,28 +15,29 @@ use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem}
 use super::super::snapshot::Support;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
-use super::compared::compared;
+use super::compared::{compared, os_parts};
 use super::recognise::{self, recognised};
 use super::{Asking, door, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
-use crate::api::{ClusterSettings, ImageBuilderType, RenderedConfig};
+use crate::api::{BuildName, ClusterSettings, ImageBuilderType, RenderedConfig};
 use crate::backend::job::{JobMethod, JobRequest, NamedSecret, OpenShiftSource, registries_conf};
 use crate::backend::prepare::{self, Drafted, Means, Wanted};
 use crate::containerfile;
 use crate::image::tree::BaseTree;
-use crate::image::{ImageRef, PinnedRef};
+use crate::image::{Digest, ImageRef, PinnedRef, Platform};
 use crate::payload;
 use crate::plan::{BaseName, Draft, MethodChoice, Reason, Request};
 use crate::registry::Source;
 use crate::report::Class;
 
-/// A plan, and what it was made with. `Debug` shows no credential.
+/// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
+/// shows no credential.
 #[derive(Debug)]
 pub struct Kept {
     /// As it was asked for.
     question: PlanQuestion,
     planned: Planned,
-    drafted: Drafted,
+    made_of: MadeOf,
     base: PinnedRef,
     push: NamedSecret,
     pull: NamedSecret,
@@ -41,6 +45,17 @@ pub struct Kept {
     settings: ClusterSettings,
     /// resourceVersions of what was read.
     versions: Versions,
+}
+
+/// What a Job takes from its plan.
+#[derive(Debug)]
+struct MadeOf {
+    payload: Result<(Vec<payload::ConfigMap>, Option<OpenShiftSource>), Problem>,
+    base_manifest: Digest,
+    base_name: String,
+    extensions: Option<PinnedRef>,
+    build_args: BTreeMap<String, String>,
+    platform: Platform,
 }
 
 /// What would make the plan another one if it changed, by the names that the stores know it under.
@@ -75,9 +90,11 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         asking.pull_secret(own, &settings),
         asking.proxy(&settings),
     )?;
-    let compared = compared(asking, question, &config);
+    let parts = os_parts(&config);
+    let compared = compared(asking, question, parts);
     let door = door(&pull, &settings, proxy.as_ref())?;
-    let wanted = wanted(question, config.clone(), &settings)?;
+    // It is large: nothing of it is copied.
+    let wanted = wanted(question, config, &settings)?;
     let means = Means {
         client: door.client(),
         trees: None,
@@ -88,7 +105,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     let base = drafted.base.pinned().ok_or_else(|| {
         given(
             "bad-reference",
-            format!("{}: the base is in no registry", config.name()),
+            format!("{}: the base is in no registry", question.rendered),
         )
     })?;
     let mut planned = planned(question, &drafted, &base, os_changed?);
@@ -98,12 +115,18 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         push: &push,
         pull: &pull,
     };
-    planned.is_recognised = recognised(asking, question, &config, with).await;
+    let config = &drafted.draft.request().config;
+    planned.is_recognised = recognised(asking, question, config, with).await;
+    let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
+    // Compressing is most of it.
+    let builder = question.builder;
+    let made_of =
+        spawn_blocking(move || made_of(&drafted.draft, builder, &build, &namespace)).await;
     Ok(Kept {
         question: question.clone(),
         planned,
         base,
-        drafted,
+        made_of: made_of.expect("packing does not panic and is not cancelled"),
         push,
         pull,
         proxy,
@@ -143,11 +166,43 @@ fn planned(
     }
 }
 
+fn made_of(
+    draft: &Draft,
+    builder: ImageBuilderType,
+    build: &BuildName,
+    namespace: &str,
+) -> MadeOf {
+    let request = draft.request();
+    let containerfile = request.containerfile.as_deref();
+    let payload = match builder {
+        ImageBuilderType::Job | ImageBuilderType::CustomPod => {
+            payload::config_maps_of(request, build, containerfile, Some(namespace))
+                .map(|maps| (maps, None))
+                .map_err(Problem::from)
+        }
+        ImageBuilderType::OpenShiftImage => {
+            openshift_source(request, namespace).map(|source| (Vec::new(), Some(source)))
+        }
+    };
+    MadeOf {
+        payload,
+        base_manifest: request.base.manifest_digest,
+        base_name: request.base.name.as_str().to_owned(),
+        extensions: request.extensions_image.clone(),
+        build_args: request.build_args.clone(),
+        platform: request.base.config.platform.clone(),
+    }
+}
+
 pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
     let resource = Kind::MachineConfig.resource();
-    let api: Api<DynamicObject> = Api::all_with(asking.client.clone(), &resource);
-    let object = match api.get(name).await {
-        Ok(object) => object,
+    let path = DynamicObject::url_path(&resource, None);
+    let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
+    let request = ApiRequest::new(path).get(name, &GetParams::default());
+    let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
+    // Straight into what it is made of: the client's own object would be copied twice on the way.
+    let value: Value = match asking.client.request(request).await {
+        Ok(value) => value,
         Err(error) if is_not_found(&error) => {
             // Its watch wakes us when it comes.
             return Err(Problem {
@@ -158,10 +213,8 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
                 ),
             });
         }
-        Err(error) => return Err(Error::api(format!("machineconfig {name}"), "get")(error).into()),
+        Err(error) => return Err(api_error(error).into()),
     };
-    let value =
-        serde_json::to_value(object).map_err(|error| given("bad-config", error.to_string()))?;
     RenderedConfig::from_value(value).map_err(|error| {
         given(
             "bad-config",
@@ -289,26 +342,16 @@ impl Kept {
     /// # Errors
     /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
     pub fn request(&self, wish: &Wish<'_>, stores: &Stores) -> Result<JobRequest, Problem> {
-        let (request, settings) = (self.drafted.draft.request(), &self.settings);
+        let (made_of, settings) = (&self.made_of, &self.settings);
         let build = self.planned.build.clone();
         let Some(builder_image) = settings.builder_image.as_deref().or(wish.builder_image) else {
             let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
             return Err(given("no-builder-image", message.to_owned()));
         };
         let namespace = stores.namespace.clone();
-        let containerfile = request.containerfile.as_deref();
-        let (payload, openshift) = match wish.builder {
-            ImageBuilderType::Job | ImageBuilderType::CustomPod => {
-                let maps =
-                    payload::config_maps_of(request, &build, containerfile, Some(&namespace))?;
-                (maps, None)
-            }
-            ImageBuilderType::OpenShiftImage => {
-                (Vec::new(), Some(openshift_source(request, &namespace)?))
-            }
-        };
+        let (payload, openshift) = made_of.payload.clone()?;
         let base_tree = base_trees(stores)
-            .get(&request.base.manifest_digest)
+            .get(&made_of.base_manifest)
             .map(|digest| self.question.push.pinned(*digest));
         let secret = |name: &str| stores.secrets.get(name).map(|_| name.to_owned());
         Ok(JobRequest {
@@ -320,12 +363,12 @@ impl Kept {
             builder: wish.builder,
             method: wish.method,
             base: self.base.clone(),
-            base_name: request.base.name.as_str().to_owned(),
-            extensions: request.extensions_image.clone(),
+            base_name: made_of.base_name.clone(),
+            extensions: made_of.extensions.clone(),
             push: self.question.push.clone(),
-            platform: request.base.config.platform.clone(),
+            platform: made_of.platform.clone(),
             payload,
-            build_args: request.build_args.clone(),
+            build_args: made_of.build_args.clone(),
             pull: self.pull.clone(),
             push_secret: self.push.clone(),
             entitlement: secret(&format!("etc-pki-entitlement-{}", self.question.pool)),

@@ -5,7 +5,7 @@ use super::super::question::{Existence, PlanQuestion, Planned, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::wish::BuildOn;
-use crate::api::{BuildCondition, MachineOsBuild, condition, labels};
+use crate::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 use crate::status::{EventReason, OTHER_DEGRADED};
 
 impl<'a> Round<'a> {
@@ -83,7 +83,7 @@ impl<'a> Round<'a> {
         if let Some(lost) = self.world.lost_components.first() {
             return Ok(Because::SeedGone(lost.clone()));
         }
-        let plan = self.plan(|| self.plan_question(None))?;
+        let plan = self.plan(|| self.plan_question(None, self.wish.builder))?;
         match plan {
             Ok(planned) => self.take(planned),
             Err(problem) => {
@@ -102,7 +102,11 @@ impl<'a> Round<'a> {
     }
 
     /// The question what would be built; of a build that exists already: exactly that.
-    pub(super) fn plan_question(&self, build: Option<&MachineOsBuild>) -> Question {
+    pub(super) fn plan_question(
+        &self,
+        build: Option<&MachineOsBuild>,
+        builder: ImageBuilderType,
+    ) -> Question {
         let wish = &self.wish;
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
@@ -120,6 +124,7 @@ impl<'a> Round<'a> {
             platform: wish.platform.clone(),
             base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
             instead: wish.instead.clone(),
+            builder,
             method: method
                 .filter(|method| *method == direct.as_str())
                 .map(|_| direct),

@@ -50,7 +50,7 @@ impl<'a> Round<'a> {
                     .to_owned(),
             });
         }
-        let planned = match self.plan(|| self.plan_question(Some(build)))? {
+        let planned = match self.plan(|| self.plan_question(Some(build), self.wish.builder))? {
             Ok(planned) => planned,
             Err(problem) => {
                 let because = self.problem(problem);
@@ -180,7 +180,7 @@ impl<'a> Round<'a> {
             });
             return Ok(None);
         }
-        match self.plan(|| self.plan_question(Some(build)))? {
+        match self.plan(|| self.plan_question(Some(build), runner.builder()))? {
             // Another identity by now: what this one would be given is not what it was made for.
             Ok(planned) if planned.build.as_str() != name => self.delete_runner(runner),
             Ok(_) => self.steps.push(Step::CreateInputs {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::api::ObjectMeta;
 
+use super::super::shelf::Key;
 use super::super::snapshot::SeenComponent;
 use super::super::stores::Stores;
 use crate::api::{MachineConfigPool, component_pool, is_component_name, labels};
@@ -30,23 +31,15 @@ fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
 
 /// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
 pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<SeenComponent> {
-    let metas = stores.machine_configs.only(|meta| {
-        let pool = meta.name.as_deref().and_then(component_pool);
-        let claim = meta
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(labels::SERVES));
-        pool.is_some_and(|pool| {
-            pool.as_str() == pool_name || claim.is_some_and(|claim| claim == config)
-        })
-    });
+    let metas = stores.machine_configs.of([
+        Key::Pool(pool_name.to_owned()),
+        Key::Config(config.to_owned()),
+    ]);
     let seen = metas.into_iter().filter_map(|meta| {
         let name = meta.name.clone()?;
         let pool = component_pool(&name)?;
         let claim = annotation(&meta, labels::SERVES);
-        let serving = stores
-            .configs
-            .only(|one| one.spec.machine_config_pool.name == pool.as_str());
+        let serving = stores.configs.of([Key::Pool(pool.to_string())]);
         let mut serving = serving.iter().map(|one| &one.metadata.name);
         Some(SeenComponent {
             name,
@@ -61,6 +54,18 @@ pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<
         })
     });
     seen.collect()
+}
+
+/// By what a component MachineConfig is found; others are by nothing.
+pub(in crate::controller) fn keys(meta: &ObjectMeta) -> Vec<Key> {
+    let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
+        return Vec::new();
+    };
+    let claim = annotation(meta, labels::SERVES).map(Key::Config);
+    [Key::Pool(pool.to_string())]
+        .into_iter()
+        .chain(claim)
+        .collect()
 }
 
 /// The value of an annotation; an empty one counts as absent.

@@ -1,7 +1,7 @@
 use super::super::snapshot::SeenComponent;
 use super::*;
 use crate::api::MachineOsConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
     shelf: &super::super::shelf::Shelf<T>,

@@ -17,6 +17,7 @@ use crate::race::{Contender, Times, race, run};
 use crate::report::{Report, Table, seconds};
 use crate::world::World;
 use journal::Journal;
+pub use journal::client;
 use phases::{POINTS, Phases};
 
 /// An instruction that needs no program in the image.

@@ -51,6 +51,9 @@ pub enum ApiFault {
     Hold,
 }
 
+/// The kinds of which is kept what was created.
+const KEPT: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
+
 /// What is known of a key.
 #[derive(Debug, Default)]
 struct Entry {
@@ -145,6 +148,12 @@ impl ApiProxy {
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
     }
 
+    /// Disturbs the next write with this word, or the one after those that are to be disturbed already.
+    pub fn disturb(&self, key: &str, fault: ApiFault) {
+        let entry = Arc::clone(&locked(&self.state.entries)[key]);
+        locked(&entry).faults.push_back((Write::Next, fault));
+    }
+
     fn entry<T>(&self, key: &str, of: impl FnOnce(&Entry) -> T) -> T {
         let entry = Arc::clone(&locked(&self.state.entries)[key]);
         let entry = locked(&entry);
@@ -177,7 +186,7 @@ impl ApiProxy {
         self.state.released.notify_all();
     }
 
-    /// The objects of a kind that were created, as they were sent.
+    /// The objects of a kind of [`KEPT`] that were created, as they were sent.
     pub fn created(&self, key: &str, kind: &str) -> Vec<Value> {
         let of = |(found, object): &Created| (found == kind).then(|| object.clone());
         self.entry(key, |entry| entry.created.iter().filter_map(of).collect())
@@ -303,7 +312,7 @@ fn relay(mut client: TcpStream, state: &State) -> io::Result<()> {
     }
     entry.written.push(told(&head));
     entry.deeds.push(deed);
-    if head.method == "POST" {
+    if head.method == "POST" && KEPT.contains(&&*kind_of(&head)) {
         let object = serde_json::from_slice(&body)?;
         entry.created.push((kind_of(&head), object));
     }

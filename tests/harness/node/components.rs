@@ -128,6 +128,8 @@ pub fn etcd(programs: &Programs) -> Vec<String> {
     let flags = [
         "--data-dir=/run/etcd",
         "--unsafe-no-fsync",
+        // The most that etcd recommends: thousands of rendered configs are gigabytes.
+        "--quota-backend-bytes=8589934592",
         "--listen-client-urls=http://127.0.0.1:2379",
         "--advertise-client-urls=http://127.0.0.1:2379",
         "--listen-peer-urls=http://127.0.0.1:2380",
@@ -179,6 +181,8 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
         format!("--kubelet-client-key={}", settings.client.key.display()),
         format!("--audit-policy-file={}", path("config/audit.json")),
         format!("--audit-log-path={}", path("logs/audit")),
+        // One file, in megabytes: who counts requests needs all of them.
+        "--audit-log-maxsize=4096".to_owned(),
         "--profiling=false".to_owned(),
     ];
     line(programs.kubernetes("kube-apiserver"), flags)

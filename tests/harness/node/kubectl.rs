@@ -19,6 +19,11 @@ impl Node {
         self.place.path("config/admin")
     }
 
+    /// Another one's: [`COUNTED`](super::COUNTED), [`RECORDED`](super::RECORDED).
+    pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
+        self.place.path("config").join(user)
+    }
+
     /// `kubectl` as that administrator.
     #[track_caller]
     pub fn kubectl(&self, arguments: &[&str]) -> Finished {

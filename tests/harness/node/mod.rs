@@ -37,6 +37,7 @@ pub use images::PAUSE as BUSYBOX_IMAGE;
 pub use namespace::{Namespace, condition};
 pub use programs::Programs;
 pub use registry::NodeRegistry;
+pub use settings::{COUNTED, RECORDED};
 pub use wait::wait;
 
 /// Why there is no node: object, cause, what the programs said.
@@ -60,28 +61,13 @@ pub struct Node {
 impl Node {
     /// Brings a node up and waits until it is ready for pods.
     pub fn start(programs: &Programs) -> Result<Self, Problem> {
-        programs.check()?;
         let begun = Instant::now();
-        let place = Place::make()?;
-        let registry = NodeRegistry::write(&place)?;
-        let settings = settings::Settings::write(&place, programs)?;
-        let mut node = Self {
-            place,
-            programs: programs.clone(),
-            registry,
-            components: Mutex::default(),
-            times: vec![("namespaces and certificates", begun.elapsed())],
-        };
-        let place = &node.place;
-        node.run("etcd", &components::etcd(programs))?;
-        node.run(
-            "api-server",
-            &components::api_server(programs, place, &settings),
-        )?;
-        node.run("containerd", &components::containerd(programs, place))?;
-        node.run("registry", &components::registry(programs, place))?;
-        let mut times = Vec::new();
+        let (mut node, settings) = Self::prepare(programs)?;
+        let mut times = vec![("namespaces and certificates", begun.elapsed())];
         let mut ready = |what| times.push((what, begun.elapsed()));
+        let place = &node.place;
+        node.run("containerd", &components::containerd(programs, place))?;
+        node.run_control_plane(&settings)?;
 
         node.until("the registry", || node.registry.listens())?;
         ready("registry");
@@ -96,9 +82,7 @@ impl Node {
         })?;
         images::import_pause(&node.place, programs)?;
         ready("containerd, with an image");
-        node.until("the API server", || {
-            node.kubectl(&["get", "--raw=/readyz"]).status.success()
-        })?;
+        node.until_api_server()?;
         ready("API server");
         node.run(
             "controller-manager",
@@ -117,8 +101,48 @@ impl Node {
             node.kubectl(&account).status.success()
         })?;
         ready("service accounts");
-        node.times.extend(times);
+        node.times = times;
         Ok(node)
+    }
+
+    /// Brings up etcd, the API server and the registry alone: what is written stays as it was written, nobody makes a pod of a
+    /// Job, and nobody clears away what lost its owner.
+    pub fn control_plane(programs: &Programs) -> Result<Self, Problem> {
+        let (node, settings) = Self::prepare(programs)?;
+        node.run_control_plane(&settings)?;
+        node.until("the registry", || node.registry.listens())?;
+        node.until_api_server()?;
+        Ok(node)
+    }
+
+    /// The namespaces, in which nothing runs yet.
+    fn prepare(programs: &Programs) -> Result<(Self, settings::Settings), Problem> {
+        programs.check()?;
+        let place = Place::make()?;
+        let registry = NodeRegistry::write(&place)?;
+        let settings = settings::Settings::write(&place, programs)?;
+        let node = Self {
+            place,
+            programs: programs.clone(),
+            registry,
+            components: Mutex::default(),
+            times: Vec::new(),
+        };
+        Ok((node, settings))
+    }
+
+    fn run_control_plane(&self, settings: &settings::Settings) -> Result<(), Problem> {
+        let (programs, place) = (&self.programs, &self.place);
+        self.run("etcd", &components::etcd(programs))?;
+        let api_server = components::api_server(programs, place, settings);
+        self.run("api-server", &api_server)?;
+        self.run("registry", &components::registry(programs, place))
+    }
+
+    fn until_api_server(&self) -> Result<(), Problem> {
+        self.until("the API server", || {
+            self.kubectl(&["get", "--raw=/readyz"]).status.success()
+        })
     }
 
     fn run(&self, name: &'static str, line: &[String]) -> Result<(), Problem> {

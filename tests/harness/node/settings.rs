@@ -15,6 +15,11 @@ use super::programs::{CNI, Programs};
 /// The node's name.
 pub const NODE: &str = "node";
 
+/// Another administrator, whose requests are told apart from those of the rest.
+pub const COUNTED: &str = "counted";
+/// One of whose requests the audit log keeps what they sent.
+pub const RECORDED: &str = "recorded";
+
 /// The certificates of a node. Users come by token.
 #[derive(Debug)]
 pub struct Settings {
@@ -68,6 +73,8 @@ impl Settings {
         let node = format!("system:node:{NODE}");
         let users = [
             ("admin", "admin", "system:masters"),
+            (COUNTED, COUNTED, "system:masters"),
+            (RECORDED, RECORDED, "system:masters"),
             ("controller-manager", "system:kube-controller-manager", ""),
             ("scheduler", "system:kube-scheduler", ""),
             ("kubelet", node.as_str(), "system:nodes"),
@@ -133,7 +140,7 @@ impl Settings {
     }
 }
 
-/// Who did what, without what they sent; the parts of the cluster itself are left out.
+/// Who did what, without what they sent but for one user; the parts of the cluster itself are left out.
 fn audit() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -144,6 +151,7 @@ fn audit() -> Value {
             {"level": "None", "users": [
                 "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler",
             ]},
+            {"level": "Request", "users": [RECORDED]},
             {"level": "Metadata"},
         ],
     })

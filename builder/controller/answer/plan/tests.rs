@@ -13,6 +13,7 @@ fn config(spec: Value) -> RenderedConfig {
 
 fn question() -> PlanQuestion {
     PlanQuestion {
+        builder: ImageBuilderType::Job,
         pool: "worker".parse().unwrap(),
         rendered: format!("rendered-worker-{}", "0".repeat(32))
             .parse()

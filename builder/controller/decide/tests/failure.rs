@@ -194,7 +194,7 @@ fn a_clock_that_was_set_back_is_not_waited_for() {
     assert_eq!(world.settle().because.code(), "waiting");
     world.wait(-3600);
     world.settle();
-    assert_eq!(world.seen.jobs.len(), 1, "the next attempt");
+    assert_eq!(world.seen.runners.len(), 1, "the next attempt");
     let attempt = world.current().metadata.annotation(labels::ATTEMPT);
     assert_eq!(attempt, Some("2"));
 }

@@ -1,0 +1,99 @@
+//! What holds for all builds, read again only when something that says it is another.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::Value;
+
+use super::super::stores::{OPERATOR_IMAGES, Stores};
+use super::RENDERER;
+use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+use crate::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
+use crate::report::Finding;
+
+/// The settings, and what the reader should know of them.
+type Read = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
+
+/// As they were last read, and of what.
+#[derive(Debug, Default)]
+pub struct LastRead(Mutex<Option<(Sources, Read)>>);
+
+impl LastRead {
+    fn get(&self, sources: &Sources) -> Option<Read> {
+        let last = self.lock();
+        let (of, read) = last.as_ref()?;
+        of.are(sources).then(|| read.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Sources, Read)>> {
+        self.0
+            .lock()
+            .expect("nobody panics while holding it: comparing and cloning don't")
+    }
+}
+
+/// The objects that say it.
+#[derive(Debug)]
+struct Sources {
+    ours: Option<Arc<ConfigMap>>,
+    images: Option<Arc<ConfigMap>>,
+    controller_config: Option<Arc<Value>>,
+    mirror_sets: Vec<Arc<Value>>,
+}
+
+impl Sources {
+    /// Whether they are the very same: whoever changes one puts another in its place.
+    fn are(&self, others: &Self) -> bool {
+        let maps = |sources: &Self| {
+            [&sources.ours, &sources.images].map(|map| map.as_ref().map(Arc::as_ptr))
+        };
+        let config = |sources: &Self| sources.controller_config.as_ref().map(Arc::as_ptr);
+        let same = |(one, other): (&Arc<Value>, &Arc<Value>)| Arc::ptr_eq(one, other);
+        maps(self) == maps(others)
+            && config(self) == config(others)
+            && self.mirror_sets.len() == others.mirror_sets.len()
+            && self.mirror_sets.iter().zip(&others.mirror_sets).all(same)
+    }
+
+    fn read(&self) -> Read {
+        let map = self.ours.as_ref();
+        let text = map.and_then(|map| map.data.as_ref()?.get(CONFIG_KEY));
+        let settings = match text {
+            Some(text) => ClusterSettings::parse(text)?,
+            None => ClusterSettings::default(),
+        };
+        let images = self.images.as_ref();
+        let images = images.and_then(|map| serde_json::to_value(&**map).ok());
+        let mirror_sets: Vec<Value> = self.mirror_sets.iter().map(|set| (**set).clone()).collect();
+        Ok(settings.merged(&ClusterObjects {
+            controller_config: self.controller_config.as_deref(),
+            operator_images: images.as_ref(),
+            mirror_sets: &mirror_sets,
+        }))
+    }
+}
+
+impl Stores {
+    /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
+    ///
+    /// # Errors
+    /// Our ConfigMap can't be read.
+    pub fn settings(&self) -> Read {
+        let sources = Sources {
+            ours: self.named(CONFIG_MAP),
+            images: self.named(OPERATOR_IMAGES),
+            controller_config: self.controller_configs.get(RENDERER),
+            mirror_sets: self
+                .mirror_sets
+                .iter()
+                .flat_map(|shelf| shelf.all())
+                .collect(),
+        };
+        let known = self.last_read.get(&sources);
+        known.unwrap_or_else(|| {
+            let read = sources.read();
+            *self.last_read.lock() = Some((sources, read.clone()));
+            read
+        })
+    }
+}

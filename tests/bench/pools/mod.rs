@@ -1,0 +1,285 @@
+//! Many pools that change at once: the controller's writes against the same writes made by a bare client, its memory, what it
+//! does when nothing happens, and how all that grows.
+
+mod asked;
+mod process;
+mod raw;
+mod site;
+
+use std::thread;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::harness::{COUNTED, RECORDED};
+use crate::report::{Report, Table, seconds};
+use crate::world::World;
+use asked::Asked;
+use process::Controller;
+use raw::Recorded;
+use site::{Site, until};
+
+/// Bytes of the config that pools have first, and of the one that they all get at once.
+const SMALL: usize = 10_000;
+const BIG: usize = 500_000;
+/// The numbers of these.
+const FIRST: u32 = 1;
+const SECOND: u32 = 2;
+
+/// One number of pools.
+struct Stage {
+    pools: usize,
+    created: Duration,
+    all: Duration,
+    writes: usize,
+    refused: usize,
+    configs_read: usize,
+    reads: usize,
+    processor: f64,
+    peak: f64,
+    settled: f64,
+}
+
+impl Stage {
+    fn rate(&self) -> f64 {
+        self.writes as f64 / self.all.as_secs_f64()
+    }
+}
+
+pub fn measure(world: &World, counts: [usize; 3], minute: Duration, report: &mut Report) {
+    let site = Site::new(world);
+    let mut asked = Asked::of(&site.node);
+    let recorded = record(&site, &mut asked);
+    eprintln!("a pool's {} writes: {}", recorded.len(), recorded.kinds());
+
+    // As many writes in all as the controller makes, half of them before, half after it.
+    let half = counts[2].div_ceil(2);
+    let mut raw = play(&site, &recorded, "q", half);
+    site.clear("raw");
+    let mut stages = Vec::new();
+    for (at, count) in counts.into_iter().enumerate() {
+        let names = names(["x", "y", "z"][at], count);
+        site.pools(&names, "stage");
+        site.rendered(&names, FIRST, SMALL);
+        site.rendered(&names, SECOND, BIG);
+        let controller = Controller::start(&site, COUNTED);
+        site.change(&names, FIRST);
+        finish(&site, &mut asked, count);
+        let stage = changed(&site, &mut asked, &controller, &names);
+        if at + 1 == counts.len() {
+            idle(&mut asked, &controller, count, minute, report);
+        }
+        stages.push(stage);
+        drop(controller);
+        asked.quiet();
+        site.clear("stage");
+    }
+    raw += play(&site, &recorded, "r", half);
+    let raw = (2 * half * recorded.len()) as f64 / raw.as_secs_f64();
+    tell(&stages, raw, report);
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{prefix}-{number:04}"))
+        .collect()
+}
+
+/// What a controller writes for one pool that changes.
+fn record(site: &Site, asked: &mut Asked) -> Recorded {
+    let names = names("recorded", 1);
+    site.pools(&names, "recorded");
+    site.rendered(&names, FIRST, SMALL);
+    site.rendered(&names, SECOND, BIG);
+    let controller = Controller::start(site, RECORDED);
+    site.change(&names, FIRST);
+    finish(site, asked, 1);
+    asked.quiet();
+    let begun = Timestamp::now();
+    site.change(&names, SECOND);
+    until("the Job", || site.running() == 1);
+    asked.quiet();
+    let recorded = Recorded::new(site, &names[0], &asked.since(begun));
+    finish(site, asked, 1);
+    drop(controller);
+    site.clear("recorded");
+    recorded
+}
+
+/// Lets all pools have the images that they wait for.
+fn finish(site: &Site, asked: &mut Asked, count: usize) {
+    until("all Jobs to run", || site.running() == count);
+    asked.quiet();
+    site.kubelet();
+    until("all Jobs to be gone", || site.jobs() == 0);
+    asked.quiet();
+    site.collect_garbage();
+}
+
+fn play(site: &Site, recorded: &Recorded, prefix: &str, count: usize) -> Duration {
+    let names = names(prefix, count);
+    site.pools(&names, "raw");
+    let took = recorded.play(site, &names, SECOND);
+    eprintln!("  {:9.3} s  raw, {count} pools", took.as_secs_f64());
+    took
+}
+
+/// All pools get another config at once.
+fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[String]) -> Stage {
+    asked.quiet();
+    let processor = controller.seconds();
+    let begun = Timestamp::now();
+    site.change(names, SECOND);
+    until("all Jobs to run", || site.running() == names.len());
+    asked.quiet();
+    let processor = controller.seconds() - processor;
+    let peak = controller.peak();
+    let since = asked.since(begun);
+    let done: Vec<_> = since
+        .iter()
+        .filter(|one| one.is_write() && !one.is_refused())
+        .collect();
+    let span = |at: Option<Timestamp>| {
+        let at = at.expect("there were writes");
+        Duration::try_from(at.duration_since(begun)).unwrap_or_default()
+    };
+    let jobs = done
+        .iter()
+        .filter(|one| one.kind() == "jobs" && one.verb == "create");
+    let stage = Stage {
+        pools: names.len(),
+        created: span(jobs.map(|one| one.answered).max()),
+        all: span(done.iter().map(|one| one.answered).max()),
+        writes: done.len(),
+        refused: since
+            .iter()
+            .filter(|one| one.is_write() && one.is_refused())
+            .count(),
+        configs_read: since
+            .iter()
+            .filter(|one| one.is_read() && one.kind() == "machineconfigs")
+            .count(),
+        reads: since.iter().filter(|one| one.is_read()).count(),
+        processor,
+        peak,
+        settled: controller.resident(),
+    };
+    finish(site, asked, names.len());
+    eprintln!(
+        "  {:9.3} s  {} pools: {:.0} writes a second, {} refused, {} reads, {:.1} s of processors, {peak:.0} MiB, {:.0} after; said {} warnings",
+        stage.all.as_secs_f64(),
+        stage.pools,
+        stage.rate(),
+        stage.refused,
+        stage.reads,
+        stage.processor,
+        controller.resident(),
+        controller.said("WARN"),
+    );
+    stage
+}
+
+/// Nothing changes.
+fn idle(
+    asked: &mut Asked,
+    controller: &Controller,
+    count: usize,
+    minute: Duration,
+    report: &mut Report,
+) {
+    asked.quiet();
+    let (processor, begun) = (controller.seconds(), Timestamp::now());
+    thread::sleep(minute);
+    asked.read();
+    let processor = controller.seconds() - processor;
+    let leases = asked.leases.iter().filter(|one| one.at >= begun);
+    let (renewed, looked): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
+    let since = asked.since(begun);
+    // A watch begins with a list, which is refused where the kind is not known.
+    let (unknown, since): (Vec<_>, Vec<_>) = since
+        .into_iter()
+        .partition(|one| one.is_refused() && one.is_read());
+    for one in &since {
+        eprintln!("  idle: {} {}", one.verb, one.target);
+    }
+    let reads = since.iter().filter(|one| one.is_read()).count() + looked.len();
+    let mut table = Table::new(["", "in all"]);
+    for (what, found) in [
+        ("reads beside the watches", reads.to_string()),
+        (
+            "watches of kinds that this cluster has not, tried again",
+            unknown.len().to_string(),
+        ),
+        ("writes", (since.len() + looked.len() - reads).to_string()),
+        ("renewals of the Lease", renewed.len().to_string()),
+        ("seconds of a processor", format!("{processor:.2}")),
+        (
+            "resident memory",
+            format!("{:.0} MiB", controller.resident()),
+        ),
+    ] {
+        table.row([what.to_owned(), found]);
+    }
+    report.table("pools-idle", table);
+    let what = format!("reads in a minute of nothing, {count} pools");
+    report.at_most(what, reads as f64, 0.0, "");
+}
+
+fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
+    let mut table = Table::new([
+        "pools",
+        "all Jobs made",
+        "all Jobs run",
+        "for each pool",
+        "writes",
+        "writes a second",
+        "× raw",
+        "reads",
+        "seconds of processors",
+        "peak memory",
+        "memory after",
+    ]);
+    for stage in stages {
+        table.row([
+            stage.pools.to_string(),
+            seconds(stage.created),
+            seconds(stage.all),
+            seconds(stage.all / u32::try_from(stage.pools).expect("few")),
+            stage.writes.to_string(),
+            format!("{:.0}", stage.rate()),
+            format!("{:.2}", stage.rate() / raw),
+            stage.reads.to_string(),
+            format!("{:.1}", stage.processor),
+            format!("{:.0} MiB", stage.peak),
+            format!("{:.0} MiB", stage.settled),
+        ]);
+    }
+    report.table("pools", table);
+    println!("raw: {raw:.0} writes a second");
+    let [few, some, many] = stages else {
+        unreachable!("one for each count")
+    };
+    let what = format!(
+        "writes a second against a bare client's, {} pools at once",
+        many.pools
+    );
+    report.at_least(what, many.rate() / raw * 100.0, 80.0, "%");
+    let what = format!(
+        "resident memory of the controller, {} pools at once",
+        many.pools
+    );
+    report.at_most(what, many.peak, 128.0, "MiB");
+    let what = format!("reads of rendered configs for each of {} pools", many.pools);
+    report.at_most(what, many.configs_read as f64 / many.pools as f64, 1.0, "");
+    let growth = |of: fn(&Stage) -> f64| {
+        let pools = |stage: &Stage| stage.pools as f64;
+        (of(many) - of(few)) / (of(some) - of(few)) * (pools(some) - pools(few))
+            / (pools(many) - pools(few))
+    };
+    let time = growth(|stage| stage.all.as_secs_f64());
+    let what = format!(
+        "growth from {} over {} to {} pools, time",
+        few.pools, some.pools, many.pools
+    );
+    report.at_most(what, time, 1.2, "× linear");
+}

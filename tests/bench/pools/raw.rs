@@ -1,0 +1,198 @@
+//! The controller's own writes, made by a bare client: those of one pool as the audit log kept them, for any other pool.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use super::asked::Request;
+use super::site::{AT_ONCE, Left, NAMESPACE, RAW_NAMESPACE, Site, change, send};
+
+/// What a Job needs is made at once, and events are told at once.
+const AT_ONCE_KINDS: [&str; 6] = [
+    "configmaps",
+    "secrets",
+    "serviceaccounts",
+    "roles",
+    "rolebindings",
+    "events",
+];
+
+/// A write of the pool that was recorded.
+#[derive(Debug, Clone)]
+struct Write {
+    method: &'static str,
+    target: String,
+    /// The object's own path.
+    object: String,
+    kind: String,
+    body: String,
+}
+
+/// The writes of one pool, in their order.
+pub struct Recorded {
+    pool: String,
+    writes: Vec<Write>,
+    /// UIDs in them, and the paths of the objects whose they are.
+    uids: Vec<(String, String)>,
+}
+
+impl Recorded {
+    /// Of what was asked for this pool.
+    pub fn new(site: &Site, pool: &str, asked: &[&Request]) -> Self {
+        let mut asked: Vec<_> = asked.iter().filter(|request| request.is_write()).collect();
+        asked.sort_by_key(|request| request.at);
+        let writes: Vec<Write> = asked.iter().map(|request| write(request)).collect();
+        let objects = writes.iter().map(|write| write.object.clone());
+        let mut uids: Vec<(String, String)> = objects
+            .map(|path| {
+                let found = send(&site.client, "GET", &path, Vec::new());
+                let found = site.runtime.block_on(found);
+                (
+                    found.unwrap_or_else(|why| panic!("{path}: {why}")).uid,
+                    path,
+                )
+            })
+            .collect();
+        uids.sort();
+        uids.dedup();
+        Self {
+            pool: pool.to_owned(),
+            writes,
+            uids,
+        }
+    }
+
+    /// How many a pool has.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// The kinds in their order, for a person.
+    pub fn kinds(&self) -> String {
+        let kind = |write: &Write| format!("{} {}", write.method, write.kind);
+        self.writes.iter().map(kind).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Changes these pools and makes the writes of each, as many pools at once as the controller.
+    pub fn play(&self, site: &Site, names: &[String], number: u32) -> Duration {
+        // Who is in the way: nobody collects garbage, and these builds are to go.
+        let prepared: Vec<_> = names.iter().map(|name| (name, self.of(name))).collect();
+        let begun = Instant::now();
+        let all = stream::iter(prepared.into_iter().map(|(name, writes)| async move {
+            let (target, body) = change(name, number);
+            let mut left = BTreeMap::new();
+            let changed = send(&site.client, "PATCH", &target, body).await.unwrap();
+            left.insert(target, changed);
+            self.one(site, name, writes, left).await;
+        }));
+        let all = all.buffer_unordered(AT_ONCE).collect::<Vec<()>>();
+        site.runtime.block_on(all);
+        begun.elapsed()
+    }
+
+    /// The same writes for another pool, in another namespace.
+    fn of(&self, name: &str) -> Vec<Write> {
+        let text = |text: &str| self.text(text, name);
+        let of = |write: &Write| Write {
+            target: text(&write.target),
+            object: text(&write.object),
+            body: text(&write.body),
+            ..write.clone()
+        };
+        self.writes.iter().map(of).collect()
+    }
+
+    fn text(&self, text: &str, name: &str) -> String {
+        let [own, other] = [NAMESPACE, RAW_NAMESPACE];
+        text.replace(&self.pool, name)
+            .replace(
+                &format!("/namespaces/{own}/"),
+                &format!("/namespaces/{other}/"),
+            )
+            .replace(
+                &format!("\"namespace\":\"{own}\""),
+                &format!("\"namespace\":\"{other}\""),
+            )
+    }
+
+    async fn one(
+        &self,
+        site: &Site,
+        name: &str,
+        writes: Vec<Write>,
+        mut left: BTreeMap<String, Left>,
+    ) {
+        // The MachineOSConfig is there before.
+        for (_, path) in &self.uids {
+            let path = self.text(path, name);
+            if path.contains("/machineosconfigs/") {
+                let found = send(&site.client, "GET", &path, Vec::new()).await;
+                left.insert(path, found.unwrap());
+            }
+        }
+        let is_at_once =
+            |write: &Write| write.method == "POST" && AT_ONCE_KINDS.contains(&&*write.kind);
+        for writes in writes.chunk_by(|one, next| is_at_once(one) && is_at_once(next)) {
+            let sending = writes.iter().map(|write| {
+                let body = self.body(write, name, &left);
+                async move {
+                    let done = send(&site.client, write.method, &write.target, body).await;
+                    done.unwrap_or_else(|why| panic!("{}: {why}", write.target))
+                }
+            });
+            for (write, done) in writes.iter().zip(join_all(sending).await) {
+                left.insert(write.object.clone(), done);
+            }
+        }
+    }
+
+    /// With the UIDs and the versions that the objects have here.
+    fn body(&self, write: &Write, name: &str, left: &BTreeMap<String, Left>) -> Vec<u8> {
+        let mut body = write.body.clone();
+        for (uid, path) in &self.uids {
+            if body.contains(uid.as_str())
+                && let Some(there) = left.get(&self.text(path, name))
+            {
+                body = body.replace(uid, &there.uid);
+            }
+        }
+        if write.method == "POST" {
+            return body.into_bytes();
+        }
+        let mut value: Value = serde_json::from_str(&body).unwrap();
+        if value["metadata"]["resourceVersion"].is_string() {
+            value["metadata"]["resourceVersion"] = json!(left[&write.object].resource_version);
+        }
+        value.to_string().into_bytes()
+    }
+}
+
+fn write(request: &Request) -> Write {
+    let method = match &*request.verb {
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        other => panic!("a build needs no {other}: {}", request.target),
+    };
+    let mut sent = request.sent.clone();
+    let path = request.target.split('?').next().unwrap_or_default();
+    let object = match method {
+        "POST" => format!("{path}/{}", sent["metadata"]["name"].as_str().unwrap()),
+        _ => path.trim_end_matches("/status").to_owned(),
+    };
+    if method == "POST" && request.kind() == "machineosbuilds" {
+        // It is deleted afterwards, and nobody takes the finalizer away.
+        sent["metadata"]["finalizers"] = Value::Null;
+        sent["metadata"]["labels"]["bench"] = json!("raw");
+    }
+    Write {
+        method,
+        target: request.target.clone(),
+        kind: request.kind().to_owned(),
+        object,
+        body: sent.to_string(),
+    }
+}

@@ -1,0 +1,349 @@
+//! A control plane with as many pools as one likes: etcd, API server and registry, and what a Job controller and a kubelet
+//! would do of a Job, for nobody else does it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use hyper::http::Request;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
+use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use mosb::controller::kinds::Kind;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::cluster;
+use crate::config;
+use crate::harness::{Image, Layout, Node, programs};
+use crate::world::World;
+
+pub const NAMESPACE: &str = "pools";
+pub const RAW_NAMESPACE: &str = "raw";
+/// As many as the controller looks at at once.
+pub const AT_ONCE: usize = 16;
+/// For anything, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(900);
+const MACHINE: &str = "machineconfiguration.openshift.io";
+
+/// What an answer left of an object.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Left {
+    pub uid: String,
+    pub resource_version: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    metadata: Left,
+}
+
+pub struct Site {
+    // Its watch ends before the node does.
+    pub runtime: Runtime,
+    pub client: Client,
+    pub node: Node,
+    push: String,
+    base: String,
+    /// Of the image that every build ends with.
+    image: String,
+    /// The Jobs that there are.
+    jobs: Arc<Mutex<BTreeMap<String, Job>>>,
+}
+
+/// A request, and what it left.
+pub async fn send(
+    client: &Client,
+    method: &str,
+    target: &str,
+    body: Vec<u8>,
+) -> Result<Left, kube::Error> {
+    let content = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let request = Request::builder().method(method).uri(target);
+    let request = request.header("content-type", content).body(body).unwrap();
+    Ok(client.request::<Answer>(request).await?.metadata)
+}
+
+impl Site {
+    pub fn new(world: &World) -> Self {
+        let node = Node::control_plane(&programs()).unwrap();
+        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        node.kubectl(&established).ok();
+        let layout = Layout::create(&world.fresh("pools-images"));
+        let registry = node.registry();
+        let image = layout.put("os", &Image::new().label("image", "os"));
+        registry.push(&layout.reference("os"), "pools/os:1");
+        layout.put("base", &Image::new());
+        registry.push(&layout.reference("base"), "pools/base:1");
+        let runtime = Runtime::new().unwrap();
+        let client = cluster::client(&runtime, &node);
+        let site = Self {
+            push: registry.repository("pools/os"),
+            base: registry.repository("pools/base:1"),
+            image,
+            jobs: Arc::default(),
+            client,
+            runtime,
+            node,
+        };
+        site.settle();
+        let api = Api::namespaced(site.client.clone(), NAMESPACE);
+        site.runtime.spawn(follow(api, Arc::clone(&site.jobs)));
+        site
+    }
+
+    /// What mosb needs beside pools.
+    fn settle(&self) {
+        let registry = self.node.registry();
+        let settings = json!({ "builderImage": "mosb.test/none:1",
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        let secret = |name: &str| {
+            json!({ "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": { "name": name },
+                "stringData": { ".dockerconfigjson": registry.docker_config().to_string() } })
+        };
+        let namespace = |name: &str| json!({ "kind": "Namespace", "metadata": { "name": name } });
+        let map = json!({ "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
+            "data": { "config.yaml": settings.to_string() } });
+        let inside = |kind: &str| format!("/api/v1/namespaces/{NAMESPACE}/{kind}");
+        self.all(vec![
+            ("/api/v1/namespaces".to_owned(), namespace(NAMESPACE)),
+            ("/api/v1/namespaces".to_owned(), namespace(RAW_NAMESPACE)),
+        ]);
+        self.all(vec![
+            (inside("configmaps"), map),
+            (inside("secrets"), secret("push")),
+            (inside("secrets"), secret("global-pull-secret-copy")),
+        ]);
+    }
+
+    /// Creates them, many at once.
+    fn all(&self, objects: Vec<(String, Value)>) {
+        let client = &self.client;
+        let create = |(target, object): (String, Value)| async move {
+            let body = object.to_string().into_bytes();
+            let made = send(client, "POST", &target, body).await;
+            made.unwrap_or_else(|why| panic!("{target}: {why}"));
+        };
+        let all = stream::iter(objects.into_iter().map(create));
+        let all = all.buffer_unordered(AT_ONCE).collect::<Vec<()>>();
+        self.runtime.block_on(all);
+    }
+
+    /// Pools that ask for images and have no config yet, and both configs of each; marked with a label.
+    pub fn pools(&self, names: &[String], mark: &str) {
+        let object = |kind: &str, name: &str, spec: Value| {
+            json!({ "apiVersion": format!("{MACHINE}/v1"), "kind": kind, "spec": spec,
+                "metadata": { "name": name, "labels": { "bench": mark } } })
+        };
+        let pools = names.iter().map(|name| {
+            let selector =
+                json!({ "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } });
+            (
+                ours("machineconfigpools", ""),
+                object("MachineConfigPool", name, selector),
+            )
+        });
+        let configs = names.iter().map(|name| {
+            let spec = json!({ "machineConfigPool": { "name": name }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" },
+                "renderedImagePushSpec": format!("{}:latest", self.push) });
+            (ours("machineosconfigs", ""), object("MachineOSConfig", name, spec))
+        });
+        self.all(pools.chain(configs).collect());
+    }
+
+    /// The rendered configs of these pools with a number: of so many bytes, about.
+    pub fn rendered(&self, names: &[String], number: u32, bytes: usize) {
+        let mut object = config::sized(u64::from(number), bytes);
+        object["spec"]["osImageURL"] = json!(self.base);
+        object["metadata"]["annotations"] = json!({
+            format!("{MACHINE}/generated-by-controller-version"): "bench",
+            format!("{MACHINE}/release-image-version"): "4.20.0" });
+        // Not all at once in memory.
+        for names in names.chunks(100) {
+            let of = |name: &String| {
+                let mut object = object.clone();
+                object["metadata"]["name"] = json!(rendered_name(name, number));
+                (ours("machineconfigs", ""), object)
+            };
+            self.all(names.iter().map(of).collect());
+        }
+    }
+
+    /// Gives all of them another config.
+    pub fn change(&self, names: &[String], number: u32) {
+        let client = &self.client;
+        let change = |name: &String| {
+            let (target, body) = change(name, number);
+            async move { send(client, "PATCH", &target, body).await.unwrap() }
+        };
+        let all = stream::iter(names.iter().map(change));
+        let all = all.buffer_unordered(AT_ONCE).collect::<Vec<Left>>();
+        self.runtime.block_on(all);
+    }
+
+    /// Deletes the pools with a mark and who asks for their images, and all builds, which nobody else would let go.
+    pub fn clear(&self, mark: &str) {
+        let builds = Kind::MachineOsBuild.resource();
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(self.client.clone(), &builds);
+        let all = self.runtime.block_on(api.list(&ListParams::default()));
+        let free = |build: PartialObjectMeta<DynamicObject>| {
+            let target = ours("machineosbuilds", &build.name_any());
+            let change = json!({ "metadata": { "finalizers": null } });
+            async move {
+                send(
+                    &self.client,
+                    "PATCH",
+                    &target,
+                    change.to_string().into_bytes(),
+                )
+                .await
+            }
+        };
+        let freed = stream::iter(all.unwrap().items.into_iter().map(free));
+        let freed = freed.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
+        for one in self.runtime.block_on(freed) {
+            one.unwrap();
+        }
+        for (kind, of) in [
+            ("machineosbuilds", String::new()),
+            ("machineosconfigs", format!("?labelSelector=bench%3D{mark}")),
+            (
+                "machineconfigpools",
+                format!("?labelSelector=bench%3D{mark}"),
+            ),
+        ] {
+            let target = ours(kind, "") + &of;
+            let gone = send(&self.client, "DELETE", &target, Vec::new());
+            self.runtime.block_on(gone).unwrap();
+        }
+    }
+
+    /// How many Jobs may have their pods.
+    pub fn running(&self) -> usize {
+        self.jobs
+            .lock()
+            .unwrap()
+            .values()
+            .filter(|job| runs(job))
+            .count()
+    }
+
+    /// How many Jobs there are.
+    pub fn jobs(&self) -> usize {
+        self.jobs.lock().unwrap().len()
+    }
+
+    /// Ends all Jobs well that may have their pods, as their pods would.
+    pub fn kubelet(&self) {
+        let jobs: Vec<Job> = self.jobs.lock().unwrap().values().cloned().collect();
+        let end = |job: &Job| {
+            let note = |key: &str| job.annotations().get(key).cloned().unwrap_or_default();
+            let needs = note("mosb.dev/needs");
+            let mut maps = needs
+                .split(' ')
+                .filter_map(|need| need.strip_prefix("ConfigMap/"));
+            let map = maps.find(|name| name.starts_with("digest-")).unwrap();
+            let result = json!({ "outcome": "Succeeded", "digest": self.image, "method": "direct",
+                "jobUid": job.uid(), "build": note(&format!("{MACHINE}/machine-os-build")) });
+            let data =
+                json!({ "data": { "digest": self.image, "result.json": result.to_string() } });
+            let target = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{map}");
+            async move {
+                send(
+                    &self.client,
+                    "PATCH",
+                    &target,
+                    data.to_string().into_bytes(),
+                )
+                .await
+            }
+        };
+        let ends: Vec<_> = jobs.iter().filter(|job| runs(job)).map(end).collect();
+        let all = stream::iter(ends).buffer_unordered(AT_ONCE);
+        for end in self.runtime.block_on(all.collect::<Vec<_>>()) {
+            end.unwrap();
+        }
+    }
+
+    /// What a garbage collector would do once all Jobs are gone.
+    pub fn collect_garbage(&self) {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        for (api, kind) in [
+            ("/api/v1", "configmaps"),
+            ("/api/v1", "secrets"),
+            ("/api/v1", "serviceaccounts"),
+            (rbac, "roles"),
+            (rbac, "rolebindings"),
+        ] {
+            let label = format!("{MACHINE}%2Fephemeral-build-object");
+            let target = format!("{api}/namespaces/{NAMESPACE}/{kind}?labelSelector={label}");
+            let gone = send(&self.client, "DELETE", &target, Vec::new());
+            self.runtime.block_on(gone).unwrap();
+        }
+    }
+}
+
+fn runs(job: &Job) -> bool {
+    job.spec.as_ref().and_then(|spec| spec.suspend) == Some(false)
+}
+
+/// What gives a pool another config.
+pub fn change(name: &str, number: u32) -> (String, Vec<u8>) {
+    let change = json!({ "spec": { "configuration": { "name": rendered_name(name, number) } } });
+    (
+        ours("machineconfigpools", name),
+        change.to_string().into_bytes(),
+    )
+}
+
+fn rendered_name(pool: &str, number: u32) -> String {
+    format!("rendered-{pool}-{number:032x}")
+}
+
+/// A collection of the machine configuration's API, or an object in it.
+pub fn ours(kind: &str, name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/apis/{MACHINE}/v1/{kind}{slash}{name}")
+}
+
+async fn follow(api: Api<Job>, jobs: Arc<Mutex<BTreeMap<String, Job>>>) {
+    let mut events = std::pin::pin!(watcher(api, Config::default()));
+    while let Some(event) = events.next().await {
+        let mut jobs = jobs.lock().unwrap();
+        match event {
+            Ok(Event::Apply(job) | Event::InitApply(job)) => {
+                jobs.insert(job.name_any(), job);
+            }
+            Ok(Event::Delete(job)) => {
+                jobs.remove(&job.name_any());
+            }
+            Ok(Event::Init) => jobs.clear(),
+            Ok(Event::InitDone) => {}
+            // It begins anew.
+            Err(error) => eprintln!("watch of Jobs: {error}"),
+        }
+    }
+}
+
+/// Until it holds.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory of one life of the controller.
+
+use std::fmt;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const BETWEEN: Duration = Duration::from_secs(2);
+/// A shorter life says nothing.
+const LIFE: Duration = Duration::from_secs(180);
+/// What a quarter of a life may take more than the one before: what is freed is not always given back.
+const ALLOWED: f64 = 1.1;
+
+#[derive(Debug, Default)]
+pub struct Memory {
+    begun: Option<Instant>,
+    /// In MiB.
+    resident: Vec<(Instant, f64)>,
+}
+
+impl Memory {
+    pub fn look(&mut self, process: u32) {
+        let now = Instant::now();
+        self.begun.get_or_insert(now);
+        if self
+            .resident
+            .last()
+            .is_some_and(|(at, _)| now - *at < BETWEEN)
+        {
+            return;
+        }
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mut lines = status
+            .lines()
+            .filter_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = lines.next().unwrap().trim().trim_end_matches(" kB");
+        self.resident
+            .push((now, kibibytes.parse::<f64>().unwrap() / 1024.0));
+    }
+
+    /// The middle of each quarter of the life.
+    fn quarters(&self) -> Vec<f64> {
+        let size = self.resident.len().div_ceil(4).max(1);
+        let middle = |part: &[(Instant, f64)]| {
+            let mut all: Vec<f64> = part.iter().map(|(_, resident)| *resident).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        self.resident.chunks(size).map(middle).collect()
+    }
+
+    /// After the first half of a life, in which it warms up, it takes no more.
+    pub fn is_flat(&self) {
+        let life = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        if let [_, second, .., last] = self.quarters()[..]
+            && life > LIFE
+        {
+            assert!(last <= second * ALLOWED, "{self}");
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let life = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let quarters = self.quarters();
+        let quarters: Vec<_> = quarters.iter().map(|mib| format!("{mib:.1}")).collect();
+        let (life, quarters) = (life.as_secs(), quarters.join(", "));
+        write!(
+            f,
+            "MiB resident in each quarter of the last {life} s: {quarters}"
+        )
+    }
+}

@@ -1,0 +1,160 @@
+//! What is wanted of a pool, and whether it has come to that.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::events::{Random, try_change};
+use crate::cluster_world::state;
+use crate::fault_stories::story::Pool;
+use crate::fault_world::{M, World, ends, ours, text};
+
+/// What becomes of the Jobs of a rendered config, by the lower byte of its number.
+pub const KINDS: [u32; 6] = [
+    ends::ONE,
+    ends::TWO,
+    ends::FAILS,
+    ends::NEVER,
+    ends::LOST,
+    CRASHES,
+];
+/// Its first pod ends with an error and tells nothing.
+pub const CRASHES: u32 = 0xc1;
+/// Rendered configs of each kind: few enough that their builds do not become more and more.
+const VARIANTS: usize = 2;
+/// Each gets another image than the one before.
+const CONTAINERFILES: [Option<&str>; 3] = [
+    None,
+    Some("FROM configs AS final\nLABEL soak=1\n"),
+    Some("FROM configs AS final\nLABEL soak=2\n"),
+];
+
+pub struct Wish {
+    pub pool: String,
+    number: u32,
+    containerfile: usize,
+    is_opted_in: bool,
+    rendered: BTreeSet<u32>,
+}
+
+/// Which of the two images a Job ends with.
+pub fn image(number: u32, containerfile: Option<&str>) -> usize {
+    let is_two = number & 0xff == ends::TWO;
+    let is_odd = containerfile.is_some_and(|text| text.contains("soak=1"));
+    usize::from(is_two != is_odd)
+}
+
+impl Wish {
+    /// A pool that asks for images.
+    pub fn begin(world: &World, number: usize) -> Self {
+        let pool = format!("soak-{number:02}");
+        world.proxy.follow(&pool, &[]);
+        world.pool(&pool, ends::ONE);
+        let mut wish = Self {
+            pool,
+            number: ends::ONE,
+            containerfile: 0,
+            is_opted_in: false,
+            rendered: [ends::ONE].into(),
+        };
+        wish.toggle(world);
+        wish
+    }
+
+    /// Another rendered config, maybe one that there was before.
+    pub fn renders(&mut self, world: &World, random: &mut Random) {
+        let variant = u32::try_from(random.below(VARIANTS)).unwrap();
+        self.number = variant << 8 | random.one_of(&KINDS);
+        match self.rendered.insert(self.number) {
+            true => world.renders(&self.pool, self.number),
+            false => {
+                let rendered = format!("rendered-{}-{:032x}", self.pool, self.number);
+                let change = json!({ "spec": { "configuration": { "name": rendered } } });
+                world.change(&ours("machineconfigpools", &self.pool), &change);
+            }
+        }
+    }
+
+    pub fn containerfile(&mut self, world: &World, random: &mut Random) {
+        self.containerfile = random.below(CONTAINERFILES.len());
+        let change = json!({ "spec": { "containerFile": self.containerfiles() } });
+        try_change(world, &ours("machineosconfigs", &self.pool), &change);
+    }
+
+    fn containerfiles(&self) -> Value {
+        let text = CONTAINERFILES[self.containerfile];
+        text.map_or(
+            Value::Null,
+            |text| json!([{ "containerfileArch": "NoArch", "content": text }]),
+        )
+    }
+
+    /// Opts in or out.
+    pub fn toggle(&mut self, world: &World) {
+        if self.is_opted_in {
+            world.delete(&ours("machineosconfigs", &self.pool));
+        } else {
+            let mut config = world.config(&self.pool);
+            config["spec"]["containerFile"] = self.containerfiles();
+            let (code, answer) =
+                world
+                    .proxy
+                    .ask("POST", &ours("machineosconfigs", ""), Some(&config));
+            // The one before may still be on its way out: then it is tried another time.
+            if code == 409 {
+                return;
+            }
+            assert_eq!(code, 201, "{answer:#}");
+        }
+        self.is_opted_in = !self.is_opted_in;
+    }
+
+    /// What is not as it was wanted.
+    pub fn missing(&self, world: &World, found: &Pool) -> Option<String> {
+        let Pool {
+            config,
+            builds,
+            jobs,
+            ..
+        } = found;
+        let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
+        let current = builds
+            .iter()
+            .find(|build| build["metadata"]["name"] == *named);
+        let rendered = current.map_or("", |build| text(&build["spec"]["machineConfig"]["name"]));
+        let is_this = rendered.ends_with(&format!("{:032x}", self.number));
+        let image = &world.images[image(self.number, CONTAINERFILES[self.containerfile])];
+        let is_there = match (self.is_opted_in, self.number & 0xff) {
+            (false, _) => config.is_null() && builds.is_empty() && jobs.is_empty(),
+            (true, ends::FAILS) => {
+                is_this
+                    && current.is_some_and(|build| state(build) == "Failed")
+                    && found.says("BuildFailed")
+            }
+            (true, ends::NEVER) => is_this && found.runs(),
+            (true, _) => {
+                found.serves(self.number)
+                    && text(&config["status"]["currentImagePullSpec"]).ends_with(image)
+            }
+        };
+        let rebuilds = !config["metadata"]["annotations"][format!("{M}/rebuild")].is_null();
+        (!is_there || rebuilds).then(|| {
+            format!(
+                "{}: number {:x}, Containerfile {}, opted in: {}; found {named} of {rendered} {}, {} builds, {} Jobs, rebuild asked for: {rebuilds}",
+                self.pool,
+                self.number,
+                self.containerfile,
+                self.is_opted_in,
+                current.map(state).unwrap_or_default(),
+                builds.len(),
+                jobs.len(),
+            )
+        })
+    }
+
+    /// Deletes what there is of it.
+    pub fn end(&self, world: &World) {
+        world.delete(&ours("machineosconfigs", &self.pool));
+        world.delete(&ours("machineconfigpools", &self.pool));
+    }
+}
