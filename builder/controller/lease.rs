@@ -366,6 +366,20 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ours_for_so_long_after_its_renewal_was_asked_for() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let lease = Lease::new(client, "mosb-system", "x", "us", Times::default());
+        assert!(!lease.is_held(), "nobody asked for it");
+        *lease.renewed() = Some(Instant::now());
+        let second = Duration::from_secs(1);
+        tokio::time::advance(lease.times.deadline - second).await;
+        assert!(lease.is_held());
+        tokio::time::advance(second).await;
+        assert!(!lease.is_held(), "another one may have it soon");
+    }
+
     #[test]
     fn a_holder_stops_before_another_begins() {
         let times = Times::default();

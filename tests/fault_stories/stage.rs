@@ -13,7 +13,7 @@ use crate::fault_world::{World, text};
 use crate::harness::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(400);
+pub const LIMIT: Duration = Duration::from_secs(1200);
 /// The API server is the one that works most: every look is a list of all pools to it.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Comparing costs more than looking.
