@@ -155,11 +155,14 @@ impl<'a> Round<'a> {
         }
         let name = build.metadata.name.clone();
         if !missing {
-            self.steps.push(Step::Unsuspend {
-                job: name_of(job),
-                uid: uid.to_owned(),
-                resource_version: job.metadata.resource_version.clone().unwrap_or_default(),
-            });
+            // One that may run is known to its build: were it deleted, another would be this attempt's second.
+            if build.metadata.annotation(labels::JOB_UID) == Some(uid) {
+                self.steps.push(Step::Unsuspend {
+                    job: name_of(job),
+                    uid: uid.to_owned(),
+                    resource_version: job.metadata.resource_version.clone().unwrap_or_default(),
+                });
+            }
             return Ok(None);
         }
         match self.plan(|| self.plan_question(Some(build)))? {
