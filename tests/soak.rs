@@ -68,7 +68,7 @@ fn whatever_happens_every_pool_comes_to_what_is_wanted() {
     soak.go_on(Duration::from_secs(seconds), &mut events);
     println!("{events}");
     soak.settles();
-    soak.end();
+    soak.end(&events);
 }
 
 impl Soak<'_> {
@@ -169,10 +169,11 @@ impl Soak<'_> {
         )
     }
 
-    fn end(mut self) {
-        for wish in &self.wishes {
-            left::no_attempt_had_two_jobs(self.world, &wish.pool);
-        }
+    fn end(mut self, events: &Events) {
+        let pools = self.wishes.iter().map(|wish| &wish.pool);
+        let jobs =
+            pools.map(|pool| left::no_attempt_had_two_jobs(self.world, pool, &events.deleted));
+        println!("{} Jobs", jobs.sum::<usize>());
         self.said();
         println!("{}", self.memory);
         self.memory.is_flat();

@@ -1,11 +1,12 @@
 //! What happens to pools, by a seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::left;
 use super::wish::Wish;
 use crate::fault_world::{M, World, in_namespace, ours, text};
 use crate::harness::ApiFault;
@@ -56,6 +57,8 @@ const KILL: usize = 200;
 
 pub struct Events {
     random: Random,
+    /// Owners' UIDs and attempts of the Jobs that were deleted: who does not know of one makes another.
+    pub deleted: BTreeSet<(String, String)>,
     counts: BTreeMap<&'static str, usize>,
 }
 
@@ -72,6 +75,7 @@ impl Events {
     pub fn new(random: Random) -> Self {
         Self {
             random,
+            deleted: BTreeSet::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -108,14 +112,22 @@ impl Events {
             "another rendered config" => wish.renders(world, random),
             "another Containerfile" => wish.containerfile(world, random),
             "a MachineOSConfig made or deleted" => wish.toggle(world),
-            "a build deleted" => delete(world, &ours("machineosbuilds", ""), &wish.pool, random),
+            "a build deleted" => drop(delete(
+                world,
+                &ours("machineosbuilds", ""),
+                &wish.pool,
+                random,
+            )),
             "a rebuild asked for" => {
                 let change =
                     json!({ "metadata": { "annotations": { format!("{M}/rebuild"): "" } } });
                 try_change(world, &ours("machineosconfigs", &wish.pool), &change);
             }
-            "a Job deleted" => delete(world, &in_namespace("jobs"), &wish.pool, random),
-            "a pod deleted" => delete(world, &in_namespace("pods"), &wish.pool, random),
+            "a Job deleted" => {
+                let job = delete(world, &in_namespace("jobs"), &wish.pool, random);
+                self.deleted.extend(job.as_ref().map(left::attempt));
+            }
+            "a pod deleted" => drop(delete(world, &in_namespace("pods"), &wish.pool, random)),
             "a secret rotated" => rotate(world, random),
             "settings changed" => {
                 let number = random.below(1000).to_string();
@@ -145,16 +157,17 @@ pub fn try_change(world: &World, object: &str, change: &Value) {
 }
 
 /// One of a pool's, in the way in which a person or the cluster does it.
-fn delete(world: &World, collection: &str, pool: &str, random: &mut Random) {
-    let all = world.all(collection);
-    let names = all.iter().map(|object| text(&object["metadata"]["name"]));
-    let names: Vec<_> = names.filter(|name| name.contains(pool)).collect();
-    if names.is_empty() {
-        return;
+fn delete(world: &World, collection: &str, pool: &str, random: &mut Random) -> Option<Value> {
+    let mut all = world.all(collection);
+    all.retain(|object| text(&object["metadata"]["name"]).contains(pool));
+    if all.is_empty() {
+        return None;
     }
     let policy = random.one_of(&["Background", "Foreground"]);
-    let name = random.one_of(&names);
+    let object = random.one_of(&all);
+    let name = text(&object["metadata"]["name"]);
     world.delete(&format!("{collection}/{name}?propagationPolicy={policy}"));
+    Some(object.clone())
 }
 
 /// The same logins, and one more that nobody needs.

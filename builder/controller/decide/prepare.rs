@@ -164,20 +164,25 @@ impl<'a> Round<'a> {
             return Ok(None);
         }
         let name = build.metadata.name.clone();
+        // One that may run is known to its build: were it deleted, another would be this attempt's second.
+        let is_known = build.metadata.annotation(labels::JOB_UID) == Some(uid);
+        let begins_by_itself = release(runner.builder()).is_none();
+        if !is_known && (begins_by_itself || !missing) {
+            return Ok(None);
+        }
         if !missing {
-            if release(runner.builder()).is_none() {
-                return Ok(None);
+            if !begins_by_itself {
+                self.steps.push(Step::Unsuspend {
+                    builder: runner.builder(),
+                    name: runner.name().to_owned(),
+                    uid: uid.to_owned(),
+                    resource_version: runner
+                        .metadata()
+                        .resource_version
+                        .clone()
+                        .unwrap_or_default(),
+                });
             }
-            self.steps.push(Step::Unsuspend {
-                builder: runner.builder(),
-                name: runner.name().to_owned(),
-                uid: uid.to_owned(),
-                resource_version: runner
-                    .metadata()
-                    .resource_version
-                    .clone()
-                    .unwrap_or_default(),
-            });
             return Ok(None);
         }
         match self.plan(|| self.plan_question(Some(build), runner.builder()))? {
