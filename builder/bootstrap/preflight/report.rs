@@ -223,3 +223,26 @@ impl Report {
         findings
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hinders_several_checks_is_told_once() {
+        let silent =
+            |kind| Check::not_passed(kind, Outcome::Failed, "unreachable", "no answer", "wait");
+        let image = |what: &str| ImageReport {
+            what: what.to_owned(),
+            image: "registry.example/os".to_owned(),
+            checks: vec![silent(Kind::Registry), silent(Kind::Push)],
+        };
+        let report = Report {
+            images: vec![image("a"), image("b")],
+            took: Duration::ZERO,
+        };
+        let findings = report.findings().into_iter();
+        let objects: Vec<_> = findings.filter_map(|finding| finding.object).collect();
+        assert_eq!(objects, ["a", "b"]);
+    }
+}
