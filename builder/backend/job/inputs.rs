@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Subject;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::metadata::{by_runner, metadata};
+use super::metadata::{by_build, by_runner, metadata};
 use super::names::{
     ACCOUNT, CERTS, DOCKER_CONFIG_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
     REGISTRY_TRUST_KEY, result_name,
 };
 use super::{Input, JobRequest, NamedSecret, template};
-use crate::api::{label_value, labels, object_name};
+use crate::api::{ImageBuilderType, label_value, labels, object_name};
 use crate::payload;
 
 /// Everything that a [`Runner`](super::Runner) needs, owned by the one with this UID.
@@ -27,7 +28,10 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
         inputs.extend(registries(request));
         inputs.extend(certificates(request));
         inputs.extend(proxy(request));
-        inputs.extend(account(request));
+        inputs.extend(rights(request));
+        if request.builder != ImageBuilderType::CustomPod {
+            inputs.push(Input::ServiceAccount(account(request)));
+        }
         inputs.push(result(request, uid));
     }
     for input in &mut inputs {
@@ -115,10 +119,26 @@ fn proxy(request: &JobRequest) -> Option<Input> {
     Some(Input::Secret(secret(request, PROXY, data)))
 }
 
-fn account(request: &JobRequest) -> [Input; 3] {
-    let name = object_name(ACCOUNT, &request.build);
+/// The ServiceAccount of a Pod without a Job. The API server refuses a Pod whose account is not there, so it comes before, and its owner is the
+/// MachineOSBuild.
+pub fn account_before(request: &JobRequest) -> ServiceAccount {
+    let mut account = account(request);
+    account.metadata.owner_references = Some(vec![OwnerReference {
+        controller: Some(false),
+        block_owner_deletion: Some(false),
+        ..by_build(request)
+    }]);
+    account
+}
+
+fn account(request: &JobRequest) -> ServiceAccount {
     let mut account = template::service_account();
-    account.metadata = metadata(request, name.clone());
+    account.metadata = metadata(request, object_name(ACCOUNT, &request.build));
+    account
+}
+
+fn rights(request: &JobRequest) -> [Input; 2] {
+    let name = object_name(ACCOUNT, &request.build);
     let mut role = template::role();
     role.metadata = metadata(request, name.clone());
     for rule in role.rules.iter_mut().flatten() {
@@ -133,11 +153,7 @@ fn account(request: &JobRequest) -> [Input; 3] {
         namespace: Some(request.namespace.clone()),
         ..Subject::default()
     }]);
-    [
-        Input::ServiceAccount(account),
-        Input::Role(role),
-        Input::RoleBinding(binding),
-    ]
+    [Input::Role(role), Input::RoleBinding(binding)]
 }
 
 fn result(request: &JobRequest, uid: &str) -> Input {

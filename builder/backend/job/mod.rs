@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use docker_config::{DockerConfigJson, SecretError, SecretProblem};
 pub use hidden::Hidden;
 pub use input::{Input, InputKind};
-pub use inputs::inputs;
+pub use inputs::{account_before, inputs};
 pub use names::{input_names, result_name};
 pub use object::job;
 pub use observation::{Lost, Observation, observe};

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::metadata::by_build;
-use super::{JobRequest, job};
+use super::{InputKind, JobRequest, job};
+use crate::api::labels;
 
 /// What holds a Pod back until everything that it needs is there.
 pub(super) const GATE: &str = "mosb.dev/inputs";
@@ -20,10 +21,14 @@ pub fn pod(request: &JobRequest) -> Pod {
     metadata.owner_references = Some(vec![by_build(request)]);
     let template = spec.template.metadata.unwrap_or_default();
     metadata.labels = template.labels;
-    metadata
-        .annotations
-        .get_or_insert_default()
-        .extend(template.annotations.unwrap_or_default());
+    let annotations = metadata.annotations.get_or_insert_default();
+    annotations.extend(template.annotations.unwrap_or_default());
+    if let Some(needs) = annotations.get_mut(labels::NEEDS) {
+        // That is there before: `account_before`.
+        let kind = format!("{}/", InputKind::ServiceAccount);
+        let words = needs.split(' ').filter(|need| !need.starts_with(&kind));
+        *needs = words.collect::<Vec<_>>().join(" ");
+    }
     let mut pod = spec.template.spec.expect("a test fills both templates");
     pod.active_deadline_seconds = spec.active_deadline_seconds;
     pod.scheduling_gates = Some(vec![PodSchedulingGate {

@@ -415,7 +415,7 @@ fn a_pod_does_alone_what_a_job_does_with_it() {
             "{case}"
         );
         let runner = Runner::from(pod.clone());
-        for key in ["mosb.dev/needs", "mosb.dev/attempt", "mosb.dev/method"] {
+        for key in ["mosb.dev/attempt", "mosb.dev/method"] {
             assert_eq!(
                 runner.annotation(key),
                 Runner::from(job.clone()).annotation(key),

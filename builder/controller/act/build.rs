@@ -92,7 +92,12 @@ impl Acting {
         let request = self.request(build_uid, attempt, how, round)?;
         match Runner::new(&request) {
             Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
-            Runner::Pod(pod) => self.create_controlled(&*pod, build_uid).await,
+            Runner::Pod(pod) => {
+                let account = job::account_before(&request);
+                let made = self.create_owned(&account, build_uid).await?;
+                round.created.extend(made);
+                self.create_controlled(&*pod, build_uid).await
+            }
             Runner::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
         .map(|made| round.created.extend(made))

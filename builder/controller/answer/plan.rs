@@ -166,12 +166,7 @@ fn planned(
     }
 }
 
-fn made_of(
-    draft: &Draft,
-    builder: ImageBuilderType,
-    build: &BuildName,
-    namespace: &str,
-) -> MadeOf {
+fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespace: &str) -> MadeOf {
     let request = draft.request();
     let containerfile = request.containerfile.as_deref();
     let payload = match builder {

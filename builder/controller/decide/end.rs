@@ -12,7 +12,7 @@ use super::drive::Driven;
 use super::runner::{method_of, number};
 use crate::api::{MachineOsBuild, labels};
 use crate::backend::job::result::{JobResult, Outcome};
-use crate::backend::job::{JobMethod, Lost, Observation, Runner, kind, observe};
+use crate::backend::job::{InputKind, JobMethod, Lost, Observation, Runner, kind, observe};
 use crate::image::{Digest, ImageRef};
 use crate::report::Finding;
 use crate::status::{EventReason, Progress, build_status};
@@ -222,6 +222,18 @@ impl<'a> Round<'a> {
                 self.tell_build(build, EventReason::JobDeleted, runner.uid(), note);
             }
             self.delete_runner(runner);
+        }
+        // The account of a Pod was there before the Pod, so it does not go with it.
+        let inputs = self.world.inputs.iter();
+        let own = inputs.filter(|one| one.build == build.metadata.name && !one.going_away);
+        for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {
+            if account.runner_uid.is_empty() {
+                self.steps.push(Step::DeleteInput {
+                    kind: account.kind,
+                    name: account.name.clone(),
+                    uid: account.uid.clone(),
+                });
+            }
         }
     }
 }

@@ -190,6 +190,7 @@ proptest! {
                 prop_assert_eq!(&image, world.image());
                 prop_assert_eq!(world.state(), Some(BuildCondition::Succeeded));
                 prop_assert!(world.seen.runners.is_empty());
+                prop_assert!(world.seen.inputs.is_empty(), "{:?}", world.seen.inputs);
             }
             Because::Failed { .. } => prop_assert_eq!(world.state(), Some(BuildCondition::Failed)),
             other => prop_assert!(false, "{other:?}"),

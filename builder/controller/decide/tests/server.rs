@@ -50,6 +50,16 @@ impl World {
         for uid in gone {
             self.remove_job(&uid);
         }
+        let going: BTreeSet<&str> = self
+            .seen
+            .builds
+            .iter()
+            .filter(|b| b.metadata.is_going_away())
+            .map(|b| &*b.metadata.name)
+            .collect();
+        self.seen
+            .inputs
+            .retain(|input| !(input.runner_uid.is_empty() && going.contains(&*input.build)));
         self.seen.builds.retain(|b| !b.metadata.is_going_away());
         self.collect_components();
     }
@@ -173,6 +183,9 @@ impl World {
                     }]),
                     ..ObjectMeta::default()
                 };
+                if *builder == ImageBuilderType::CustomPod {
+                    self.make_account(build);
+                }
                 self.seen.runners.push(SeenRunner {
                     runner: suspended(*builder, metadata),
                     pods: Vec::new(),
@@ -289,6 +302,22 @@ impl World {
     fn build_at(&self, uid: &str) -> Option<usize> {
         let mut builds = self.seen.builds.iter();
         builds.position(|b| b.metadata.uid() == uid)
+    }
+
+    /// The account of a Pod, which the MachineOSBuild owns.
+    fn make_account(&mut self, build: &str) {
+        let is_it = |one: &SeenInput| one.kind == InputKind::ServiceAccount && one.build == build;
+        if !self.seen.inputs.iter().any(is_it) {
+            let uid = format!("uid-{}", self.id());
+            self.seen.inputs.push(SeenInput {
+                kind: InputKind::ServiceAccount,
+                name: format!("build-{build}"),
+                uid,
+                runner_uid: String::new(),
+                build: build.to_owned(),
+                going_away: false,
+            });
+        }
     }
 
     /// Whether there is a runner that may begin.
