@@ -142,7 +142,8 @@ impl Engine {
         let written = decision.steps.iter().filter_map(written);
         let done_to =
             |(uid, seen): &(String, String)| round.left(uid).is_some_and(|left| left != seen);
-        let written = written.filter(done_to).collect();
+        let mut written: Vec<_> = written.filter(done_to).collect();
+        written.extend_from_slice(round.passed());
         match world.config.is_none() && world.pool.is_none() {
             true => self.notes().forget(key),
             false => {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt as _, try_join_all};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Node, Pod, PodSpec, PodTemplateSpec, Secret, ServiceAccount,
+};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
 use kube::core::{DynamicObject, NamespaceResourceScope};
@@ -68,9 +70,9 @@ pub struct Stores {
     pub machine_configs: Arc<Shelf<ObjectMeta>>,
     /// Labels of nodes, by name: architecture and system are among them.
     pub nodes: Arc<Shelf<SeenNode>>,
-    /// Our Jobs.
+    /// Our Jobs, without what their pods are made of.
     pub jobs: Arc<Shelf<Job>>,
-    /// Pods of Jobs, ours among them.
+    /// Pods of Jobs, ours among them: what they have come to.
     pub pods: Arc<Shelf<Pod>>,
     /// Our Builds of OpenShift's API.
     pub openshift_builds: Arc<Shelf<OpenShiftBuild>>,
@@ -298,9 +300,9 @@ impl Stores {
             labels::ON_CLUSTER_LAYERING
         );
         let jobs = self.watched::<Job>(client, "jobs", Some(&ours));
-        visitor.visit(jobs, &self.jobs, typed, |job| serves(&job.metadata));
+        visitor.visit(jobs, &self.jobs, job, |job| serves(&job.metadata));
         let pods = self.watched::<Pod>(client, "pods", Some(&ours));
-        visitor.visit(pods, &self.pods, typed, |pod| serves(&pod.metadata));
+        visitor.visit(pods, &self.pods, pod, |pod| serves(&pod.metadata));
         let builds = Watched {
             optional: true,
             ..self.watched::<OpenShiftBuild>(client, OPENSHIFT_BUILDS, Some(&ours))
@@ -452,6 +454,38 @@ fn read<T: DeserializeOwned>(mut object: DynamicObject) -> Option<(String, T)> {
 fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
     object.meta_mut().managed_fields = None;
     Some((object.name_any(), object))
+}
+
+/// What its pods are made of is nearly all of a Job, and nobody asks for it.
+fn job(mut object: Job) -> Option<(String, Job)> {
+    if let Some(spec) = &mut object.spec {
+        spec.template = PodTemplateSpec::default();
+    }
+    typed(object)
+}
+
+/// Of its making only what holds it back, the names of its containers, and which Secrets it can read: these are hidden in what is kept of
+/// its logs.
+fn pod(mut object: Pod) -> Option<(String, Pod)> {
+    let known = |all: Vec<Container>| {
+        let known = |container: Container| Container {
+            name: container.name,
+            env_from: container.env_from,
+            ..Container::default()
+        };
+        all.into_iter().map(known).collect()
+    };
+    object.spec = object.spec.map(|spec| {
+        let volumes = spec.volumes.into_iter().flatten();
+        PodSpec {
+            scheduling_gates: spec.scheduling_gates,
+            init_containers: spec.init_containers.map(known),
+            containers: known(spec.containers),
+            volumes: Some(volumes.filter(|volume| volume.secret.is_some()).collect()),
+            ..PodSpec::default()
+        }
+    });
+    typed(object)
 }
 
 fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {

@@ -61,6 +61,8 @@ pub struct Round<'a> {
     pub facts: Facts,
     /// The resourceVersions that earlier steps left, by UID.
     versions: BTreeMap<String, String>,
+    /// UIDs and resourceVersions that earlier steps left and later ones changed.
+    passed: Vec<(String, String)>,
     /// UIDs of what earlier steps created of builds, Jobs and their inputs.
     created: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl<'a> Round<'a> {
             kept,
             facts,
             versions: BTreeMap::new(),
+            passed: Vec::new(),
             created: Vec::new(),
         }
     }
@@ -87,6 +90,11 @@ impl<'a> Round<'a> {
         self.versions.get(uid).map(String::as_str)
     }
 
+    /// UIDs and resourceVersions of objects that steps left behind: who sees one of these sees what was.
+    pub fn passed(&self) -> &[(String, String)] {
+        &self.passed
+    }
+
     /// UIDs of builds, Jobs and inputs of Jobs that were created.
     pub fn created(&self) -> &[String] {
         &self.created
@@ -94,7 +102,9 @@ impl<'a> Round<'a> {
 
     fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
         if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
-            self.versions.insert(uid.clone(), version.clone());
+            let passed = self.versions.insert(uid.clone(), version.clone());
+            self.passed
+                .extend(passed.map(|passed| (uid.clone(), passed)));
         }
     }
 }
