@@ -227,9 +227,16 @@ impl Site {
             ),
         ] {
             let target = ours(kind, "") + &of;
-            let gone = send(&self.client, "DELETE", &target, Vec::new());
-            self.runtime.block_on(gone).unwrap();
+            self.delete_all(&target);
         }
+    }
+
+    /// As often as it takes: the API server gives up on a request that takes it more than a minute.
+    fn delete_all(&self, target: &str) {
+        until(target, || {
+            let gone = send(&self.client, "DELETE", target, Vec::new());
+            self.runtime.block_on(gone).is_ok()
+        });
     }
 
     /// How many Jobs may have their pods.
@@ -291,8 +298,7 @@ impl Site {
         ] {
             let label = format!("{MACHINE}%2Fephemeral-build-object");
             let target = format!("{api}/namespaces/{NAMESPACE}/{kind}?labelSelector={label}");
-            let gone = send(&self.client, "DELETE", &target, Vec::new());
-            self.runtime.block_on(gone).unwrap();
+            self.delete_all(&target);
         }
     }
 }
