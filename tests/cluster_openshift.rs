@@ -90,7 +90,7 @@ fn images_are_built_by_openshift() {
             .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
             .ok();
         cluster.is_gone("machineosconfig", &pool);
-        assert_eq!(cluster.builds(), Vec::<Value>::new());
+        cluster.is_gone("machineosbuild", &name);
         cluster.is_gone(
             &format!("build --namespace {}", cluster.namespace.name),
             &format!("build-{name}"),

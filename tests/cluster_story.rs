@@ -186,7 +186,10 @@ fn a_pool_from_opting_in_to_opting_out() {
         .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
         .ok();
     cluster.is_gone("machineosconfig", &pool);
-    assert_eq!(cluster.builds(), Vec::<Value>::new());
+    cluster.is_gone(
+        "machineosbuild",
+        again["metadata"]["name"].as_str().unwrap(),
+    );
     let name = again["metadata"]["name"].as_str().unwrap();
     cluster.nothing_is_left_of(name);
     let secrets = format!("secret --namespace {}", cluster.namespace.name);

@@ -25,10 +25,11 @@ const NO_CODES: [&str; 18] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; states of units; names of objects, volumes, containers and programs.
-const NO_CODES_IN: [&str; 11] = [
+/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and programs.
+const NO_CODES_IN: [&str; 12] = [
     "api/cluster_settings.rs",
     "api/extensions.rs",
+    "api/image_builder.rs",
     "backend/job/names.rs",
     "backend/job/registries_conf.rs",
     "bootstrap/secrets.rs",

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fault_stories::story::has_begun;
 use crate::harness::{ApiProxy, Daemon, Image, Layout, Node, base_image, lasting, programs};
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
@@ -52,6 +53,11 @@ pub fn world() -> MutexGuard<'static, World> {
     // The pools of a test that failed are in nobody's way.
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// How pools are called whose images are built by Jobs.
+pub const BY_JOBS: &str = "pool";
+/// How pools are called whose images are built by Pods without Jobs.
+pub const BY_PODS: &str = "alone";
 
 impl World {
     fn new() -> Self {
@@ -175,7 +181,12 @@ impl World {
 
     /// A MachineOSConfig for a pool.
     pub fn config(&self, pool: &str) -> Value {
-        json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": pool },
+        let builder = match pool.starts_with(BY_PODS) {
+            true => "custom-pod-builder",
+            false => "Job",
+        };
+        json!({ "apiVersion": API, "kind": "MachineOSConfig",
+            "metadata": { "name": pool, "annotations": { "mosb.dev/builder": builder } },
             "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
                 "renderedImagePushSecret": { "name": "push" },
                 "renderedImagePushSpec": format!("{}:latest", self.push) } })
@@ -219,7 +230,7 @@ impl World {
     pub fn kubelet(&self, jobs: &[Value], ended: &mut BTreeSet<String>) {
         let begun = |job: &&Value| {
             let metadata = &job["metadata"];
-            job["status"]["active"] == 1
+            has_begun(job)
                 && metadata["deletionTimestamp"].is_null()
                 && !ended.contains(text(&metadata["uid"]))
         };
@@ -230,7 +241,10 @@ impl World {
         let pods = self.all(&in_namespace("pods"));
         for job in begun {
             let uid = text(&job["metadata"]["uid"]);
-            let is_its = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == uid;
+            let is_its = |pod: &&Value| {
+                let metadata = &pod["metadata"];
+                metadata["uid"] == uid || metadata["ownerReferences"][0]["uid"] == uid
+            };
             if let Some(pod) = pods.iter().find(is_its)
                 && self.end(job, text(&pod["metadata"]["name"]))
             {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::metadata::{by_build, metadata};
-use super::names::{PULL, PUSH};
+use super::names::{PULL, PUSH, volumes};
 use super::object::node_selector;
 use super::{InputKind, JobRequest, resources};
 use crate::api::openshift_build::{
@@ -69,7 +69,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
                 type_: "Docker".to_owned(),
                 docker_strategy: DockerBuildStrategy {
                     pull_secret: Some(named(object_name(PULL, &request.build))),
-                    volumes: volumes(request),
+                    volumes: administrators_own(request),
                 },
             },
         },
@@ -106,7 +106,7 @@ fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String
 }
 
 /// What the administrator keeps for all builds, where buildah of our own pod sees it too.
-fn volumes(request: &JobRequest) -> Vec<BuildVolume> {
+fn administrators_own(request: &JobRequest) -> Vec<BuildVolume> {
     let secret = |name: &String| BuildVolumeSource {
         type_: "Secret".to_owned(),
         secret: Some(SecretVolumeSource {
@@ -125,17 +125,17 @@ fn volumes(request: &JobRequest) -> Vec<BuildVolume> {
     };
     let all = [
         (
-            "etc-pki-entitlement",
+            volumes::ENTITLEMENT,
             request.entitlement.as_ref().map(secret),
             "/etc/pki/entitlement",
         ),
         (
-            "etc-yum-repos-d",
+            volumes::REPOSITORIES,
             request.repositories.as_ref().map(map),
             "/etc/yum.repos.d",
         ),
         (
-            "etc-pki-rpm-gpg",
+            volumes::PACKAGE_KEYS,
             request.package_keys.as_ref().map(secret),
             "/etc/pki/rpm-gpg",
         ),

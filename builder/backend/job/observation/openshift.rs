@@ -77,7 +77,7 @@ fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation 
             Outcome::Failed {
                 step: Step::ImageBuild,
                 class: Class::Refused,
-                reason: "build-failed".to_owned(),
+                reason: "program-failed".to_owned(),
                 message: told(status),
                 last_lines: status.log_snippet.lines().map(str::to_owned).collect(),
             },

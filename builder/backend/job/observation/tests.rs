@@ -535,7 +535,7 @@ fn a_build_is_what_its_status_says() {
             Outcome::Failed {
                 step: Step::ImageBuild,
                 class: Class::Refused,
-                reason: "build-failed".to_owned(),
+                reason: "program-failed".to_owned(),
                 message: format!("{reason}: so it is"),
                 last_lines: vec!["STEP 5".to_owned(), "no package".to_owned()],
             },
