@@ -275,7 +275,7 @@ fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
         (
             "a Role with more rights",
             NAMESPACE,
-            of_job(rights, "Role", role("pods", json!(["delete"]))),
+            of_job(rights, "Role", role("pods/exec", json!(["create"]))),
             Some("attempting to grant RBAC permissions not currently held"),
         ),
         (

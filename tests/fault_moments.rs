@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fault_stories::stage::{Calm, LIMIT, Run, Stage, calm};
-use crate::fault_world::{BY_JOBS, World, lease, ours, text, world};
+use crate::fault_world::{World, lease, ours, text, world};
 use crate::harness::{ApiFault, Daemon, Write, run, wait};
 
 /// A restart of a machine takes longer, and a lease lasts longer.
@@ -19,7 +19,7 @@ const ACTS: &str = "this controller acts now";
 /// that none of them is given up while it stands.
 fn kinds_of_writes(world: &World, stories: &[&str]) -> Vec<(&'static Calm, Write)> {
     let chosen = calm(world).iter();
-    let chosen = chosen.filter(|calm| calm.kind == BY_JOBS && stories.contains(&calm.story.name));
+    let chosen = chosen.filter(|calm| stories.contains(&calm.story.name));
     let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
     for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
         let Write::Nth(deed, _) = at else { continue };

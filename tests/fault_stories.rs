@@ -9,14 +9,14 @@ pub mod story;
 
 use std::time::Instant;
 
-use crate::fault_world::{BY_JOBS, BY_PODS, World, world};
+use crate::fault_world::{World, world};
 use crate::harness::{ApiFault, Write};
 use stage::{Calm, Stage, calm};
 
-/// Every write of every story of pools of this kind.
-fn each<'a>(world: &World, kind: &'a str) -> impl Iterator<Item = (&'static Calm, Write)> + 'a {
+/// Every write of every story.
+fn each(world: &World) -> impl Iterator<Item = (&'static Calm, Write)> {
     let of = |calm| move |at: &Write| (calm, at.clone());
-    let all = calm(world).iter().filter(move |calm| calm.kind == kind);
+    let all = calm(world).iter();
     all.flat_map(move |calm| calm.writes.iter().map(of(calm)))
 }
 
@@ -37,20 +37,10 @@ fn nearly_all_were_hit(stage: &Stage, pools: usize) {
 
 #[test]
 fn killed_after_every_write_a_story_ends_the_same() {
-    killed_after_every_write(BY_JOBS);
-}
-
-#[test]
-fn killed_after_every_write_a_story_of_pods_without_jobs_ends_the_same() {
-    killed_after_every_write(BY_PODS);
-}
-
-#[track_caller]
-fn killed_after_every_write(kind: &str) {
     let world = &*world();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    let each = each(world, kind);
+    let each = each(world);
     let mut controller = world.controller();
     each.for_each(|(calm, at)| stage.enter(world, calm, vec![(at, ApiFault::Die)]));
     let writes = stage.runs.len();
@@ -74,8 +64,7 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     let world = &*world();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    // What is done about a disturbance is the same for a Pod.
-    let each = each(world, BY_JOBS);
+    let each = each(world);
     let controller = world.controller();
     for (calm, at) in each {
         let faults = [

@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fault_stories::story::has_begun;
 use crate::harness::{ApiProxy, Daemon, Image, Layout, Node, base_image, lasting, programs};
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
@@ -53,11 +52,6 @@ pub fn world() -> MutexGuard<'static, World> {
     // The pools of a test that failed are in nobody's way.
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// How pools are called whose images are built by Jobs.
-pub const BY_JOBS: &str = "pool";
-/// How pools are called whose images are built by Pods without Jobs.
-pub const BY_PODS: &str = "alone";
 
 impl World {
     fn new() -> Self {
@@ -181,12 +175,7 @@ impl World {
 
     /// A MachineOSConfig for a pool.
     pub fn config(&self, pool: &str) -> Value {
-        let builder = match pool.starts_with(BY_PODS) {
-            true => "custom-pod-builder",
-            false => "Job",
-        };
-        json!({ "apiVersion": API, "kind": "MachineOSConfig",
-            "metadata": { "name": pool, "annotations": { "mosb.dev/builder": builder } },
+        json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": pool },
             "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
                 "renderedImagePushSecret": { "name": "push" },
                 "renderedImagePushSpec": format!("{}:latest", self.push) } })
@@ -230,7 +219,7 @@ impl World {
     pub fn kubelet(&self, jobs: &[Value], ended: &mut BTreeSet<String>) {
         let begun = |job: &&Value| {
             let metadata = &job["metadata"];
-            has_begun(job)
+            job["status"]["active"] == 1
                 && metadata["deletionTimestamp"].is_null()
                 && !ended.contains(text(&metadata["uid"]))
         };
@@ -241,10 +230,7 @@ impl World {
         let pods = self.all(&in_namespace("pods"));
         for job in begun {
             let uid = text(&job["metadata"]["uid"]);
-            let is_its = |pod: &&Value| {
-                let metadata = &pod["metadata"];
-                metadata["uid"] == uid || metadata["ownerReferences"][0]["uid"] == uid
-            };
+            let is_its = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == uid;
             if let Some(pod) = pods.iter().find(is_its)
                 && self.end(job, text(&pod["metadata"]["name"]))
             {
@@ -291,13 +277,6 @@ impl World {
                 return false;
             }
         }
-        let mut status = status;
-        if status["conditions"].is_null() {
-            // A kubelet says when containers ended: what they told may be seen a moment later.
-            let end = json!({ "exitCode": 0, "finishedAt": now() });
-            status["containerStatuses"] = json!([{ "name": "image-build", "image": "", "imageID": "", "ready": false,
-                "restartCount": 0, "state": { "terminated": end } }]);
-        }
         // Job and pod may be gone by now, since the result is told.
         let pod = format!("{}/{pod}/status", in_namespace("pods"));
         self.proxy
@@ -325,13 +304,6 @@ pub fn in_namespace(kind: &str) -> String {
 pub fn ours(kind: &str, name: &str) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     format!("/apis/{API}/{kind}{slash}{name}")
-}
-
-/// In whole seconds, as the API's other clients write it.
-fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
 }
 
 pub fn text(value: &Value) -> &str {

@@ -47,12 +47,12 @@ impl KeepLogs {
     pub fn of(build: &MachineOsBuild, attempt: u32, pod: &Pod) -> Option<Self> {
         let meta = &build.metadata;
         let containers = super::logs::containers(pod);
-        let begun = containers.into_iter();
-        let begun = begun.filter(|name| state(pod, name) == Some(true));
-        let containers: Vec<String> = begun.take(CONTAINERS).collect();
-        if containers.is_empty() {
+        // Once one has begun, others may have: a container may tell its end before its kubelet tells that it began.
+        let mut begun = containers.iter();
+        if !begun.any(|name| state(pod, name) == Some(true)) {
             return None;
         }
+        let containers: Vec<String> = containers.into_iter().take(CONTAINERS).collect();
         let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
         let mut labels = meta.labels.clone();
         labels.extend([
@@ -219,7 +219,10 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_by_its_build_alone() {
         let keep = KeepLogs::of(&build(), 3, &pod()).unwrap();
-        assert_eq!(keep.containers, ["image-build", "wait-for-done"]);
+        assert_eq!(
+            keep.containers,
+            ["image-build", "image-push", "wait-for-done"]
+        );
         assert_eq!(keep.secrets, ["etc-pki-entitlement", "final-x", "proxy-x"]);
         let mut tail = Tail::default();
         ["one", "", "twö"].iter().for_each(|line| tail.push(line));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::story::{self, STORIES, Seen, Story};
-use crate::fault_world::{BY_JOBS, BY_PODS, World, text};
+use crate::fault_world::{World, text};
 use crate::harness::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
@@ -44,8 +44,6 @@ pub struct Run {
 /// A story undisturbed.
 pub struct Calm {
     pub story: &'static Story,
-    /// What its pools are called: [`BY_JOBS`] or [`BY_PODS`].
-    pub kind: &'static str,
     /// The writes at which it is disturbed.
     pub writes: Vec<Write>,
     /// Where it ended.
@@ -70,8 +68,7 @@ impl Stage {
 
     fn try_to_enter(&mut self, world: &World, calm: &'static Calm, faults: Faults, tries: usize) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let pool = format!("{}-{number:04}", calm.kind);
+        let pool = format!("pool-{:04}", NUMBER.fetch_add(1, Ordering::Relaxed));
         world.proxy.follow(&pool, &faults);
         world.other.follow(&pool, &[]);
         (calm.story.stages[0].act)(world, &pool);
@@ -201,8 +198,7 @@ fn lines_of(log: &str, pool: &str) -> String {
 /// No attempt of a build had two Jobs, and there were as many builds and Jobs as undisturbed. One that was made too late never begins.
 #[track_caller]
 fn once(world: &World, run: &Run, late: bool) {
-    let mut jobs = world.created(&run.pool, "jobs");
-    jobs.extend(world.created(&run.pool, "pods"));
+    let jobs = world.created(&run.pool, "jobs");
     let attempt = |job: &Value| {
         let metadata = &job["metadata"];
         let owner = text(&metadata["ownerReferences"][0]["uid"]).to_owned();
@@ -215,10 +211,7 @@ fn once(world: &World, run: &Run, late: bool) {
     let story = run.calm.story;
     let deeds = [&world.proxy, &world.other].map(|proxy| proxy.deeds(&run.pool));
     let what = format!("{} {} {:?} {deeds:#?}", run.pool, story.name, run.faults);
-    let begun = deeds
-        .iter()
-        .flatten()
-        .filter(|deed| *deed == "PATCH jobs" || *deed == "PATCH pods");
+    let begun = deeds.iter().flatten().filter(|deed| *deed == "PATCH jobs");
     assert_eq!(begun.count(), story.jobs, "{what}");
     assert_eq!(attempts.len(), story.jobs, "{what}");
     let builds = world.created(&run.pool, "machineosbuilds");
@@ -228,7 +221,7 @@ fn once(world: &World, run: &Run, late: bool) {
     }
 }
 
-/// Every story without a fault, by Jobs and by Pods, played once for all tests.
+/// Every story without a fault, played once for all tests.
 pub fn calm(world: &World) -> &'static [Calm] {
     static CALM: OnceLock<Vec<Calm>> = OnceLock::new();
     CALM.get_or_init(|| undisturbed(world))
@@ -237,11 +230,9 @@ pub fn calm(world: &World) -> &'static [Calm] {
 fn undisturbed(world: &World) -> Vec<Calm> {
     let controller = world.controller();
     let mut stage = Stage::default();
-    let by_each = [BY_JOBS, BY_PODS].map(|kind| STORIES.iter().map(move |story| (kind, story)));
-    for (kind, story) in by_each.into_iter().flatten() {
+    for story in STORIES {
         let unknown = Calm {
             story,
-            kind,
             writes: Vec::new(),
             end: String::new(),
         };
@@ -258,7 +249,6 @@ fn undisturbed(world: &World) -> Vec<Calm> {
         once(world, run, false);
         Calm {
             story: run.calm.story,
-            kind: run.calm.kind,
             writes: disturbed(&world.proxy.deeds(&run.pool), run.before),
             end: story::end(world, &all, &run.pool),
         }

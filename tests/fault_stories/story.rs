@@ -184,7 +184,7 @@ impl Pool {
 
     /// Whether a Job has its pod, which is known.
     pub fn runs(&self) -> bool {
-        self.jobs.iter().any(has_begun) && self.says("Building")
+        self.jobs.iter().any(|job| job["status"]["active"] == 1) && self.says("Building")
     }
 
     /// The reason of the pool's condition.
@@ -195,21 +195,8 @@ impl Pool {
     }
 }
 
-/// Whether a Job has its pod, or a Pod may be scheduled.
-pub fn has_begun(job: &Value) -> bool {
-    match is_pod(job) {
-        true => job["spec"]["schedulingGates"].is_null(),
-        false => job["status"]["active"] == 1,
-    }
-}
-
-pub fn is_pod(job: &Value) -> bool {
-    job["spec"]["containers"].is_array()
-}
-
 /// What is seen of all pools.
 pub struct Seen {
-    /// With the Pods that stand for one.
     pub jobs: Vec<Value>,
     pools: BTreeMap<String, Pool>,
 }
@@ -230,11 +217,7 @@ impl Seen {
             let key = text(&build["spec"]["machineOSConfig"]["name"]).to_owned();
             pools.entry(key).or_default().builds.push(build);
         }
-        let mut jobs = world.all(&in_namespace("jobs"));
-        let is_alone =
-            |pod: &Value| pod["metadata"]["ownerReferences"][0]["kind"] == "MachineOSBuild";
-        let pods = world.all(&in_namespace("pods")).into_iter();
-        jobs.extend(pods.filter(is_alone));
+        let jobs = world.all(&in_namespace("jobs"));
         for job in &jobs {
             // Labels may have it cut.
             let annotations = &job["metadata"]["annotations"];
