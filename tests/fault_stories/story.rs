@@ -277,10 +277,6 @@ pub fn end(world: &World, all: &[(&'static str, Value)], pool: &str) -> String {
         if KINDS.contains(kind) {
             kept["spec"] = object["spec"].clone();
             kept["status"] = object["status"].clone();
-            // Whether a MachineOSConfig was seen before its pool is chance.
-            if let Some(conditions) = kept["status"]["conditions"].as_array_mut() {
-                conditions.retain(|one| one["type"] != "Blocked" || one["status"] != "False");
-            }
         }
         found.push(serde_json::to_string_pretty(&without_chance(kept)).unwrap());
     }
