@@ -51,6 +51,9 @@ use crate::image::PinnedRef;
 use crate::report::Class;
 use crate::status::{Event, EventReason, Regarding};
 
+/// Objects that are applied together are seen within this time.
+const TOGETHER: Duration = Duration::from_secs(5);
+
 /// After a problem that may pass.
 const SOON: Duration = Duration::from_secs(15);
 /// After a problem that somebody must mend where nobody may tell us that it is mended, as in a registry.
@@ -95,7 +98,14 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         return blocked(Because::Rivals(world.rivals.clone()));
     }
     let Some(pool) = &world.pool else {
-        return blocked(Because::NoPool(name.clone()));
+        let because = Because::NoPool(name.clone());
+        return match still_new(config, now) {
+            Some(again) => Decision {
+                again: Some(again),
+                ..Decision::nothing(because)
+            },
+            None => blocked(because),
+        };
     };
     let wish = match Wish::of(world, config, pool) {
         Ok(wish) => Some(wish),
@@ -135,6 +145,17 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         }
         Err(question) => Decision::asking(question),
     }
+}
+
+/// How long a MachineOSConfig may still lack its pool: who applies both at once may be seen to have applied it first.
+fn still_new(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
+    let created = config.metadata.creation_timestamp.as_ref()?.0;
+    let age = now.duration_since(created);
+    // A clock that was set back makes nothing new.
+    if age.is_negative() {
+        return None;
+    }
+    TOGETHER.checked_sub(age.unsigned_abs())
 }
 
 fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {

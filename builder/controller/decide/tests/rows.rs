@@ -53,6 +53,10 @@ fn row_9_a_pause_is_no_part_of_a_build() {
 fn row_10_something_is_missing() {
     let mut world = World::opted_in();
     let pool = world.seen.pool.take();
+    let decision = world.settle();
+    assert_eq!(decision.because.code(), "no-pool");
+    assert_eq!(world.blocked(), None, "it may be applied together with it");
+    world.wait(decision.again.expect("another look").as_secs() as i64 + 1);
     assert_eq!(world.settle().because.code(), "no-pool");
     assert_eq!(
         world.blocked(),
