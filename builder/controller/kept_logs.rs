@@ -2,7 +2,7 @@
 //!
 //! A Secret, because a `RUN` line may print anything that it can read, and no ConfigMap may ever hold a credential.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -12,6 +12,7 @@ use super::logs::state;
 use crate::api::{
     API_VERSION, BuildName, MachineOsBuild, label_value, labels, object_name, shortened,
 };
+use crate::backend::job::result::Step as Container;
 use crate::payload::gzip;
 
 /// The most that is kept of a container's log: its end, in bytes. A pod has three containers, and an object holds a MiB.
@@ -36,23 +37,36 @@ pub struct KeepLogs {
     pub annotations: BTreeMap<String, String>,
     /// The pod.
     pub pod: String,
-    /// Its containers that have begun, in the order in which they run.
+    /// Its containers, in the order in which they run.
     pub containers: Vec<String>,
+    /// Those of them that have surely begun, whether or not its kubelet has told so yet: their logs are worth waiting for.
+    pub begun: BTreeSet<String>,
     /// The Secrets that it could read: nothing of them is kept.
     pub secrets: Vec<String>,
 }
 
 impl KeepLogs {
-    /// Of a pod of a build; none if it has said nothing.
-    pub fn of(build: &MachineOsBuild, attempt: u32, pod: &Pod) -> Option<Self> {
+    /// Of a pod of a build, in which this container told the result; none if no container of it was seen to have begun.
+    pub fn of(
+        build: &MachineOsBuild,
+        attempt: u32,
+        pod: &Pod,
+        told_by: Option<Container>,
+    ) -> Option<Self> {
         let meta = &build.metadata;
-        let containers = super::logs::containers(pod);
-        // Once one has begun, others may have: a container may tell its end before its kubelet tells that it began.
-        let mut begun = containers.iter();
-        if !begun.any(|name| state(pod, name) == Some(true)) {
+        let mut containers = super::logs::containers(pod);
+        containers.truncate(CONTAINERS);
+        let seen = containers.iter();
+        let seen = seen.filter(|name| state(pod, name) == Some(true)).cloned();
+        let mut begun: BTreeSet<String> = seen.collect();
+        if begun.is_empty() {
             return None;
         }
-        let containers: Vec<String> = containers.into_iter().take(CONTAINERS).collect();
+        // A container may tell its end before its kubelet tells that it began.
+        let told = containers
+            .iter()
+            .position(|name| told_by.is_some_and(|told| told.as_str() == name));
+        begun.extend(containers.iter().take(told.map_or(0, |at| at + 1)).cloned());
         let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
         let mut labels = meta.labels.clone();
         labels.extend([
@@ -78,6 +92,7 @@ impl KeepLogs {
                 .into(),
             pod: pod.metadata.name.clone()?,
             containers,
+            begun,
             secrets: secrets(pod),
         })
     }
@@ -218,7 +233,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_by_its_build_alone() {
-        let keep = KeepLogs::of(&build(), 3, &pod()).unwrap();
+        let keep = KeepLogs::of(&build(), 3, &pod(), None).unwrap();
+        let begun = |keep: &KeepLogs| keep.begun.iter().cloned().collect::<Vec<_>>();
+        assert_eq!(begun(&keep), ["image-build", "wait-for-done"]);
+        let told = KeepLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
+        assert_eq!(begun(&told), ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(
             keep.containers,
             ["image-build", "image-push", "wait-for-done"]
@@ -252,7 +271,10 @@ mod tests {
 
         let mut silent = pod();
         silent.status = None;
-        assert_eq!(KeepLogs::of(&build(), 1, &silent), None);
+        assert_eq!(
+            KeepLogs::of(&build(), 1, &silent, Some(Container::ImagePush)),
+            None
+        );
     }
 
     #[test]

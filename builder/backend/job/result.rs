@@ -90,7 +90,21 @@ pub enum Outcome {
     },
 }
 
-/// The container that failed.
+impl Outcome {
+    /// The container that knows it first.
+    pub fn told_by(&self) -> Step {
+        match self {
+            Self::Failed { step, .. } => *step,
+            Self::NeedsContainerfile { .. } => Step::ImageBuild,
+            Self::Succeeded { method, .. } => match method {
+                JobMethod::Direct => Step::ImageBuild,
+                JobMethod::Containerfile => Step::ImagePush,
+            },
+        }
+    }
+}
+
+/// A container of a build's pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {

@@ -7,7 +7,7 @@ use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{LogParams, PropagationPolicy};
 use kube::{Api, ResourceExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::error;
 use super::super::kept_logs::{KeepLogs, Tail};
@@ -19,6 +19,9 @@ use crate::backend::job::Hidden;
 
 /// How long a build's next step may wait for it.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How long all logs together are waited for that a kubelet has not told of yet, and how often they are asked for.
+const KUBELET: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(200);
 /// So many lines are asked for, of which nodes keep at most 16 KiB each in one piece.
 const LINES: i64 = 1000;
 
@@ -56,8 +59,15 @@ impl Acting {
         }
         let hidden = Hidden::of_secrets(hidden);
         let mut logs = Vec::new();
+        let began = Instant::now();
         for container in &keep.containers {
-            match self.tail(&keep.pod, container, &hidden).await {
+            let mut tail = self.tail(&keep.pod, container, &hidden).await;
+            // The API server gives no log before the kubelet has told that its container began.
+            while tail.is_err() && keep.begun.contains(container) && began.elapsed() < KUBELET {
+                sleep(PAUSE).await;
+                tail = self.tail(&keep.pod, container, &hidden).await;
+            }
+            match tail {
                 Ok(tail) => logs.push((container.clone(), tail)),
                 // Its node, or the container, may be gone; what the others said is kept.
                 Err(why) => tracing::debug!("container {container} of pod {}: {why}", keep.pod),

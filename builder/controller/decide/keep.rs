@@ -20,7 +20,11 @@ impl Round<'_> {
             created.map(|at| at.0)
         };
         let newest = seen.pods().max_by_key(created);
-        let keep = newest.and_then(|pod| KeepLogs::of(build, attempt_of(&seen.runner), pod));
+        let result = self.world.results.get(&build.metadata.name);
+        let result = result.filter(|result| result.job_uid == seen.runner.uid());
+        let told_by = result.map(|result| result.outcome.told_by());
+        let attempt = attempt_of(&seen.runner);
+        let keep = newest.and_then(|pod| KeepLogs::of(build, attempt, pod, told_by));
         self.steps
             .extend(keep.map(|keep| Step::KeepLogs(Box::new(keep))));
     }
