@@ -64,7 +64,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let digest = first.split('@').nth(1).unwrap();
     assert!(logs.contains(digest), "{logs}");
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
-    assert_eq!(waited.code(), Some(0), "{}", waited.text());
+    assert_eq!(waited.code(), Some(0), "{waited:?}");
 
     // The next config, directly too. What looks like a secret in it is told.
     cluster.render(&KEY.replace(' ', "%20"));
@@ -113,7 +113,7 @@ fn a_pool_from_opting_in_to_opting_out() {
         "still in service"
     );
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
-    assert_eq!(waited.code(), Some(1), "{}", waited.text());
+    assert_eq!(waited.code(), Some(1), "{waited:?}");
     let logs = cluster.mosb(&["logs", &pool]).ok().text();
     assert!(logs.contains("what went wrong"), "{logs}");
     // Its logs outlive its pod. What a pod could read they don't tell.

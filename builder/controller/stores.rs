@@ -552,6 +552,7 @@ impl Visitor for Follower {
             after.into_iter().for_each(|cause| wake(cause));
         };
         let board = Arc::clone(&self.board);
+        board.expect(&watched.what, watched.optional);
         self.tasks
             .spawn(follow(watched, board, Arc::clone(shelf), read, wake));
     }
@@ -594,6 +595,14 @@ impl Visitor for Lister {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let (stores, watches) = Stores::watch(&client, "mosb", true, Arc::new(|_| ()));
+        assert_eq!(stores.board.missing().len(), watches.len());
+    }
 
     #[test]
     fn what_kubectl_applied_to_a_secret_is_not_kept() {

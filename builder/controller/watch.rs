@@ -58,6 +58,11 @@ impl Default for Board {
 }
 
 impl Board {
+    /// A watch is about to begin: it is missing from now on, whenever its task gets its turn.
+    pub(super) fn expect(&self, what: &str, optional: bool) {
+        self.set(what, Progress::Listing, optional);
+    }
+
     fn set(&self, what: &str, progress: Progress, optional: bool) {
         self.lock().insert(what.to_owned(), (progress, optional));
         self.changed.send_replace(());
@@ -119,7 +124,7 @@ pub struct Watched<K> {
     pub optional: bool,
 }
 
-/// Watches for ever. `read` makes of each object its name and what is kept of it; `wake` learns of each change that `keep`s
+/// Watches for ever, and tells the board that expects it. `read` makes of each object its name and what is kept of it; `wake` learns of each change that `keep`s
 /// a difference.
 pub async fn follow<K, T>(
     watched: Watched<K>,
@@ -138,7 +143,6 @@ pub async fn follow<K, T>(
         optional,
     } = watched;
     let tell = |progress| board.set(&what, progress, optional);
-    tell(Progress::Listing);
     let mut stream = pin!(watcher(api, config));
     let (mut listed, mut broken) = (false, false);
     let mut wait = BACK_OFF.0;
