@@ -16,7 +16,7 @@ use super::stores::{
 };
 use crate::api::cluster_settings::UserNamespaces;
 use crate::api::{MachineConfigPool, MachineOsBuild, Selector, component_pool, labels};
-use crate::backend::job::{InputKind, JobResult, Runner, is_runner};
+use crate::backend::job::{InputKind, JobResult, Runner};
 use crate::image::{Digest, Platform};
 
 pub use settings::LastRead;
@@ -264,7 +264,8 @@ pub(super) fn serves(meta: &ObjectMeta) -> Option<String> {
     told(meta, labels::MACHINE_OS_CONFIG)
 }
 
-fn told(meta: &ObjectMeta, key: &str) -> Option<String> {
+/// What an annotation says of an object, or a label of the same name.
+pub(super) fn told(meta: &ObjectMeta, key: &str) -> Option<String> {
     let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
     let label = || meta.labels.as_ref().and_then(|all| all.get(key));
     annotation.or_else(label).cloned()
@@ -279,23 +280,19 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
         (InputKind::Role, &stores.roles),
         (InputKind::RoleBinding, &stores.role_bindings),
     ] {
-        let ours = |meta: &std::sync::Arc<ObjectMeta>| {
-            let labels = meta.labels.as_ref();
-            labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT))
-        };
-        let found = shelf.of([Key::Config(name.to_owned())]);
-        for meta in found.into_iter().filter(ours) {
-            let mut owners = meta.owner_references.iter().flatten();
-            let runner = owners.find(|owner| is_runner(owner));
-            inputs.push(SeenInput {
-                kind,
-                name: meta.name.clone().unwrap_or_default(),
-                uid: meta.uid.clone().unwrap_or_default(),
-                runner_uid: runner.map(|owner| owner.uid.clone()).unwrap_or_default(),
-                build: told(&meta, labels::MACHINE_OS_BUILD).unwrap_or_default(),
-                going_away: meta.deletion_timestamp.is_some(),
-            });
-        }
+        let found = shelf.of([Key::Config(name.to_owned())]).into_iter();
+        inputs.extend(
+            found
+                .filter(|input| input.ephemeral)
+                .map(|input| SeenInput {
+                    kind,
+                    name: input.name.clone(),
+                    uid: input.uid.clone(),
+                    runner_uid: input.runner.clone().unwrap_or_default(),
+                    build: input.build.clone().unwrap_or_default(),
+                    going_away: input.going_away,
+                }),
+        );
     }
     inputs
 }

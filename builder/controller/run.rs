@@ -103,6 +103,7 @@ pub async fn run(
     let asking = Asking {
         client: client.clone(),
         stores: Arc::clone(&stores),
+        doors: Arc::default(),
     };
     let renderer = options
         .render

@@ -1,5 +1,7 @@
 //! Everything that is known of the cluster: one shelf a kind, and which kinds there are.
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,9 +9,7 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt as _, try_join_all};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, Node, Pod, PodSpec, PodTemplateSpec, Secret, ServiceAccount,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
 use kube::core::{DynamicObject, NamespaceResourceScope};
@@ -20,12 +20,15 @@ use serde_json::Value;
 
 use super::Error;
 use super::error::is_not_found;
-use super::kinds::{GROUP, Kind};
+use super::kinds::Kind;
 use super::observe::{self, RENDERER};
 use super::shelf::{Change, Key, Shelf};
 use super::watch::{Board, Watched, follow};
 use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
+use kept::{deployment, existence, job, keys, meta, node, pod, read, serving, typed};
+
+pub use kept::{SeenNode, Serving};
 
 /// ConfigMap: the release's images.
 pub const OPERATOR_IMAGES: &str = "machine-config-operator-images";
@@ -76,16 +79,16 @@ pub struct Stores {
     pub pods: Arc<Shelf<Pod>>,
     /// Our Builds of OpenShift's API.
     pub openshift_builds: Arc<Shelf<OpenShiftBuild>>,
-    /// Our ConfigMaps, without their content.
-    pub config_maps: Arc<Shelf<ObjectMeta>>,
-    /// Secrets of the namespace, without their content.
-    pub secrets: Arc<Shelf<ObjectMeta>>,
+    /// Our ConfigMaps, by whom they serve.
+    pub config_maps: Arc<Shelf<Serving>>,
+    /// Secrets of the namespace: ours by whom they serve, of others that they are there.
+    pub secrets: Arc<Shelf<Serving>>,
     /// Our ServiceAccounts.
-    pub service_accounts: Arc<Shelf<ObjectMeta>>,
+    pub service_accounts: Arc<Shelf<Serving>>,
     /// Our Roles.
-    pub roles: Arc<Shelf<ObjectMeta>>,
+    pub roles: Arc<Shelf<Serving>>,
     /// Our RoleBindings.
-    pub role_bindings: Arc<Shelf<ObjectMeta>>,
+    pub role_bindings: Arc<Shelf<Serving>>,
     /// The ConfigMaps that build pods tell their results in.
     pub results: Arc<Shelf<ConfigMap>>,
     /// The ConfigMaps that are read by name, a shelf each.
@@ -106,15 +109,6 @@ pub struct Stores {
     pub renderers: Arc<Shelf<i32>>,
     /// The settings.
     pub(super) last_read: observe::LastRead,
-}
-
-/// What matters of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenNode {
-    /// Changes when the node is made anew.
-    pub uid: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
 }
 
 /// What a change is about, so that those are woken whom it concerns.
@@ -169,11 +163,11 @@ impl Stores {
             jobs: Arc::new(Shelf::by(|job: &Job| keys(&job.metadata))),
             pods: Arc::new(Shelf::by(|pod: &Pod| keys(&pod.metadata))),
             openshift_builds: Arc::new(Shelf::by(|build: &OpenShiftBuild| keys(&build.metadata))),
-            config_maps: Arc::new(Shelf::by(keys)),
-            secrets: Arc::new(Shelf::by(keys)),
-            service_accounts: Arc::new(Shelf::by(keys)),
-            roles: Arc::new(Shelf::by(keys)),
-            role_bindings: Arc::new(Shelf::by(keys)),
+            config_maps: Arc::new(Shelf::by(Serving::keys)),
+            secrets: Arc::new(Shelf::by(Serving::keys)),
+            service_accounts: Arc::new(Shelf::by(Serving::keys)),
+            roles: Arc::new(Shelf::by(Serving::keys)),
+            role_bindings: Arc::new(Shelf::by(Serving::keys)),
             results: Arc::new(Shelf::by(|map: &ConfigMap| keys(&map.metadata))),
             settings: CONFIG_MAPS.into_iter().map(shelf).collect(),
             controller_configs: Arc::default(),
@@ -313,22 +307,22 @@ impl Stores {
         let results = format!("{ours},{}", labels::RESULT);
         let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
         visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));
-        self.our_meta::<ConfigMap>(
+        self.our_inputs::<ConfigMap>(
             client,
             visitor,
             "configmaps",
             Some(&ours),
             &self.config_maps,
         );
-        self.our_meta::<ServiceAccount>(
+        self.our_inputs::<ServiceAccount>(
             client,
             visitor,
             "serviceaccounts",
             Some(&ours),
             &self.service_accounts,
         );
-        self.our_meta::<Role>(client, visitor, "roles", Some(&ours), &self.roles);
-        self.our_meta::<RoleBinding>(
+        self.our_inputs::<Role>(client, visitor, "roles", Some(&ours), &self.roles);
+        self.our_inputs::<RoleBinding>(
             client,
             visitor,
             "rolebindings",
@@ -337,19 +331,21 @@ impl Stores {
         );
         // All of the namespace: a secret that was missing wakes who waits for it.
         let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
-        visitor.visit(secrets, &self.secrets, meta, |meta| match serves(meta) {
-            Cause::Nobody => Cause::Secret(meta.name.clone().unwrap_or_default()),
-            ours => ours,
+        visitor.visit(secrets, &self.secrets, serving, |secret| {
+            match secret.cause() {
+                Cause::Nobody => Cause::Secret(secret.name.clone()),
+                ours => ours,
+            }
         });
     }
 
-    fn our_meta<K>(
+    fn our_inputs<K>(
         &self,
         client: &Client,
         visitor: &mut impl Visitor,
         what: &str,
         labels: Option<&str>,
-        shelf: &Arc<Shelf<ObjectMeta>>,
+        shelf: &Arc<Shelf<Serving>>,
     ) where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -359,7 +355,7 @@ impl Stores {
             + 'static,
     {
         let watched = self.watched::<PartialObjectMeta<K>>(client, what, labels);
-        visitor.visit(watched, shelf, meta, serves);
+        visitor.visit(watched, shelf, serving, Serving::cause);
     }
 
     fn watched<K>(&self, client: &Client, what: &str, labels: Option<&str>) -> Watched<K>
@@ -422,107 +418,6 @@ fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
 /// The MachineOSConfig that an object of ours serves.
 fn serves(meta: &ObjectMeta) -> Cause {
     observe::serves(meta).map_or(Cause::Nobody, Cause::Serves)
-}
-
-/// By what an object that serves a build is found.
-fn keys(meta: &ObjectMeta) -> Vec<Key> {
-    let owners = meta.owner_references.iter().flatten();
-    let controllers = owners.filter(|owner| owner.controller == Some(true));
-    let controllers = controllers.map(|owner| Key::Controller(owner.uid.clone()));
-    controllers
-        .chain(observe::serves(meta).map(Key::Config))
-        .collect()
-}
-
-/// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
-fn read<T: DeserializeOwned>(mut object: DynamicObject) -> Option<(String, T)> {
-    object.metadata.managed_fields = None;
-    let name = object.name_any();
-    let kind = object.types.as_ref().map(|types| types.kind.clone());
-    let value = serde_json::to_value(object).and_then(serde_json::from_value);
-    match value {
-        Ok(value) => Some((name, value)),
-        Err(error) => {
-            let kind = kind.unwrap_or_default();
-            tracing::warn!("{kind}/{name}: not readable as its kind: {error}");
-            None
-        }
-    }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
-fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
-    object.meta_mut().managed_fields = None;
-    Some((object.name_any(), object))
-}
-
-/// What its pods are made of is nearly all of a Job, and nobody asks for it.
-fn job(mut object: Job) -> Option<(String, Job)> {
-    if let Some(spec) = &mut object.spec {
-        spec.template = PodTemplateSpec::default();
-    }
-    typed(object)
-}
-
-/// Of its making only what holds it back, the names of its containers, and which Secrets it can read: these are hidden in what is kept of
-/// its logs.
-fn pod(mut object: Pod) -> Option<(String, Pod)> {
-    let known = |all: Vec<Container>| {
-        let known = |container: Container| Container {
-            name: container.name,
-            env_from: container.env_from,
-            ..Container::default()
-        };
-        all.into_iter().map(known).collect()
-    };
-    object.spec = object.spec.map(|spec| {
-        let volumes = spec.volumes.into_iter().flatten();
-        PodSpec {
-            scheduling_gates: spec.scheduling_gates,
-            init_containers: spec.init_containers.map(known),
-            containers: known(spec.containers),
-            volumes: Some(volumes.filter(|volume| volume.secret.is_some()).collect()),
-            ..PodSpec::default()
-        }
-    });
-    typed(object)
-}
-
-fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {
-    let mut meta = object.metadata;
-    meta.managed_fields = None;
-    // Among those of others is what kubectl last applied: all of a Secret.
-    if let Some(annotations) = &mut meta.annotations {
-        annotations.retain(|key, _| is_known(key));
-    }
-    Some((meta.name.clone()?, meta))
-}
-
-/// Whether an annotation is of machine configuration or of mosb.
-fn is_known(key: &str) -> bool {
-    key.split_once('/')
-        .is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
-}
-
-fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
-    let meta = object.metadata;
-    let node = SeenNode {
-        uid: meta.uid.unwrap_or_default(),
-        labels: meta.labels.unwrap_or_default(),
-    };
-    Some((meta.name?, node))
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
-fn deployment(object: Deployment) -> Option<(String, i32)> {
-    let name = object.name_any();
-    // Not said is one, as the API has it.
-    let replicas = object.spec.and_then(|spec| spec.replicas).unwrap_or(1);
-    Some((name, replicas))
-}
-
-fn existence<K>(object: PartialObjectMeta<K>) -> Option<(String, ())> {
-    Some((object.metadata.name?, ()))
 }
 
 struct Follower {
@@ -602,33 +497,6 @@ mod tests {
         let client = Client::try_from(nowhere).unwrap();
         let (stores, watches) = Stores::watch(&client, "mosb", true, Arc::new(|_| ()));
         assert_eq!(stores.board.missing().len(), watches.len());
-    }
-
-    #[test]
-    fn what_kubectl_applied_to_a_secret_is_not_kept() {
-        let annotations = [
-            (
-                "kubectl.kubernetes.io/last-applied-configuration",
-                "hunter2",
-            ),
-            (labels::MACHINE_OS_BUILD, "worker-b"),
-            (labels::ATTEMPT, "1"),
-        ];
-        let object = PartialObjectMeta::<Secret> {
-            metadata: ObjectMeta {
-                name: Some("push".to_owned()),
-                annotations: Some(
-                    annotations
-                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                        .into(),
-                ),
-                ..ObjectMeta::default()
-            },
-            ..PartialObjectMeta::default()
-        };
-        let (_, kept) = meta(object).unwrap();
-        let kept: Vec<String> = kept.annotations.unwrap().into_keys().collect();
-        assert_eq!(kept, [labels::MACHINE_OS_BUILD, labels::ATTEMPT]);
     }
 
     #[test]

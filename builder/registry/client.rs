@@ -17,7 +17,7 @@ use super::message::{Moved, Timeouts};
 use super::push::{self, Begun, Confirmed, Push, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
-use super::resolve::{self, Resolved};
+use super::resolve::{self, Configs, Resolved};
 use super::store::Store;
 use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
@@ -77,6 +77,7 @@ struct Shared {
     conf: RegistriesConf,
     parallel: usize,
     endpoints: Mutex<HashMap<EndpointKey, Arc<Endpoint>>>,
+    configs: Configs,
 }
 
 impl Client {
@@ -105,6 +106,7 @@ impl Client {
                 conf,
                 parallel: options.parallel.max(1),
                 endpoints: Mutex::default(),
+                configs: Configs::default(),
             }),
             moved: Arc::default(),
         })
@@ -199,7 +201,7 @@ impl Client {
             Source::Layout { dir, .. } => Store::folder(ImageFolder::layout(dir)?),
             Source::Dir(dir) => Store::folder(ImageFolder::dir(dir)?),
         };
-        resolve::resolve(source, store, platform).await
+        resolve::resolve(source, store, platform, &self.shared.configs).await
     }
 
     /// The digest that a tag or digest names in the registry itself (not a mirror) now; `None` where there is nothing.

@@ -15,7 +15,7 @@ use super::location::Source;
 use super::manifest::BlobRef;
 use super::registries_conf::By;
 use super::remote::Remote;
-use super::resolve::{self, Resolved};
+use super::resolve::{self, Configs, Resolved};
 use super::store::Store;
 use super::token::Scopes;
 
@@ -105,7 +105,8 @@ impl PullFrom {
         platform: Option<&Platform>,
     ) -> Result<Resolved, Error> {
         let store = Store::remotes(vec![self.remote.clone()]);
-        resolve::resolve(&Source::Registry(image.clone()), store, platform).await
+        let (source, unread) = (Source::Registry(image.clone()), Configs::default());
+        resolve::resolve(&source, store, platform, &unread).await
     }
 
     /// The blobs that this place doesn't have. One whose question is refused counts as there: reading shows more.

@@ -1,5 +1,8 @@
 //! From what a user wrote to the one image that is meant: manifest and config, verified.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 
 use crate::image::{Digest, PinnedRef, Platform};
@@ -9,7 +12,6 @@ use super::choose::choose;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
-use super::remote;
 use super::store::Store;
 use super::verify::collect;
 
@@ -62,11 +64,42 @@ impl Resolved {
 /// An index may name an index (as buildah's and Docker's do), but not for ever.
 const NESTED: usize = 2;
 
+/// Configs of images that were read, by their digests: whoever resolves many images with one client resolves the same base again and
+/// again.
+#[derive(Debug, Default)]
+pub(super) struct Configs(Mutex<VecDeque<(Digest, Bytes)>>);
+
+/// Bases in use at once, and the largest config that is worth its memory.
+const KEPT: usize = 8;
+const KEPT_SIZE: u64 = 256 << 10;
+
+impl Configs {
+    fn get(&self, config: &BlobRef) -> Option<Bytes> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A manifest that says another size is wrong, and is told so when the blob is read.
+        let found = kept
+            .iter()
+            .find(|(digest, bytes)| *digest == config.digest && bytes.len() as u64 == config.size);
+        found.map(|(_, bytes)| bytes.clone())
+    }
+
+    fn keep(&self, config: &BlobRef, bytes: &Bytes) {
+        if config.size > KEPT_SIZE {
+            return;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(digest, _)| *digest != config.digest);
+        kept.push_front((config.digest, bytes.clone()));
+        kept.truncate(KEPT);
+    }
+}
+
 /// Finds the image of `source` in `store`.
 pub(super) async fn resolve(
     source: &Source,
     store: Store,
     wanted: Option<&Platform>,
+    configs: &Configs,
 ) -> Result<Resolved, Error> {
     let image = source.to_string();
     let tag = match source {
@@ -81,7 +114,20 @@ pub(super) async fn resolve(
             manifest::media_type(&image, &document.bytes, document.media_type.as_deref())?;
         match manifest::read(&image, &document.bytes, &media_type)? {
             Document::Image(read) => {
-                return finish(source, store, wanted, index, document, media_type, read).await;
+                let config_bytes = config(&image, &store, &read, configs).await?;
+                let platform = fitting(image, &config_bytes, wanted)?;
+                return Ok(Resolved {
+                    source: source.clone(),
+                    index,
+                    manifest: document.digest,
+                    media_type,
+                    manifest_bytes: document.bytes,
+                    config: read.config,
+                    config_bytes,
+                    layers: read.layers,
+                    platform,
+                    store,
+                });
             }
             Document::Index(_) if depth == NESTED => {
                 return Err(Error::ManifestInvalid {
@@ -102,26 +148,36 @@ pub(super) async fn resolve(
     unreachable!("the loop ends by depth")
 }
 
-async fn finish(
-    source: &Source,
-    store: Store,
-    wanted: Option<&Platform>,
-    index: Option<Digest>,
-    document: remote::Document,
-    media_type: String,
-    read: ImageManifest,
-) -> Result<Resolved, Error> {
-    let image = source.to_string();
-    if read.config.size > CONFIG_LIMIT {
+async fn config(
+    image: &str,
+    store: &Store,
+    read: &ImageManifest,
+    configs: &Configs,
+) -> Result<Bytes, Error> {
+    let config = &read.config;
+    if config.size > CONFIG_LIMIT {
         return Err(Error::TooLarge {
-            image,
+            image: image.to_owned(),
             what: "its config",
             limit: CONFIG_LIMIT,
         });
     }
-    let bytes = store.open(&read.config.digest, 0..read.config.size).await?;
-    let config_bytes = collect(&image, &read.config, "its config", CONFIG_LIMIT, bytes).await?;
-    let platform = manifest::config_platform(&image, &config_bytes)?;
+    if let Some(bytes) = configs.get(config) {
+        return Ok(bytes);
+    }
+    let bytes = store.open(&config.digest, 0..config.size).await?;
+    let bytes = collect(image, config, "its config", CONFIG_LIMIT, bytes).await?;
+    configs.keep(config, &bytes);
+    Ok(bytes)
+}
+
+/// What the image is for; an error if that is not what was wanted.
+fn fitting(
+    image: String,
+    config: &[u8],
+    wanted: Option<&Platform>,
+) -> Result<Option<Platform>, Error> {
+    let platform = manifest::config_platform(&image, config)?;
     // Many configs leave out the variant that their index writes.
     let fits = |wanted: &Platform, is: &Platform| {
         wanted.os() == is.os()
@@ -137,16 +193,35 @@ async fn finish(
             has: platform.iter().map(Platform::to_string).collect(),
         });
     }
-    Ok(Resolved {
-        source: source.clone(),
-        index,
-        manifest: document.digest,
-        media_type,
-        manifest_bytes: document.bytes,
-        config: read.config,
-        config_bytes,
-        layers: read.layers,
-        platform,
-        store,
-    })
+    Ok(platform)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_is_kept_by_digest_and_size() {
+        let configs = Configs::default();
+        let blob = |content: &[u8]| BlobRef {
+            media_type: "application/vnd.oci.image.config.v1+json".to_owned(),
+            digest: Digest::of(content),
+            size: content.len() as u64,
+            annotations: Default::default(),
+        };
+        let keep = |content: &'static [u8]| configs.keep(&blob(content), &Bytes::from(content));
+        keep(b"base");
+        assert_eq!(configs.get(&blob(b"base")).as_deref(), Some(&b"base"[..]));
+        let longer = BlobRef {
+            size: 5,
+            ..blob(b"base")
+        };
+        assert_eq!(configs.get(&longer), None, "another size");
+        assert_eq!(configs.get(&blob(b"other")), None, "another digest");
+        for content in [b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8"] {
+            keep(content);
+        }
+        assert_eq!(configs.get(&blob(b"base")), None, "the oldest is forgotten");
+        assert!(configs.get(&blob(b"1")).is_some());
+    }
 }

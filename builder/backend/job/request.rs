@@ -76,7 +76,7 @@ pub struct JobRequest {
 }
 
 /// Credentials, and which Secret they are from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NamedSecret {
     /// The Secret's name.
     pub name: String,

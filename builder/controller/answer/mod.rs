@@ -3,6 +3,7 @@
 //! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
 
 mod compared;
+mod doors;
 mod plan;
 mod recognise;
 mod secrets;
@@ -16,13 +17,12 @@ use super::Error;
 use super::question::{Existence, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
-use crate::api::cluster_settings::Proxy;
 use crate::api::{ClusterSettings, ClusterSettingsError, RenderedName};
-use crate::backend::door::{Door, DoorError};
-use crate::backend::job::NamedSecret;
+use crate::backend::door::DoorError;
 use crate::image::{ImageRef, PinnedRef};
-use crate::registry::{self, Options};
+use crate::registry;
 use crate::report::Class;
+pub use doors::Doors;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -32,6 +32,8 @@ pub struct Asking {
     pub client: Client,
     /// What is seen of it.
     pub stores: Arc<Stores>,
+    /// How registries are asked.
+    pub doors: Arc<Doors>,
 }
 
 impl std::fmt::Debug for Asking {
@@ -118,7 +120,7 @@ impl Asking {
             let pull = self.pull_secret(own, &settings).await?;
             secret.credentials = secret.credentials.over(&pull.credentials);
         }
-        let door = door(&secret, &settings, proxy.as_ref())?;
+        let door = self.doors.open(&secret, &settings, proxy.as_ref())?;
         let confirmed = door.client().confirm(image).await?;
         Ok(match confirmed {
             Some(confirmed) => Existence::There(confirmed),
@@ -131,7 +133,7 @@ impl Asking {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(None, &settings).await?;
-        let door = door(&pull, &settings, proxy.as_ref())?;
+        let door = self.doors.open(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
         let digest = digest.ok_or_else(|| {
             given(
@@ -156,17 +158,6 @@ enum Answer {
     Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
     OsImage(RenderedName, Result<String, Problem>),
-}
-
-/// A client with the logins of a Secret.
-fn door(
-    secret: &NamedSecret,
-    settings: &ClusterSettings,
-    proxy: Option<&Proxy>,
-) -> Result<Door, DoorError> {
-    let origin = format!("secret {}", secret.name);
-    let base = Options::default();
-    Door::open(&origin, &secret.credentials, settings, proxy, base)
 }
 
 /// A problem of what the user gave.

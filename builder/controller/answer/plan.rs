@@ -1,7 +1,6 @@
 //! What would be built, and everything that its Job is then made of.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kube::Resource as _;
 use kube::api::GetParams;
@@ -17,7 +16,7 @@ use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::super::{Error, error::is_not_found};
 use super::compared::{compared, os_parts};
 use super::recognise::{self, recognised};
-use super::{Asking, door, given, sentence};
+use super::{Asking, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{BuildName, ClusterSettings, ImageBuilderType, RenderedConfig};
 use crate::backend::job::{JobMethod, JobRequest, NamedSecret, OpenShiftSource, registries_conf};
@@ -92,7 +91,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     )?;
     let parts = os_parts(&config);
     let compared = compared(asking, question, parts);
-    let door = door(&pull, &settings, proxy.as_ref())?;
+    let door = asking.doors.open(&pull, &settings, proxy.as_ref())?;
     // It is large: nothing of it is copied.
     let wanted = wanted(question, config, &settings)?;
     let means = Means {
@@ -193,7 +192,12 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
     let resource = Kind::MachineConfig.resource();
     let path = DynamicObject::url_path(&resource, None);
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
-    let request = ApiRequest::new(path).get(name, &GetParams::default());
+    // What the watch told of is in the API server's memory; only etcd would be asked for anything newer.
+    let seen = asking.stores.machine_configs.get(name);
+    let seen = GetParams {
+        resource_version: seen.and_then(|meta| meta.resource_version.clone()),
+    };
+    let request = ApiRequest::new(path).get(name, &seen);
     let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
     // Straight into what it is made of: the client's own object would be copied twice on the way.
     let value: Value = match asking.client.request(request).await {
@@ -281,8 +285,8 @@ fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
     let mut versions = Versions::new();
     let rendered = question.rendered.as_str();
     let config = stores.machine_configs.get(rendered);
-    let version = |meta: &Arc<kube::api::ObjectMeta>| meta.resource_version.clone();
-    versions.insert(rendered.to_owned(), config.as_ref().and_then(version));
+    let version = config.and_then(|config| config.resource_version.clone());
+    versions.insert(rendered.to_owned(), version);
     let settings = stores
         .settings()
         .map(|(settings, _)| settings)
@@ -296,7 +300,8 @@ fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
     ];
     for name in secrets.into_iter().flatten() {
         let secret = stores.secrets.get(&name);
-        versions.insert(format!("secret/{name}"), secret.as_ref().and_then(version));
+        let version = secret.and_then(|secret| secret.resource_version.clone());
+        versions.insert(format!("secret/{name}"), version);
     }
     versions
 }

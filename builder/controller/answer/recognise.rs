@@ -8,8 +8,8 @@ use tokio::task::spawn_blocking;
 use super::super::observe::base_trees;
 use super::super::question::{PlanQuestion, Problem};
 use super::super::render::without_components;
+use super::Asking;
 use super::plan::wanted;
-use super::{Asking, door};
 use crate::api::cluster_settings::Proxy;
 use crate::api::{ClusterSettings, RenderedConfig, labels};
 use crate::backend::direct::assemble;
@@ -59,7 +59,7 @@ async fn compared(
         name: with.push.name.clone(),
         credentials: with.push.credentials.over(&with.pull.credentials),
     };
-    let door = door(&logins, with.settings, with.proxy)?;
+    let door = asking.doors.open(&logins, with.settings, with.proxy)?;
     let client = door.client();
     let source = Source::Registry(image.clone().into());
     let there = client.resolve(&source, question.platform.as_ref()).await?;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use kube::api::GetParams;
 
 use super::super::Error;
+use super::super::error::is_not_found;
 use super::super::question::Problem;
 use super::{Asking, given};
 use crate::api::ClusterSettings;
@@ -16,7 +18,16 @@ impl Asking {
     async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.stores.namespace);
         let object = format!("secret {}/{name}", self.stores.namespace);
-        Ok(api.get_opt(name).await.map_err(Error::api(object, "get"))?)
+        // As new as the watch told at least: the API server then has it in memory.
+        let seen = self.stores.secrets.get(name);
+        let seen = GetParams {
+            resource_version: seen.and_then(|seen| seen.resource_version.clone()),
+        };
+        match api.get_with(name, &seen).await {
+            Ok(secret) => Ok(Some(secret)),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) => Err(Error::api(object, "get")(error).into()),
+        }
     }
 
     /// The logins of a registry Secret.

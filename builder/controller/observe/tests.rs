@@ -1,4 +1,5 @@
 use super::super::snapshot::SeenComponent;
+use super::super::stores::Serving;
 use super::*;
 use crate::api::MachineOsConfig;
 use serde_json::{Value, json};
@@ -199,7 +200,7 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     ] {
         shelf.fill(metas(objects).map(|meta| {
             let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
-            (meta.name.clone().unwrap(), meta)
+            (meta.name.clone().unwrap(), Serving::from(meta))
         }));
     }
     let seen = observe(&stores, "worker", Facts::default());

@@ -1,0 +1,124 @@
+//! Registry clients, shared by all plans that are made in the same seconds with the same logins: after a change that reaches
+//! every pool, connections and tokens are asked for once and not once a pool.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::api::ClusterSettings;
+use crate::api::cluster_settings::Proxy;
+use crate::backend::door::{Door, DoorError};
+use crate::backend::job::NamedSecret;
+use crate::registry::Options;
+
+/// How long a client is shared after it was made. Logins stay in memory no longer, and a registry that changed its mind about
+/// them is asked again.
+const SHARED: Duration = Duration::from_secs(5);
+
+/// A client with its connections takes memory: of more logins than this the oldest are no longer shared.
+const AT_MOST: usize = 16;
+
+/// The clients that are shared now.
+#[derive(Debug, Default)]
+pub struct Doors(Mutex<Vec<Opened>>);
+
+#[derive(Debug)]
+struct Opened {
+    secret: NamedSecret,
+    settings: ClusterSettings,
+    proxy: Option<Proxy>,
+    door: Arc<Door>,
+}
+
+impl Doors {
+    /// A client with the logins of a Secret.
+    ///
+    /// # Errors
+    /// As [`Door::open`].
+    pub(super) fn open(
+        self: &Arc<Self>,
+        secret: &NamedSecret,
+        settings: &ClusterSettings,
+        proxy: Option<&Proxy>,
+    ) -> Result<Arc<Door>, DoorError> {
+        let mut opened = self.lock();
+        let same = opened.iter().find(|opened| {
+            opened.secret == *secret
+                && opened.settings == *settings
+                && opened.proxy.as_ref() == proxy
+        });
+        if let Some(same) = same {
+            return Ok(Arc::clone(&same.door));
+        }
+        let origin = format!("secret {}", secret.name);
+        let base = Options::default();
+        let door = Door::open(&origin, &secret.credentials, settings, proxy, base)?;
+        let door = Arc::new(door);
+        if opened.len() == AT_MOST {
+            opened.remove(0);
+        }
+        opened.push(Opened {
+            secret: secret.clone(),
+            settings: settings.clone(),
+            proxy: proxy.cloned(),
+            door: Arc::clone(&door),
+        });
+        let (all, shared) = (Arc::downgrade(self), Arc::downgrade(&door));
+        tokio::spawn(async move {
+            tokio::time::sleep(SHARED).await;
+            if let Some(all) = all.upgrade() {
+                let old =
+                    |opened: &Opened| std::ptr::eq(Arc::as_ptr(&opened.door), shared.as_ptr());
+                all.lock().retain(|opened| !old(opened));
+            }
+        });
+        Ok(door)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Opened>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::job::DockerConfigJson;
+
+    fn secret(name: &str) -> NamedSecret {
+        NamedSecret {
+            name: name.to_owned(),
+            credentials: DockerConfigJson::empty(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_shared_for_seconds_by_those_with_the_same_logins() {
+        let doors = Arc::<Doors>::default();
+        let settings = ClusterSettings::default();
+        let open = |name: &str| doors.open(&secret(name), &settings, None).unwrap();
+        let first = open("push");
+        assert!(Arc::ptr_eq(&first, &open("push")), "the same");
+        assert!(!Arc::ptr_eq(&first, &open("other")), "another Secret");
+        let changed = ClusterSettings {
+            base_os_container_image: Some("registry.example/os:2".to_owned()),
+            ..ClusterSettings::default()
+        };
+        let changed = doors.open(&secret("push"), &changed, None).unwrap();
+        assert!(!Arc::ptr_eq(&first, &changed), "other settings");
+        tokio::time::sleep(SHARED + Duration::from_millis(1)).await;
+        assert!(doors.lock().is_empty(), "logins stay in memory");
+        assert!(!Arc::ptr_eq(&first, &open("push")), "a new one");
+    }
+
+    #[tokio::test]
+    async fn of_many_logins_the_newest_are_shared() {
+        let doors = Arc::<Doors>::default();
+        let settings = ClusterSettings::default();
+        for number in 0..=AT_MOST {
+            let name = format!("push-{number}");
+            doors.open(&secret(&name), &settings, None).unwrap();
+        }
+        let names: Vec<_> = doors.lock().iter().map(|o| o.secret.name.clone()).collect();
+        assert_eq!((names.len(), &*names[0]), (AT_MOST, "push-1"));
+    }
+}
