@@ -151,11 +151,14 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
 fn still_new(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
     let created = config.metadata.creation_timestamp.as_ref()?.0;
     let age = now.duration_since(created);
-    // A clock that was set back makes nothing new.
-    if age.is_negative() {
-        return None;
-    }
-    TOGETHER.checked_sub(age.unsigned_abs())
+    let age = match age.is_negative() {
+        // The API server's clock may be a little ahead.
+        true if age.unsigned_abs() <= TOGETHER => Duration::ZERO,
+        // A clock that was set back makes nothing new.
+        true => return None,
+        false => age.unsigned_abs(),
+    };
+    TOGETHER.checked_sub(age)
 }
 
 fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {

@@ -56,6 +56,10 @@ fn row_10_something_is_missing() {
     let decision = world.settle();
     assert_eq!(decision.because.code(), "no-pool");
     assert_eq!(world.blocked(), None, "it may be applied together with it");
+    world.wait(-2);
+    world.settle();
+    assert_eq!(world.blocked(), None, "the API server's clock is ahead");
+    world.wait(2);
     world.wait(decision.again.expect("another look").as_secs() as i64 + 1);
     assert_eq!(world.settle().because.code(), "no-pool");
     assert_eq!(
