@@ -15,11 +15,11 @@ const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "this controller acts now";
 
-/// Each kind of write that these stories have, once: by turns in one and in another. As many as a controller does at once, so
+/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a controller does at once, so
 /// that none of them is given up while it stands.
-fn kinds_of_writes(world: &World, stories: &[&str]) -> Vec<(&'static Calm, Write)> {
-    let chosen = calm(world).iter();
-    let chosen = chosen.filter(|calm| stories.contains(&calm.story.name));
+fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
+    let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
+    let chosen = calm(world).iter().filter(is_meant);
     let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
     for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
         let Write::Nth(deed, _) = at else { continue };
@@ -62,8 +62,8 @@ fn what_it_relies_on_is_killed_and_comes_back() {
     let begun = Instant::now();
     calm(world);
     let controller = world.controller();
-    for component in ["api-server", "etcd", "registry"] {
-        let mut stage = in_the_middle(world, kinds_of_writes(world, STORIES));
+    for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
+        let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
         world.node.kill(component);
         world.proxy.release();
         thread::sleep(AWAY);
@@ -108,8 +108,8 @@ fn its_clock_is_set_forth_and_back() {
     let mut all = calm(world).iter();
     let lost = all.find(|calm| calm.story.name == "a lost pod");
     let paused = (lost.unwrap(), Write::Nth("DELETE jobs".to_owned(), 1));
-    for hours in [3, 1] {
-        let mut writes = kinds_of_writes(world, STORIES);
+    for (hours, alone) in [(3, false), (1, true)] {
+        let mut writes = kinds_of_writes(world, alone);
         writes.push(paused.clone());
         let mut stage = in_the_middle(world, writes);
         let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
@@ -139,7 +139,7 @@ fn says(controller: &Daemon, what: &str) -> Option<()> {
 
 /// The first of two is hindered in the middle of its writes, the other takes over and ends everything; then what the first had
 /// begun to write arrives.
-fn takes_over(hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
+fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     let world = &*world();
     let begun = Instant::now();
     calm(world);
@@ -147,7 +147,7 @@ fn takes_over(hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     wait("the first to act", LIMIT, || says(&first, ACTS));
     let second = world.another_controller(&world.other, &[]);
     wait("the second to wait", LIMIT, || says(&second, "; waiting"));
-    let mut stage = in_the_middle(world, kinds_of_writes(world, STORIES));
+    let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
     let stopped = hinder(first);
     wait("the second to act", LIMIT, || says(&second, ACTS));
     println!("the second acts after {:?}", begun.elapsed());
@@ -179,7 +179,7 @@ fn takes_over(hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
 
 #[test]
 fn of_two_controllers_one_that_is_killed_is_replaced() {
-    takes_over(|first| {
+    takes_over(true, |first| {
         // Without a word to it.
         drop(first);
         None
@@ -188,7 +188,7 @@ fn of_two_controllers_one_that_is_killed_is_replaced() {
 
 #[test]
 fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
-    takes_over(|first| {
+    takes_over(false, |first| {
         run("kill", ["-STOP", &first.pid.to_string()]);
         Some(first)
     });
@@ -202,7 +202,8 @@ fn a_write_that_is_never_answered_is_given_up() {
     let mut stage = Stage::default();
     calm(world);
     let controller = world.controller();
-    for (calm, at) in kinds_of_writes(world, STORIES) {
+    let kinds = [false, true].map(|alone| kinds_of_writes(world, alone));
+    for (calm, at) in kinds.into_iter().flatten() {
         let hang = |done| (at.clone(), ApiFault::Hang { done });
         stage.enter(world, calm, vec![hang(false), hang(true)]);
     }

@@ -37,7 +37,7 @@ impl Hostile<'_> {
             wait(what, SOON, || {
                 let found = Seen::of(self.world).pool(pool);
                 if ends {
-                    self.world.kubelet(&found.jobs, &mut self.ended);
+                    self.world.kubelet(&found.runners, &mut self.ended);
                 }
                 last = found.config.clone();
                 fits(&found).then_some(found)
@@ -141,7 +141,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     hostile.until("hostile-deleted", false, "a Job that runs", Pool::runs);
     world.delete(&ours("machineconfigpools", "hostile-deleted"));
     hostile.is_blocked("hostile-deleted", "NoPool", &["hostile-deleted"]);
-    let is_over = |pool: &Pool| pool.builds.is_empty() && pool.jobs.is_empty();
+    let is_over = |pool: &Pool| pool.builds.is_empty() && pool.runners.is_empty();
     hostile.until("hostile-deleted", false, "nothing that is built", is_over);
 
     // As many Containerfiles as there may be: the one of the pool's machines is taken.
@@ -197,7 +197,7 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
         &json!({ "ignition": { "version": "9.9.9" } }),
     );
     hostile.is_blocked("hostile-broken", "Problem", &[name, "9.9.9"]);
-    let is_over = |pool: &Pool| pool.jobs.is_empty();
+    let is_over = |pool: &Pool| pool.runners.is_empty();
     hostile.until("hostile-broken", false, "no Job for an older wish", is_over);
     world.renders("hostile-broken", ends::ONE);
     hostile.serves("hostile-broken");

@@ -1,23 +1,30 @@
 //! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
 //!
 //! Jobs get their pods, and no node takes those: a test's [`World::kubelet`] plays the sidecar, the kubelet and the eviction,
-//! as the rendered config's number says. All pools push to one repository, in which the images lie that builds end with.
+//! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one repository, in which the images lie that builds end with.
+
+pub mod kubelet;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{ApiProxy, Daemon, Image, Layout, Node, base_image, lasting, programs};
+use kubelet::End;
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
 pub const NAMESPACE: &str = "faults";
 
-/// What becomes of a Job, by the number of the rendered config that it is for.
+/// What the names of pools begin with whose builds are Pods without Jobs.
+pub const ALONE: &str = "alone";
+
+/// What becomes of a Job or Pod, by the number of the rendered config that it is for.
 pub mod ends {
     /// The first image.
     pub const ONE: u32 = 0xa1;
@@ -44,13 +51,55 @@ pub struct World {
     pub images: [String; 2],
 }
 
-/// One for all tests, and for one at a time: a controller looks at every pool there is.
+/// How many tests are played at once, each in a world of its own.
+const WORLDS: usize = 2;
+
+/// One of the worlds, for a test to itself: a controller looks at every pool there is.
+pub struct Lent(Option<World>);
+
+/// Those that no test has now, and how many there are.
+static FREE: Mutex<(Vec<World>, usize)> = Mutex::new((Vec::new(), 0));
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// Waits for one.
 #[track_caller]
-pub fn world() -> MutexGuard<'static, World> {
-    static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
-    let world = WORLD.get_or_init(|| Mutex::new(World::new()));
-    // The pools of a test that failed are in nobody's way.
-    world.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn world() -> Lent {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(world) = free.0.pop() {
+            return Lent(Some(world));
+        }
+        if free.1 < WORLDS {
+            free.1 += 1;
+            drop(free);
+            let mut lent = Lent(None);
+            lent.0 = Some(World::new());
+            return lent;
+        }
+        let woken = GIVEN_BACK.wait(free);
+        free = woken.unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+impl Deref for Lent {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.0.as_ref().expect("it has one until it is dropped")
+    }
+}
+
+impl Drop for Lent {
+    /// The pools of a test that failed are in nobody's way.
+    fn drop(&mut self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.0.take() {
+            Some(world) => free.0.push(world),
+            // It could not be made.
+            None => free.1 -= 1,
+        }
+        GIVEN_BACK.notify_one();
+    }
 }
 
 impl World {
@@ -175,7 +224,12 @@ impl World {
 
     /// A MachineOSConfig for a pool.
     pub fn config(&self, pool: &str) -> Value {
-        json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": pool },
+        let builder = match pool.starts_with(ALONE) {
+            true => "custom-pod-builder",
+            false => "Job",
+        };
+        json!({ "apiVersion": API, "kind": "MachineOSConfig",
+            "metadata": { "name": pool, "annotations": { "mosb.dev/builder": builder } },
             "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
                 "renderedImagePushSecret": { "name": "push" },
                 "renderedImagePushSpec": format!("{}:latest", self.push) } })
@@ -215,73 +269,20 @@ impl World {
         Daemon::start(command, listens).0
     }
 
-    /// One look at all Jobs that have a pod; each gets its end once, whose key is the Job's UID.
-    pub fn kubelet(&self, jobs: &[Value], ended: &mut BTreeSet<String>) {
-        let begun = |job: &&Value| {
-            let metadata = &job["metadata"];
-            job["status"]["active"] == 1
-                && metadata["deletionTimestamp"].is_null()
-                && !ended.contains(text(&metadata["uid"]))
-        };
-        let begun: Vec<_> = jobs.iter().filter(begun).collect();
-        if begun.is_empty() {
-            return;
-        }
-        let pods = self.all(&in_namespace("pods"));
-        for job in begun {
-            let uid = text(&job["metadata"]["uid"]);
-            let is_its = |pod: &&Value| pod["metadata"]["ownerReferences"][0]["uid"] == uid;
-            if let Some(pod) = pods.iter().find(is_its)
-                && self.end(job, text(&pod["metadata"]["name"]))
-            {
-                ended.insert(uid.to_owned());
+    /// One look at all runners; each that has begun gets its end once, whose key is its UID.
+    pub fn kubelet(&self, runners: &[Value], ended: &mut BTreeSet<String>) {
+        for begun in kubelet::begun(self, runners, |uid| !ended.contains(uid)) {
+            let end = match begun.number {
+                ends::NEVER => None,
+                ends::LOST if begun.is_first => Some(End::Evicted),
+                ends::FAILS => Some(End::Failed),
+                ends::TWO => Some(End::Made(1)),
+                _ => Some(End::Made(0)),
+            };
+            if end.is_none_or(|end| begun.ends(self, end)) {
+                ended.insert(begun.uid().to_owned());
             }
         }
-    }
-
-    /// False if it has none yet.
-    fn end(&self, job: &Value, pod: &str) -> bool {
-        let metadata = &job["metadata"];
-        let rendered = text(&metadata["labels"][format!("{M}/rendered-machine-config")]);
-        let number = rendered.rsplit('-').next().unwrap_or_default();
-        let succeeded = |image: usize| json!({ "outcome": "Succeeded", "digest": self.images[image], "method": "direct" });
-        let first = metadata["annotations"]["mosb.dev/attempt"] == "1";
-        let (result, status) = match u32::from_str_radix(number, 16).unwrap_or(ends::ONE) {
-            ends::NEVER => return true,
-            ends::LOST if first => {
-                let why = json!({ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" });
-                (None, json!({ "phase": "Failed", "conditions": [why] }))
-            }
-            ends::FAILS => {
-                let failed = json!({ "outcome": "Failed", "step": "image-build", "class": "user-input",
-                    "reason": "bad-config", "message": "a test wants it to fail" });
-                (Some(failed), json!({ "phase": "Failed" }))
-            }
-            ends::TWO => (Some(succeeded(1)), json!({ "phase": "Succeeded" })),
-            _ => (Some(succeeded(0)), json!({ "phase": "Succeeded" })),
-        };
-        if let Some(mut result) = result {
-            let build = text(&metadata["annotations"][format!("{M}/machine-os-build")]);
-            result["jobUid"] = metadata["uid"].clone();
-            result["build"] = json!(build);
-            let mut data = json!({ "result.json": result.to_string() });
-            if let Some(digest) = result.get("digest") {
-                data["digest"] = digest.clone();
-            }
-            let needs = text(&metadata["annotations"]["mosb.dev/needs"]).split(' ');
-            let mut maps = needs.filter_map(|need| need.strip_prefix("ConfigMap/"));
-            let map = maps.find(|name| name.starts_with("digest-")).unwrap();
-            let map = format!("{}/{map}", in_namespace("configmaps"));
-            let change = json!({ "data": data });
-            if self.proxy.ask("PATCH", &map, Some(&change)).0 != 200 {
-                return false;
-            }
-        }
-        // Job and pod may be gone by now, since the result is told.
-        let pod = format!("{}/{pod}/status", in_namespace("pods"));
-        self.proxy
-            .ask("PATCH", &pod, Some(&json!({ "status": status })));
-        true
     }
 }
 

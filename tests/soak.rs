@@ -1,6 +1,6 @@
 //! Random events for as long as one likes: what users do, what becomes of Jobs, an API server that disturbs, a controller that
 //! is killed. When they end, every pool comes to what was wanted of it last, nothing is left over, and no attempt of a build
-//! ever had two Jobs.
+//! ever ran twice.
 //!
 //! `make soak` is the same for longer. The seed makes the same events in the same order; how they meet is chance.
 
@@ -92,7 +92,7 @@ impl Soak<'_> {
 
     fn turn(&mut self) -> Seen {
         let seen = Seen::of(self.world);
-        self.kubelet.turn(self.world, &seen.jobs);
+        self.kubelet.turn(self.world, &seen.runners);
         if let Some(controller) = &self.controller {
             self.memory.look(controller.pid);
         }
@@ -171,9 +171,9 @@ impl Soak<'_> {
 
     fn end(mut self, events: &Events) {
         let pools = self.wishes.iter().map(|wish| &wish.pool);
-        let jobs =
-            pools.map(|pool| left::no_attempt_had_two_jobs(self.world, pool, &events.deleted));
-        println!("{} Jobs", jobs.sum::<usize>());
+        let runners =
+            pools.map(|pool| left::no_attempt_ran_twice(self.world, pool, &events.deleted));
+        println!("{} Jobs and Pods", runners.sum::<usize>());
         self.said();
         println!("{}", self.memory);
         self.memory.is_flat();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::story::{self, STORIES, Seen, Story};
-use crate::fault_world::{World, text};
+use crate::fault_world::{ALONE, World, text};
 use crate::harness::{ApiFault, Daemon, Write, wait};
 
 /// For all pools of a round, on a busy machine.
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Comparing costs more than looking.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write makes room for another.
-const TRIES: usize = 6;
+const TRIES: usize = 12;
 
 /// What happens to a pool.
 pub type Faults = Vec<(Write, ApiFault)>;
@@ -44,6 +44,8 @@ pub struct Run {
 /// A story undisturbed.
 pub struct Calm {
     pub story: &'static Story,
+    /// Whether its builds are Pods without Jobs.
+    pub alone: bool,
     /// The writes at which it is disturbed.
     pub writes: Vec<Write>,
     /// Where it ended.
@@ -68,7 +70,9 @@ impl Stage {
 
     fn try_to_enter(&mut self, world: &World, calm: &'static Calm, faults: Faults, tries: usize) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let pool = format!("pool-{:04}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let kind = if calm.alone { ALONE } else { "pool" };
+        let pool = format!("{kind}-{number:04}");
         world.proxy.follow(&pool, &faults);
         world.other.follow(&pool, &[]);
         (calm.story.stages[0].act)(world, &pool);
@@ -87,7 +91,7 @@ impl Stage {
     /// What users and the kubelet do next.
     pub fn turn(&mut self, world: &World) {
         let mut seen = Seen::of(world);
-        world.kubelet(&seen.jobs, &mut self.ended);
+        world.kubelet(&seen.runners, &mut self.ended);
         for run in &mut self.runs {
             let dies = matches!(*run.faults, [(_, ApiFault::Die)]);
             run.waits = dies && !run.died && world.proxy.is_hit(&run.pool);
@@ -195,33 +199,35 @@ fn lines_of(log: &str, pool: &str) -> String {
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
-/// No attempt of a build had two Jobs, and there were as many builds and Jobs as undisturbed. One that was made too late never begins.
+/// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One that was made too late never begins.
 #[track_caller]
 fn once(world: &World, run: &Run, late: bool) {
-    let jobs = world.created(&run.pool, "jobs");
-    let attempt = |job: &Value| {
-        let metadata = &job["metadata"];
+    let kind = if run.calm.alone { "pods" } else { "jobs" };
+    let runners = world.created(&run.pool, kind);
+    let attempt = |runner: &Value| {
+        let metadata = &runner["metadata"];
         let owner = text(&metadata["ownerReferences"][0]["uid"]).to_owned();
         (
             owner,
             metadata["annotations"]["mosb.dev/attempt"].to_string(),
         )
     };
-    let attempts: BTreeSet<_> = jobs.iter().map(attempt).collect();
+    let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
     let story = run.calm.story;
     let deeds = [&world.proxy, &world.other].map(|proxy| proxy.deeds(&run.pool));
     let what = format!("{} {} {:?} {deeds:#?}", run.pool, story.name, run.faults);
-    let begun = deeds.iter().flatten().filter(|deed| *deed == "PATCH jobs");
-    assert_eq!(begun.count(), story.jobs, "{what}");
-    assert_eq!(attempts.len(), story.jobs, "{what}");
+    let begins = format!("PATCH {kind}");
+    let begun = deeds.iter().flatten().filter(|deed| **deed == begins);
+    assert_eq!(begun.count(), story.runners, "{what}");
+    assert_eq!(attempts.len(), story.runners, "{what}");
     let builds = world.created(&run.pool, "machineosbuilds");
     if !late {
-        assert_eq!(jobs.len(), story.jobs, "{what}");
+        assert_eq!(runners.len(), story.runners, "{what}");
         assert_eq!(builds.len(), story.builds, "{what}");
     }
 }
 
-/// Every story without a fault, played once for all tests.
+/// Every story without a fault, with Jobs and then with Pods, played once for all tests.
 pub fn calm(world: &World) -> &'static [Calm] {
     static CALM: OnceLock<Vec<Calm>> = OnceLock::new();
     CALM.get_or_init(|| undisturbed(world))
@@ -230,9 +236,11 @@ pub fn calm(world: &World) -> &'static [Calm] {
 fn undisturbed(world: &World) -> Vec<Calm> {
     let controller = world.controller();
     let mut stage = Stage::default();
-    for story in STORIES {
+    let each = [false, true].map(|alone| STORIES.iter().map(move |story| (story, alone)));
+    for (story, alone) in each.into_iter().flatten() {
         let unknown = Calm {
             story,
+            alone,
             writes: Vec::new(),
             end: String::new(),
         };
@@ -249,6 +257,7 @@ fn undisturbed(world: &World) -> Vec<Calm> {
         once(world, run, false);
         Calm {
             story: run.calm.story,
+            alone: run.calm.alone,
             writes: disturbed(&world.proxy.deeds(&run.pool), run.before),
             end: story::end(world, &all, &run.pool),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::cluster_world::state;
-use crate::fault_world::{M, World, ends, in_namespace, ours, text};
+use crate::fault_world::{M, World, ends, in_namespace, kubelet, ours, text};
 
 /// A pool's story.
 pub struct Story {
@@ -15,8 +15,8 @@ pub struct Story {
     pub own: usize,
     /// How many builds it has.
     pub builds: usize,
-    /// How many Jobs.
-    pub jobs: usize,
+    /// How many Jobs, or Pods without one.
+    pub runners: usize,
 }
 
 /// What somebody does, and how it is known that it was answered.
@@ -31,7 +31,7 @@ pub struct Pool {
     pub config: Value,
     pub pool: Value,
     pub builds: Vec<Value>,
-    pub jobs: Vec<Value>,
+    pub runners: Vec<Value>,
 }
 
 pub const STORIES: &[Story] = &[
@@ -43,7 +43,7 @@ pub const STORIES: &[Story] = &[
         }],
         own: 0,
         builds: 1,
-        jobs: 1,
+        runners: 1,
     },
     Story {
         name: "superseding",
@@ -59,7 +59,7 @@ pub const STORIES: &[Story] = &[
         ],
         own: 1,
         builds: 2,
-        jobs: 2,
+        runners: 2,
     },
     Story {
         name: "failure and fix",
@@ -75,7 +75,7 @@ pub const STORIES: &[Story] = &[
         ],
         own: 0,
         builds: 2,
-        jobs: 2,
+        runners: 2,
     },
     Story {
         name: "rebuild",
@@ -96,7 +96,7 @@ pub const STORIES: &[Story] = &[
         ],
         own: 1,
         builds: 2,
-        jobs: 2,
+        runners: 2,
     },
     Story {
         name: "opting out while building",
@@ -112,13 +112,13 @@ pub const STORIES: &[Story] = &[
             Stage {
                 act: |world, pool| world.delete(&ours("machineosconfigs", pool)),
                 done: |pool| {
-                    pool.config.is_null() && pool.builds.is_empty() && pool.jobs.is_empty()
+                    pool.config.is_null() && pool.builds.is_empty() && pool.runners.is_empty()
                 },
             },
         ],
         own: 2,
         builds: 2,
-        jobs: 2,
+        runners: 2,
     },
     Story {
         name: "adoption",
@@ -137,7 +137,7 @@ pub const STORIES: &[Story] = &[
         ],
         own: 1,
         builds: 2,
-        jobs: 1,
+        runners: 1,
     },
     Story {
         name: "a lost pod",
@@ -147,7 +147,7 @@ pub const STORIES: &[Story] = &[
         }],
         own: 0,
         builds: 1,
-        jobs: 2,
+        runners: 2,
     },
 ];
 
@@ -179,12 +179,12 @@ impl Pool {
                 && self.pool["metadata"]["annotations"][format!("{M}/newestImageEquivalentConfig")]
                     == *image
         };
-        build.is_some_and(fits) && self.jobs.is_empty() && self.says("BuildSuccess")
+        build.is_some_and(fits) && self.runners.is_empty() && self.says("BuildSuccess")
     }
 
-    /// Whether a Job has its pod, which is known.
+    /// Whether one has begun, which is known.
     pub fn runs(&self) -> bool {
-        self.jobs.iter().any(|job| job["status"]["active"] == 1) && self.says("Building")
+        self.runners.iter().any(kubelet::has_begun) && self.says("Building")
     }
 
     /// The reason of the pool's condition.
@@ -197,7 +197,7 @@ impl Pool {
 
 /// What is seen of all pools.
 pub struct Seen {
-    pub jobs: Vec<Value>,
+    pub runners: Vec<Value>,
     pools: BTreeMap<String, Pool>,
 }
 
@@ -217,14 +217,14 @@ impl Seen {
             let key = text(&build["spec"]["machineOSConfig"]["name"]).to_owned();
             pools.entry(key).or_default().builds.push(build);
         }
-        let jobs = world.all(&in_namespace("jobs"));
-        for job in &jobs {
+        let runners = kubelet::runners(world);
+        for runner in &runners {
             // Labels may have it cut.
-            let annotations = &job["metadata"]["annotations"];
+            let annotations = &runner["metadata"]["annotations"];
             let key = text(&annotations[format!("{M}/machine-os-config")]).to_owned();
-            pools.entry(key).or_default().jobs.push(job.clone());
+            pools.entry(key).or_default().runners.push(runner.clone());
         }
-        Self { jobs, pools }
+        Self { runners, pools }
     }
 
     pub fn pool(&mut self, name: &str) -> Pool {
@@ -278,14 +278,16 @@ pub fn end(world: &World, all: &[(&'static str, Value)], pool: &str) -> String {
             kept["spec"] = object["spec"].clone();
             kept["status"] = object["status"].clone();
         }
-        found.push(serde_json::to_string_pretty(&without_chance(kept)).unwrap());
+        let kept = serde_json::to_string_pretty(&without_chance(kept)).unwrap();
+        let registry = &world.node.registry().host_port;
+        let mut kept = kept.replace(pool, "POOL").replace(registry, "REGISTRY");
+        for (number, image) in world.images.iter().enumerate() {
+            kept = kept.replace(image, &format!("IMAGE {number}"));
+        }
+        found.push(without_hashes(&kept));
     }
     found.sort();
-    let mut text = found.join("\n").replace(pool, "POOL");
-    for (number, image) in world.images.iter().enumerate() {
-        text = text.replace(image, &format!("IMAGE {number}"));
-    }
-    without_hashes(&text)
+    found.join("\n")
 }
 
 /// Times and UIDs tell two worlds apart that are the same.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::left;
 use super::wish::Wish;
-use crate::fault_world::{M, World, in_namespace, ours, text};
+use crate::fault_world::{ALONE, M, World, in_namespace, ours, text};
 use crate::harness::ApiFault;
 
 /// SplitMix64.
@@ -45,8 +45,8 @@ const WHAT: [(usize, &str); 11] = [
     (6, "a MachineOSConfig made or deleted"),
     (6, "a build deleted"),
     (6, "a rebuild asked for"),
-    (6, "a Job deleted"),
-    (4, "a pod deleted"),
+    (6, "a Job, or a Pod without one, deleted"),
+    (4, "a Job's pod deleted"),
     (4, "a secret rotated"),
     (1, "settings changed"),
     (28, "a write disturbed"),
@@ -57,7 +57,7 @@ const KILL: usize = 200;
 
 pub struct Events {
     random: Random,
-    /// Owners' UIDs and attempts of the Jobs that were deleted: who does not know of one makes another.
+    /// Owners' UIDs and attempts of the Jobs, and Pods without one, that were deleted: who does not know of one makes another.
     pub deleted: BTreeSet<(String, String)>,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -123,11 +123,19 @@ impl Events {
                     json!({ "metadata": { "annotations": { format!("{M}/rebuild"): "" } } });
                 try_change(world, &ours("machineosconfigs", &wish.pool), &change);
             }
-            "a Job deleted" => {
-                let job = delete(world, &in_namespace("jobs"), &wish.pool, random);
-                self.deleted.extend(job.as_ref().map(left::attempt));
+            "a Job, or a Pod without one, deleted" => {
+                let kind = if wish.pool.starts_with(ALONE) {
+                    "pods"
+                } else {
+                    "jobs"
+                };
+                let runner = delete(world, &in_namespace(kind), &wish.pool, random);
+                self.deleted.extend(runner.as_ref().map(left::attempt));
             }
-            "a pod deleted" => drop(delete(world, &in_namespace("pods"), &wish.pool, random)),
+            "a Job's pod deleted" if wish.pool.starts_with(ALONE) => {}
+            "a Job's pod deleted" => {
+                drop(delete(world, &in_namespace("pods"), &wish.pool, random));
+            }
             "a secret rotated" => rotate(world, random),
             "settings changed" => {
                 let number = random.below(1000).to_string();

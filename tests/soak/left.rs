@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::fault_world::kubelet::{is_alone, runners};
 use crate::fault_world::{World, in_namespace, ours, text};
 
 const SERVING: [&str; 6] = [
@@ -15,30 +16,31 @@ const SERVING: [&str; 6] = [
     "rolebindings",
 ];
 
-/// What has lost its owner, Jobs of builds that have their image, and what is going away and does not go.
+/// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away and does not go.
 pub fn over(world: &World) -> Vec<String> {
     let configs = world.all(&ours("machineosconfigs", ""));
     let builds = world.all(&ours("machineosbuilds", ""));
-    let jobs = world.all(&in_namespace("jobs"));
+    let runners = runners(world);
     let done = builds
         .iter()
         .filter(|build| build["status"]["digestedImagePushSpec"].is_string());
     let done: BTreeSet<&str> = done.map(uid).collect();
     let mut over = without_owner("machineosbuild", &builds, &configs);
-    over.extend(without_owner("job", &jobs, &builds));
-    let is_done = |job: &&Value| owners(job).any(|owner| done.contains(owner));
+    over.extend(without_owner("job or pod", &runners, &builds));
+    let is_done = |runner: &&Value| owners(runner).any(|owner| done.contains(owner));
     over.extend(
-        jobs.iter()
+        runners
+            .iter()
             .filter(is_done)
-            .map(|job| format!("job {} of a build that is done", name(job))),
+            .map(|runner| format!("{} of a build that is done", name(runner))),
     );
     for kind in SERVING {
         let mut all = world.all(&in_namespace(kind));
         all.retain(|object| {
             let label = "machineconfiguration.openshift.io/ephemeral-build-object";
-            !object["metadata"]["labels"][label].is_null()
+            !object["metadata"]["labels"][label].is_null() && !is_alone(object)
         });
-        over.extend(without_owner(kind, &all, &jobs));
+        over.extend(without_owner(kind, &all, &runners));
     }
     over
 }
@@ -71,31 +73,32 @@ fn name(object: &Value) -> &str {
     text(&object["metadata"]["name"])
 }
 
-/// The UID of a Job's build, and which attempt at that it is.
-pub fn attempt(job: &Value) -> (String, String) {
-    let attempt = &job["metadata"]["annotations"]["mosb.dev/attempt"];
-    let build = owners(job).next().unwrap_or_default();
+/// The UID of a Job's or Pod's build, and which attempt at that it is.
+pub fn attempt(runner: &Value) -> (String, String) {
+    let attempt = &runner["metadata"]["annotations"]["mosb.dev/attempt"];
+    let build = owners(runner).next().unwrap_or_default();
     (build.to_owned(), text(attempt).to_owned())
 }
 
 /// But for one that somebody deleted before its build knew of it.
 #[track_caller]
-pub fn no_attempt_had_two_jobs(
+pub fn no_attempt_ran_twice(
     world: &World,
     pool: &str,
     deleted: &BTreeSet<(String, String)>,
 ) -> usize {
     let mut attempts = BTreeSet::new();
-    let jobs = world.proxy.created(pool, "jobs");
-    for job in &jobs {
-        let attempt = attempt(job);
+    let runners = ["jobs", "pods"].map(|kind| world.proxy.created(pool, kind));
+    let runners = runners.concat();
+    for runner in &runners {
+        let attempt = attempt(runner);
         let is_known = deleted.contains(&attempt);
         assert!(
             attempts.insert(attempt) || is_known,
-            "{pool}: a second Job: {:#}\n{:#?}",
-            job["metadata"],
+            "{pool}: a second one: {:#}\n{:#?}",
+            runner["metadata"],
             world.proxy.written(pool)
         );
     }
-    jobs.len()
+    runners.len()
 }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::events::{Random, try_change};
 use crate::cluster_world::state;
 use crate::fault_stories::story::Pool;
-use crate::fault_world::{M, World, ends, ours, text};
+use crate::fault_world::{ALONE, M, World, ends, ours, text};
 
-/// What becomes of the Jobs of a rendered config, by the lower byte of its number.
+/// What becomes of the Jobs and Pods of a rendered config, by the lower byte of its number.
 pub const KINDS: [u32; 6] = [
     ends::ONE,
     ends::TWO,
@@ -37,7 +37,7 @@ pub struct Wish {
     rendered: BTreeSet<u32>,
 }
 
-/// Which of the two images a Job ends with.
+/// Which of the two images a Job or Pod ends with.
 pub fn image(number: u32, containerfile: Option<&str>) -> usize {
     let is_two = number & 0xff == ends::TWO;
     let is_odd = containerfile.is_some_and(|text| text.contains("soak=1"));
@@ -47,7 +47,9 @@ pub fn image(number: u32, containerfile: Option<&str>) -> usize {
 impl Wish {
     /// A pool that asks for images.
     pub fn begin(world: &World, number: usize) -> Self {
-        let pool = format!("soak-{number:02}");
+        // Every third one's builds are Pods.
+        let kind = if number % 3 == 2 { ALONE } else { "pool" };
+        let pool = format!("{kind}-soak-{number:02}");
         world.proxy.follow(&pool, &[]);
         world.pool(&pool, ends::ONE);
         let mut wish = Self {
@@ -114,7 +116,7 @@ impl Wish {
         let Pool {
             config,
             builds,
-            jobs,
+            runners,
             ..
         } = found;
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
@@ -125,7 +127,7 @@ impl Wish {
         let is_this = rendered.ends_with(&format!("{:032x}", self.number));
         let image = &world.images[image(self.number, CONTAINERFILES[self.containerfile])];
         let is_there = match (self.is_opted_in, self.number & 0xff) {
-            (false, _) => config.is_null() && builds.is_empty() && jobs.is_empty(),
+            (false, _) => config.is_null() && builds.is_empty() && runners.is_empty(),
             (true, ends::FAILS) => {
                 is_this
                     && current.is_some_and(|build| state(build) == "Failed")
@@ -140,14 +142,14 @@ impl Wish {
         let rebuilds = !config["metadata"]["annotations"][format!("{M}/rebuild")].is_null();
         (!is_there || rebuilds).then(|| {
             format!(
-                "{}: number {:x}, Containerfile {}, opted in: {}; found {named} of {rendered} {}, {} builds, {} Jobs, rebuild asked for: {rebuilds}",
+                "{}: number {:x}, Containerfile {}, opted in: {}; found {named} of {rendered} {}, {} builds, {} Jobs or Pods, rebuild asked for: {rebuilds}",
                 self.pool,
                 self.number,
                 self.containerfile,
                 self.is_opted_in,
                 current.map(state).unwrap_or_default(),
                 builds.len(),
-                jobs.len(),
+                runners.len(),
             )
         })
     }

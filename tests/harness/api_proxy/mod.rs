@@ -52,7 +52,7 @@ pub enum ApiFault {
 }
 
 /// The kinds of which is kept what was created.
-const KEPT: [&str; 2] = ["machineosbuilds", "jobs"];
+const KEPT: [&str; 3] = ["machineosbuilds", "jobs", "pods"];
 
 /// What is known of a key.
 #[derive(Debug, Default)]
