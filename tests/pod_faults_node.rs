@@ -27,7 +27,7 @@ impl Cluster {
         pods.into_iter().filter(stays).collect()
     }
 
-    /// A container of the pool's build that runs: its status, and its Job's UID.
+    /// A container of the pool's build that runs: its status, and the UID of its Job, or of its Pod without one.
     fn running(&self, container: &str) -> Option<(Value, String)> {
         self.pods().into_iter().find_map(|pod| {
             let lists = ["initContainerStatuses", "containerStatuses"];
@@ -35,12 +35,11 @@ impl Cluster {
             let mut all = lists.into_iter().flatten().flatten();
             let runs =
                 |one: &Value| one["name"] == container && one["state"]["running"].is_object();
-            let owner = &pod["metadata"]["ownerReferences"][0]["uid"];
-            Some((all.find(runs)?, owner.as_str()?.to_owned()))
+            Some((all.find(runs)?, runner(&pod)))
         })
     }
 
-    /// Kills a container's processes, if it runs. The UID of its Job.
+    /// Kills a container's processes, if it runs. The UID of its Job or Pod.
     fn kill(&self, container: &str) -> Option<String> {
         let (status, job) = self.running(container)?;
         let id = status["containerID"].as_str()?;
@@ -62,10 +61,8 @@ impl Cluster {
     #[track_caller]
     fn runs_the_line(&self) {
         wait("the RUN line", BUILD, || {
-            let of_job =
-                |pod: &Value, job: &str| pod["metadata"]["ownerReferences"][0]["uid"] == job;
             let (_, job) = self.running("image-build")?;
-            let pod = self.pods().into_iter().find(|pod| of_job(pod, &job))?;
+            let pod = self.pods().into_iter().find(|pod| runner(pod) == job)?;
             let name = pod["metadata"]["name"].as_str()?.to_owned();
             let logs = self
                 .namespace
@@ -92,15 +89,12 @@ impl Cluster {
         killed
     }
 
-    /// Waits until another Job serves the pool.
+    /// Waits until another Job or Pod serves the pool.
     #[track_caller]
-    fn another_job(&self, before: &str) {
-        wait("another Job", BUILD, || {
-            let jobs = self.namespace.kubectl(&["get", "jobs", "--output=json"]);
-            let jobs = jobs.ok().json();
-            let mut jobs = jobs["items"].as_array().unwrap().iter();
-            jobs.any(|job| job["metadata"]["uid"] != before)
-                .then_some(())
+    fn another_runner(&self, before: &str) {
+        wait("another Job or Pod", BUILD, || {
+            let mut pods = self.pods().into_iter();
+            pods.any(|pod| runner(&pod) != before).then_some(())
         });
     }
 
@@ -122,17 +116,40 @@ impl Cluster {
     }
 }
 
-/// Each container of both methods, killed with all its processes: the image comes, by another Job, or by the same where only the
-/// sidecar began anew.
+/// The UID of what a build runs as: a pod's Job, or the Pod without one.
+fn runner(pod: &Value) -> String {
+    let metadata = &pod["metadata"];
+    let owner = &metadata["ownerReferences"][0];
+    let runner = match owner["kind"] == "MachineOSBuild" {
+        true => &metadata["uid"],
+        false => &owner["uid"],
+    };
+    runner.as_str().unwrap().to_owned()
+}
+
 #[test]
-fn whichever_container_is_killed_the_image_comes() {
-    let mut cluster = Cluster::new("killed");
+fn whichever_container_of_a_job_is_killed_the_image_comes() {
+    whichever_container_is_killed_the_image_comes("killed", "Job");
+}
+
+#[test]
+fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
+    whichever_container_is_killed_the_image_comes("killed-pods", "custom-pod-builder");
+}
+
+/// Each container of both methods, killed with all its processes: the image comes, by another Job or Pod, or by the same where
+/// only the sidecar began anew.
+#[track_caller]
+fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
+    let mut cluster = Cluster::new(name);
     cluster.render("one");
-    cluster.start();
     cluster.opt_in(Some(SLOW));
+    let by = json!({ "metadata": { "annotations": { "mosb.dev/builder": builder } } });
+    cluster.patch(&format!("machineosconfig/{}", cluster.pool), &by);
+    cluster.start();
 
     let job = cluster.kill_at_once("image-build");
-    cluster.another_job(&job);
+    cluster.another_runner(&job);
     cluster.runs_the_line();
     let job = cluster.kill_at_once("wait-for-done");
     wait("the sidecar again", BUILD, || {
@@ -146,7 +163,7 @@ fn whichever_container_is_killed_the_image_comes() {
     };
     // On a busy machine it may have given up before; the next one is as good.
     let job = (0..TRIES).find_map(|_| killed());
-    cluster.another_job(&job.expect("a push that was killed"));
+    cluster.another_runner(&job.expect("a push that was killed"));
     let first = cluster.image_after("");
     assert_eq!(cluster.file(&first, "/etc/ran"), "ran\n");
 
@@ -158,13 +175,12 @@ fn whichever_container_is_killed_the_image_comes() {
         let rendered = cluster.render(&content);
         let label = "machineconfiguration.openshift.io/rendered-machine-config";
         let of = format!("--selector={label}={rendered}");
-        let jobs = || {
-            let jobs = cluster
-                .namespace
-                .kubectl(&["get", "jobs", &of, "--output=name"]);
-            (!jobs.ok().stdout.is_empty()).then_some(())
+        let begun = || {
+            let get = ["get", "jobs,pods", &of, "--output=name"];
+            let begun = cluster.namespace.kubectl(&get);
+            (!begun.ok().stdout.is_empty()).then_some(())
         };
-        wait("its Job", BUILD, jobs);
+        wait("its Job or Pod", BUILD, begun);
         cluster.node.kill("registry");
         let job = cluster.kill_without_registry("image-build");
         let after = cluster.image_after(&image);

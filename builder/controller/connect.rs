@@ -1,7 +1,6 @@
 //! Which cluster, and which namespace of it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,14 +11,11 @@ use tower::timeout::TimeoutLayer;
 
 use super::Error;
 use super::error::{code, told};
+use super::limit::{ANSWER, PartsLayer};
 use super::run::LEASE;
 
 /// Where the controller is installed: by `deploy/kubernetes`, by `deploy/openshift`.
 const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
-
-/// An answer begins no later, whatever is tried again meanwhile: as long as an admission webhook may take at most. What comes after
-/// the beginning, of a watch or of logs, takes as long as it takes.
-const ANSWER: Duration = Duration::from_secs(30);
 
 /// A client of the cluster that is named: by a file and a context, else as kubectl finds it, else that of the pod we run in;
 /// and the namespace that goes with it.
@@ -59,7 +55,8 @@ pub async fn connect(
     };
     let namespace = config.default_namespace.clone();
     let builder = ClientBuilder::try_from(config).map_err(|error| none(told(&error)))?;
-    let client = builder.with_layer(&TimeoutLayer::new(ANSWER)).build();
+    let begins = TimeoutLayer::new(ANSWER);
+    let client = builder.with_layer(&PartsLayer).with_layer(&begins).build();
     Ok((client, namespace))
 }
 

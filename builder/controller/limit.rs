@@ -1,0 +1,106 @@
+//! How long the API server may take: every wait for it has an end, so that no worker and no watch waits for ever for a connection
+//! that somebody between forgot.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _};
+use hyper::{Request, Response, Uri};
+use kube::client::Body;
+use tower::{Layer, Service};
+use tower_http::timeout::TimeoutBody;
+
+/// An answer begins no later, whatever is tried again meanwhile: as long as an admission webhook may take at most. Its next part
+/// comes no later either.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+/// The next part of a watch, whose own reader is the one that loses patience, and of a log, in which nothing may be said for hours.
+const FOLLOWED: Duration = Duration::from_secs(24 * 3600);
+
+/// Breaks off answers whose next part does not come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PartsLayer;
+
+/// See [`PartsLayer`].
+#[derive(Debug, Clone)]
+pub(super) struct Parts<S>(S);
+
+impl<S> Layer<S> for PartsLayer {
+    type Service = Parts<S>;
+
+    fn layer(&self, inner: S) -> Parts<S> {
+        Parts(inner)
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Parts<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    B: 'static,
+{
+    type Response = Response<TimeoutBody<B>>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let limit = limit(request.uri());
+        let limited =
+            move |response: Response<B>| response.map(|body| TimeoutBody::new(limit, body));
+        self.0.call(request).map_ok(limited).boxed()
+    }
+}
+
+fn limit(asked: &Uri) -> Duration {
+    let mut asked = asked.query().unwrap_or_default().split('&');
+    match asked.any(|one| matches!(one, "watch=true" | "follow=true")) {
+        true => FOLLOWED,
+        false => ANSWER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use futures_util::stream;
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::Frame;
+    use tokio::time::{Instant, timeout};
+    use tower::service_fn;
+
+    use super::*;
+
+    /// Says something, and then nothing any more.
+    async fn stuck(
+        _: Request<Body>,
+    ) -> Result<Response<impl hyper::body::Body<Error = Infallible>>, Infallible> {
+        use futures_util::StreamExt as _;
+        let frame: Result<_, Infallible> = Ok(Frame::data(Bytes::from("{\"items\":[")));
+        Ok(Response::new(StreamBody::new(
+            stream::iter([frame]).chain(stream::pending()),
+        )))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_stops_is_broken_off_but_for_what_is_followed() {
+        for (asked, is_broken_off) in [
+            ("/api/v1/namespaces/x/secrets/push?resourceVersion=7", true),
+            ("/apis/y/v1/pools?limit=500&labelSelector=watch", true),
+            ("/apis/y/v1/pools?watch=true&timeoutSeconds=290", false),
+            ("/api/v1/namespaces/x/pods/build/log?follow=true", false),
+        ] {
+            let mut service = PartsLayer.layer(service_fn(stuck));
+            let request = Request::get(asked).body(Body::empty()).unwrap();
+            let answer = service.call(request).await.unwrap();
+            let begun = Instant::now();
+            let read = timeout(ANSWER * 10, answer.into_body().collect()).await;
+            assert_eq!(matches!(read, Ok(Err(_))), is_broken_off, "{asked}");
+            assert_eq!(begun.elapsed() <= ANSWER * 2, is_broken_off, "{asked}");
+        }
+    }
+}
