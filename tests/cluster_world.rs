@@ -4,14 +4,13 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Daemon, Finished, Layout, MOSB_IMAGE, Namespace, Node, base_image, condition, finish, lasting,
-    limited, mosb_image, node, run, wait,
+    Daemon, Few, Finished, Layout, Lent, MOSB_IMAGE, Namespace, Node, base_image, condition,
+    finish, lasting, limited, mosb_image, programs, run, wait,
 };
 
 /// A build on a busy machine.
@@ -27,21 +26,18 @@ pub struct Cluster {
     /// Where images go, without a tag.
     pub push: String,
     controller: Option<Daemon>,
-    // Let go last: a controller looks at the pools of all tests, so there is one at a time.
-    _turn: MutexGuard<'static, ()>,
+    // Let go last: a controller looks at the pools of all tests, so a node has one at a time.
+    _turn: Lent<&'static Node>,
     generation: AtomicU32,
 }
 
 impl Cluster {
-    /// With the base that builds by Containerfile need too.
+    /// On a node that no other test has meanwhile.
     pub fn new(name: &str) -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
         // A test that failed leaves nothing behind that matters here.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let node = node();
-        crds(node);
-        program(node);
-        base(node);
+        static NODES: Few<&Node> = Few::new(2, a_node);
+        let turn = NODES.lend();
+        let node = *turn;
         let namespace = Namespace::new(node, name);
         let pool = namespace.name.clone();
         let push = node.registry().repository(&pool);
@@ -477,51 +473,41 @@ impl Drop for Cluster {
 
 const API: &str = "machineconfiguration.openshift.io/v1";
 
-fn crds(node: &Node) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
-        let folder = folder.to_str().unwrap();
-        node.kubectl(&[
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--kustomize",
-            folder,
-        ])
-        .ok();
-        for kind in [
-            "machineconfigs",
-            "machineconfigpools",
-            "machineosconfigs",
-            "machineosbuilds",
-        ] {
-            let crd = format!("customresourcedefinition/{kind}.machineconfiguration.openshift.io");
-            node.wait(&crd, SOON, |crd| condition(crd, "Established"));
-        }
-    });
+/// A node with what all of these tests use: the kinds, the program's image, and the base that builds by Containerfile need too.
+fn a_node() -> &'static Node {
+    let node: &Node = Box::leak(Box::new(Node::start(&programs()).unwrap()));
+    crds(node);
+    let image = format!("oci-archive:{}", mosb_image().display());
+    node.import(&image, MOSB_IMAGE);
+    let base = base_image().reference("base");
+    node.registry().push(&base, "story-base:12");
+    node
 }
 
-fn program(node: &Node) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
-        node.import(
-            &format!("oci-archive:{}", mosb_image().display()),
-            MOSB_IMAGE,
-        )
-    });
+fn crds(node: &Node) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+    let folder = folder.to_str().unwrap();
+    node.kubectl(&[
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--kustomize",
+        folder,
+    ])
+    .ok();
+    for kind in [
+        "machineconfigs",
+        "machineconfigpools",
+        "machineosconfigs",
+        "machineosbuilds",
+    ] {
+        let crd = format!("customresourcedefinition/{kind}.machineconfiguration.openshift.io");
+        node.wait(&crd, SOON, |crd| condition(crd, "Established"));
+    }
 }
 
 fn base_name(node: &Node) -> String {
     format!("{}:12", node.registry().repository("story-base"))
-}
-
-fn base(node: &Node) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
-        let base = base_image().reference("base");
-        node.registry().push(&base, "story-base:12");
-    });
 }
 
 /// The condition of a build that is true.

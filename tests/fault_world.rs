@@ -7,14 +7,14 @@ pub mod kubelet;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::ops::Deref;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{ApiProxy, Daemon, Image, Layout, Node, base_image, lasting, programs};
+use crate::harness::{
+    ApiProxy, Daemon, Few, Image, Layout, Lent, Node, base_image, lasting, programs,
+};
 use kubelet::End;
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
@@ -51,55 +51,11 @@ pub struct World {
     pub images: [String; 2],
 }
 
-/// How many tests are played at once, each in a world of its own.
-const WORLDS: usize = 2;
-
-/// One of the worlds, for a test to itself: a controller looks at every pool there is.
-pub struct Lent(Option<World>);
-
-/// Those that no test has now, and how many there are.
-static FREE: Mutex<(Vec<World>, usize)> = Mutex::new((Vec::new(), 0));
-static GIVEN_BACK: Condvar = Condvar::new();
-
-/// Waits for one.
+/// A world for a test to itself, as a controller looks at every pool there is. The pools of tests before are in nobody's way.
 #[track_caller]
-pub fn world() -> Lent {
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        if let Some(world) = free.0.pop() {
-            return Lent(Some(world));
-        }
-        if free.1 < WORLDS {
-            free.1 += 1;
-            drop(free);
-            let mut lent = Lent(None);
-            lent.0 = Some(World::new());
-            return lent;
-        }
-        let woken = GIVEN_BACK.wait(free);
-        free = woken.unwrap_or_else(PoisonError::into_inner);
-    }
-}
-
-impl Deref for Lent {
-    type Target = World;
-
-    fn deref(&self) -> &World {
-        self.0.as_ref().expect("it has one until it is dropped")
-    }
-}
-
-impl Drop for Lent {
-    /// The pools of a test that failed are in nobody's way.
-    fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.0.take() {
-            Some(world) => free.0.push(world),
-            // It could not be made.
-            None => free.1 -= 1,
-        }
-        GIVEN_BACK.notify_one();
-    }
+pub fn world() -> Lent<World> {
+    static WORLDS: Few<World> = Few::new(2, World::new);
+    WORLDS.lend()
 }
 
 impl World {

@@ -7,6 +7,7 @@
 
 mod api_proxy;
 mod child;
+mod few;
 mod http;
 mod image;
 mod layout;
@@ -30,6 +31,7 @@ mod tree;
 mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, Write};
+pub use few::{Few, Lent};
 pub use layout::{Compression, Image, Layout};
 pub use mosb::Mosb;
 pub use node::{BUSYBOX_IMAGE, COUNTED, Namespace, Node, RECORDED, condition, wait};
