@@ -10,12 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::cluster_world::{Cluster, SOON, state};
+use crate::cluster_world::{Cluster, FAILS, SOON, state};
 use crate::harness::{Finished, Node, condition, finish, limited};
 
-const BUILDER: &str = "mosb.dev/builder";
 const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran\n";
-const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
 
 /// The same story as with Jobs, and neither a Job nor a pod of ours.
 #[test]
@@ -30,9 +28,7 @@ fn images_are_built_by_openshift() {
         |crd| condition(crd, "Established"),
     );
     let rendered = cluster.render("one");
-    cluster.opt_in(None);
-    let by_build = json!({ "metadata": { "annotations": { BUILDER: "openshift-image-builder" } } });
-    cluster.patch(&format!("machineosconfig/{pool}"), &by_build);
+    cluster.opt_in_by("openshift-image-builder", None);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Ends the thread whatever happens here.
@@ -53,6 +49,12 @@ fn images_are_built_by_openshift() {
         assert_eq!(
             build["status"]["builder"],
             json!({ "imageBuilderType": "openshift-image-builder" })
+        );
+        // Who looks once knows what the cluster serves, too.
+        let status = cluster.mosb(&["status"]).ok().text();
+        assert!(
+            status.contains(&pool) && !status.contains("build.openshift.io"),
+            "{status}"
         );
         let name = build["metadata"]["name"].as_str().unwrap().to_owned();
         cluster.is_gone(

@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
-use crate::cluster_world::{Cluster, state};
+use crate::cluster_world::{Cluster, FAILS, state};
 
-const BUILDER: &str = "mosb.dev/builder";
 const SLOW: &str = "FROM configs AS final\nRUN sleep 6; echo ran > /etc/ran\n";
-const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
 
 /// The same story as with Jobs, and never a Job.
 #[test]
@@ -14,9 +12,7 @@ fn images_are_built_without_a_job() {
     let mut cluster = Cluster::new("pods");
     let pool = cluster.pool.clone();
     cluster.render("one");
-    cluster.opt_in(None);
-    let by_pod = json!({ "metadata": { "annotations": { BUILDER: "custom-pod-builder" } } });
-    cluster.patch(&format!("machineosconfig/{pool}"), &by_pod);
+    cluster.opt_in_by("custom-pod-builder", None);
     cluster.start();
 
     // Directly.

@@ -15,6 +15,8 @@ use crate::harness::{
 
 /// A build on a busy machine.
 pub const BUILD: Duration = Duration::from_secs(600);
+/// Instructions that end a build.
+pub const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
 /// What needs no pod.
 pub const SOON: Duration = Duration::from_secs(120);
 
@@ -130,6 +132,13 @@ impl Cluster {
                 "renderedImagePushSpec": format!("{}:latest", self.push),
                 "containerFile": files.unwrap_or(json!([])) } });
         self.node.apply(&config.to_string());
+    }
+
+    /// The same, and that this runs the builds.
+    pub fn opt_in_by(&self, builder: &str, containerfile: Option<&str>) {
+        self.opt_in(containerfile);
+        let by = json!({ "metadata": { "annotations": { "mosb.dev/builder": builder } } });
+        self.patch(&format!("machineosconfig/{}", self.pool), &by);
     }
 
     /// Starts the controller.

@@ -143,9 +143,7 @@ fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
 fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     let mut cluster = Cluster::new(name);
     cluster.render("one");
-    cluster.opt_in(Some(SLOW));
-    let by = json!({ "metadata": { "annotations": { "mosb.dev/builder": builder } } });
-    cluster.patch(&format!("machineosconfig/{}", cluster.pool), &by);
+    cluster.opt_in_by(builder, Some(SLOW));
     cluster.start();
 
     let job = cluster.kill_at_once("image-build");

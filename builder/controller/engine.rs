@@ -105,7 +105,7 @@ impl Engine {
         );
         if self.is_behind(key, &world) {
             // The watch tells what we wrote, and wakes us.
-            return Outcome::After(ECHO);
+            return Outcome::Behind(ECHO);
         }
         self.metrics.observe(&world);
         self.metrics.configs(self.acting.stores.configs.len());
@@ -166,7 +166,11 @@ impl Engine {
                     None => Outcome::Stale,
                     Some(class) => Outcome::Failed(class),
                 };
-                if let Some(problem) = told(&stopped) {
+                let config = world.config.as_ref();
+                let wrote =
+                    config.is_some_and(|config| round.left(config.metadata.uid()).is_some());
+                // What was just written is not seen yet, and would be written over. The next round says it.
+                if let Some(problem) = told(&stopped).filter(|_| !wrote) {
                     let steps = refused(world, problem, Timestamp::now());
                     if let Err(error) = self.acting.all(&steps, &mut round).await {
                         tracing::warn!(reason = error.reason(), "{key}: {error}");

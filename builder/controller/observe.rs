@@ -124,10 +124,11 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             names
         }
         Cause::Secret(name) => {
-            let pull = stores
-                .settings()
-                .map(|(settings, _)| settings.global_pull_secret);
-            let everybodys = pull.is_ok_and(|pull| pull == *name) || name.starts_with("etc-pki-");
+            let is_set = stores.settings().is_ok_and(|(settings, _)| {
+                let proxy = settings.proxy.and_then(|proxy| proxy.secret);
+                settings.global_pull_secret == *name || proxy.as_ref() == Some(name)
+            });
+            let everybodys = is_set || name.starts_with("etc-pki-");
             let configs = stores.configs.only(|config| {
                 let spec = &config.spec;
                 let own = spec.base_image_pull_secret.as_ref();

@@ -4,7 +4,8 @@
 //! of what is under way.
 //!
 //! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
-//! key that failed waits as its error's class says, and whatever wakes it ends that wait: news may be what it waited for.
+//! key that failed waits as its error's class says, and whatever wakes it ends that wait: news may be what it waited for. As
+//! its own last write may be that news too, it rests a little first, the longer the more often it failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -38,6 +39,8 @@ struct Entry {
     /// Woken while it ran.
     again: bool,
     failures: u32,
+    /// Nothing wakes it before.
+    rests: Option<Instant>,
 }
 
 /// How a look at a key ended.
@@ -47,6 +50,8 @@ pub enum Outcome {
     Idle,
     /// All is well; look again after this time.
     After(Duration),
+    /// What was written last is not seen yet, which says nothing of how that went: look again after this time.
+    Behind(Duration),
     /// Somebody else wrote meanwhile: look again at once.
     Stale,
     /// It went wrong.
@@ -73,7 +78,10 @@ impl<K: Ord + Clone> Queue<K> {
         let entry = state.entries.entry(key.clone()).or_default();
         match entry.running {
             true => entry.again = true,
-            false => state.schedule(key, Instant::now()),
+            false => {
+                let at = Instant::now().max(entry.rests.unwrap_or_else(Instant::now));
+                state.schedule(key, at);
+            }
         }
         drop(state);
         self.changed.notify_one();
@@ -128,17 +136,23 @@ impl<K: Ord + Clone> Queue<K> {
         entry.running = false;
         entry.failures = match outcome {
             Outcome::Idle | Outcome::After(_) => 0,
+            Outcome::Behind(_) => entry.failures,
             Outcome::Stale | Outcome::Failed(_) => entry.failures.saturating_add(1),
         };
+        let rests = match outcome {
+            Outcome::Failed(_) => now + stale_wait(entry.failures),
+            _ => now,
+        };
+        entry.rests = Some(rests);
         let woken = std::mem::take(&mut entry.again);
         let wait = match outcome {
             Outcome::Idle => None,
-            Outcome::After(wait) => Some(wait),
+            Outcome::After(wait) | Outcome::Behind(wait) => Some(wait),
             Outcome::Stale => Some(stale_wait(entry.failures)),
             Outcome::Failed(class) => Some(back_off(class, entry.failures)),
         };
         match (woken, wait) {
-            (true, _) => state.schedule(key, now),
+            (true, _) => state.schedule(key, rests),
             (false, Some(wait)) => state.schedule(key, now + wait),
             (false, None) => {
                 state.entries.remove(key);
@@ -308,7 +322,31 @@ mod tests {
         queue.next().await;
         queue.done(&"a", failed(Class::Bug));
         queue.wake(&"a");
-        assert!(timeout(SOON, queue.next()).await.is_ok());
+        assert!(timeout(SOON * 20, queue.next()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_and_wakes_itself_by_what_it_writes_rests_longer_each_time() {
+        let queue = Queue::default();
+        queue.wake(&"a");
+        let mut rests = Vec::new();
+        for _ in 0..12 {
+            queue.next().await;
+            queue.wake(&"a");
+            let ended = Instant::now();
+            queue.done(&"a", Outcome::Failed(Class::Refused));
+            queue.wake(&"a");
+            queue.next().await;
+            rests.push(ended.elapsed().as_millis());
+            // Its own write is not seen yet.
+            queue.done(&"a", Outcome::Behind(SOON));
+        }
+        assert_eq!(rests[..4], [20, 40, 80, 160]);
+        assert_eq!(rests[9..], [10_000; 3]);
+        queue.next().await;
+        queue.done(&"a", Outcome::Idle);
+        queue.wake(&"a");
+        assert!(timeout(SOON, queue.next()).await.is_ok(), "all is well");
     }
 
     #[tokio::test(start_paused = true)]

@@ -28,6 +28,8 @@ use super::stores::{Cause, Stores};
 pub const LEASE: &str = "mosb-controller";
 /// Keys that are looked at at once: a look mostly waits for the API or a registry.
 const WORKERS: usize = 16;
+/// How long what nodes can do is believed.
+const PROBED: Duration = Duration::from_secs(1800);
 /// Pools that are rendered at once: that is mostly computing.
 const RENDERERS: usize = 4;
 /// What is under way when a signal comes may take no longer.
@@ -266,7 +268,7 @@ async fn worker(
     }
 }
 
-/// Finds out about user namespaces, again when there are other nodes.
+/// Finds out about user namespaces, again when there are other nodes, and from time to time, as a node that was updated is the same.
 async fn probe_nodes(
     engine: Arc<Engine>,
     queue: Arc<Queue<String>>,
@@ -286,8 +288,11 @@ async fn probe_nodes(
                         queue.wake(&key);
                     }
                 }
-                if nodes_changed.changed().await.is_err() {
-                    return;
+                tokio::select! {
+                    changed = nodes_changed.changed() => if changed.is_err() {
+                        return;
+                    },
+                    () = sleep(PROBED) => {}
                 }
             }
             Err(error) => {

@@ -23,7 +23,7 @@ use super::error::is_not_found;
 use super::kinds::Kind;
 use super::observe::{self, RENDERER};
 use super::shelf::{Change, Key, Shelf};
-use super::watch::{Board, Watched, follow};
+use super::watch::{Board, Progress, Watched, follow};
 use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 use kept::{deployment, existence, job, keys, meta, node, pod, read, serving, typed};
@@ -187,7 +187,10 @@ impl Stores {
     /// A kind that can't be listed, or must be there and isn't.
     pub async fn read(client: &Client, namespace: &str) -> Result<Self, Error> {
         let stores = Self::empty(namespace);
-        let mut lister = Lister::default();
+        let mut lister = Lister {
+            board: Arc::clone(&stores.board),
+            lists: Vec::new(),
+        };
         stores.each_kind(client, &mut lister);
         try_join_all(lister.lists).await?;
         Ok(stores)
@@ -453,8 +456,8 @@ impl Visitor for Follower {
     }
 }
 
-#[derive(Default)]
 struct Lister {
+    board: Arc<Board>,
     lists: Vec<BoxFuture<'static, Result<(), Error>>>,
 }
 
@@ -469,7 +472,7 @@ impl Visitor for Lister {
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         T: PartialEq + Send + Sync + 'static,
     {
-        let shelf = Arc::clone(shelf);
+        let (shelf, board) = (Arc::clone(shelf), Arc::clone(&self.board));
         let list = async move {
             let params = ListParams {
                 label_selector: watched.config.label_selector,
@@ -477,8 +480,13 @@ impl Visitor for Lister {
                 ..ListParams::default()
             };
             match watched.api.list(&params).await {
-                Ok(list) => shelf.fill(list.items.into_iter().filter_map(read)),
-                Err(error) if watched.optional && is_not_found(&error) => {}
+                Ok(list) => {
+                    shelf.fill(list.items.into_iter().filter_map(read));
+                    board.set(&watched.what, Progress::Current, watched.optional);
+                }
+                Err(error) if watched.optional && is_not_found(&error) => {
+                    board.set(&watched.what, Progress::NotServed, watched.optional);
+                }
                 Err(error) => return Err(Error::api(watched.what, "list")(error)),
             }
             Ok(())

@@ -63,7 +63,7 @@ impl Board {
         self.set(what, Progress::Listing, optional);
     }
 
-    fn set(&self, what: &str, progress: Progress, optional: bool) {
+    pub(super) fn set(&self, what: &str, progress: Progress, optional: bool) {
         self.lock().insert(what.to_owned(), (progress, optional));
         self.changed.send_replace(());
     }
@@ -143,7 +143,8 @@ pub async fn follow<K, T>(
         optional,
     } = watched;
     let tell = |progress| board.set(&what, progress, optional);
-    let mut stream = pin!(watcher(api, config));
+    let begin = || watcher(api.clone(), config.clone());
+    let mut stream = pin!(begin());
     let (mut listed, mut broken) = (false, false);
     let mut wait = BACK_OFF.0;
     let mut since = Instant::now();
@@ -181,6 +182,9 @@ pub async fn follow<K, T>(
                                     wake(&change);
                                 }
                             }
+                            // When it is back, everything is listed again, and not only what changed since.
+                            stream.set(begin());
+                            listed = false;
                         }
                         tell(match trouble {
                             Progress::Broken { why, .. } => Progress::Broken { listed, why },

@@ -238,7 +238,8 @@ const KINDS: [&str; 4] = [
     "machineosconfigs",
     "machineosbuilds",
 ];
-const SERVING: [&str; 7] = [
+/// What a build runs as, and what that is given.
+pub const SERVING: [&str; 7] = [
     "jobs",
     "pods",
     "configmaps",

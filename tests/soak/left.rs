@@ -4,17 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::fault_stories::story::SERVING;
 use crate::fault_world::kubelet::{is_alone, runners};
 use crate::fault_world::{World, in_namespace, ours, text};
-
-const SERVING: [&str; 6] = [
-    "pods",
-    "configmaps",
-    "secrets",
-    "serviceaccounts",
-    "roles",
-    "rolebindings",
-];
 
 /// What has lost its owner, Jobs and Pods of builds that have their image, and what is going away and does not go.
 pub fn over(world: &World) -> Vec<String> {
@@ -34,7 +26,7 @@ pub fn over(world: &World) -> Vec<String> {
             .filter(is_done)
             .map(|runner| format!("{} of a build that is done", name(runner))),
     );
-    for kind in SERVING {
+    for kind in SERVING.into_iter().filter(|kind| *kind != "jobs") {
         let mut all = world.all(&in_namespace(kind));
         all.retain(|object| {
             let label = "machineconfiguration.openshift.io/ephemeral-build-object";

@@ -54,6 +54,11 @@ pub enum Lost {
 
 /// How long after its end a Job's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for itself.
 const GRACE: SignedDuration = SignedDuration::from_secs(5);
+/// How long after its time a pod that is being deleted may still be there: where its node is dead, its kubelet says nothing any
+/// more, and as long as the node's object stays, as on bare metal, nobody else takes the pod away.
+const UNANSWERED: SignedDuration = SignedDuration::from_secs(60);
+/// What is waited for a pod to end at most: its grace period, and that.
+const LAST_WORDS: SignedDuration = SignedDuration::from_secs(120);
 /// The cluster's clock may be ahead of ours by so much; if it is by more, one of them is wrong, and not waited for.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
 
@@ -86,6 +91,13 @@ fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) ->
         .or_else(|| pods.iter().find_map(|pod| last_words(pod, uid)));
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some("DeadlineExceeded"));
+    let taken = || pods.iter().find_map(|pod| taken(pod));
+    if too_long
+        && told.is_none()
+        && let Some(lost) = taken()
+    {
+        return Observation::Lost(lost);
+    }
     if let Some(end) = finished(told, too_long) {
         return end;
     }
@@ -94,7 +106,7 @@ fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) ->
     }
     let at = |end: &JobCondition| end.last_transition_time.as_ref().map(|time| time.0);
     if let Some(end) = failed {
-        return match pods.iter().find_map(|pod| taken(pod)) {
+        return match taken() {
             Some(lost) => Observation::Lost(lost),
             None => without_result(at(end), now, || died(pods, end.message.as_deref())),
         };
@@ -109,9 +121,10 @@ fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) ->
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
         .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
-    match newest {
-        None => Observation::Pending { why: None },
-        Some(pod) => on_its_way(pod),
+    match (newest, pods.first()) {
+        (None, None) => Observation::Pending { why: None },
+        (None, Some(going)) => until_it_is_gone(going, now),
+        (Some(pod), _) => on_its_way(pod),
     }
 }
 
@@ -134,7 +147,7 @@ fn of_pod(pod: &Pod, told: Option<&JobResult>, now: Timestamp) -> Observation {
         // Its containers may still tell until they have ended.
         _ if pod.metadata.deletion_timestamp.is_some() => {
             match containers(pod).any(|one| state(one).running.is_some()) {
-                true => Observation::Running,
+                true => until_it_is_gone(pod, now),
                 false => Observation::Lost(taken(pod).unwrap_or(Lost::Deleted)),
             }
         }
@@ -163,6 +176,26 @@ fn on_its_way(pod: &Pod) -> Observation {
         Some(why) => Observation::Pending { why: Some(why) },
         None if containers(pod).any(has_begun) => Observation::Running,
         None => Observation::Pending { why: None },
+    }
+}
+
+/// Of a pod that is being deleted.
+fn until_it_is_gone(pod: &Pod, now: Timestamp) -> Observation {
+    // The time by which it should be gone.
+    let until = pod.metadata.deletion_timestamp.as_ref();
+    let until = until.and_then(|time| time.0.checked_add(UNANSWERED).ok());
+    match until {
+        Some(until) if now < until && until.duration_since(now) <= LAST_WORDS + SKEW => {
+            Observation::Ending { until }
+        }
+        _ => {
+            let silent = || {
+                Lost::NodeLost(
+                    "its pod was deleted, and its node does not say that it ended".to_owned(),
+                )
+            };
+            Observation::Lost(taken(pod).unwrap_or_else(silent))
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::api::ClusterSettings;
 use crate::api::cluster_settings::Proxy;
 use crate::backend::door::{Door, DoorError};
 use crate::backend::job::NamedSecret;
-use crate::registry::Options;
+use crate::http::RetryPolicy;
+use crate::registry::{Options, Timeouts};
 
 /// How long a client is shared after it was made. Logins stay in memory no longer, and a registry that changed its mind about
 /// them is asked again.
@@ -50,7 +51,7 @@ impl Doors {
             return Ok(Arc::clone(&same.door));
         }
         let origin = format!("secret {}", secret.name);
-        let base = Options::default();
+        let base = patience();
         let door = Door::open(&origin, &secret.credentials, settings, proxy, base)?;
         let door = Arc::new(door);
         if opened.len() == AT_MOST {
@@ -76,6 +77,22 @@ impl Doors {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Opened>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Less than by hand: the queue tries again, and a registry that is away must not keep all workers from the others.
+fn patience() -> Options {
+    Options {
+        timeouts: Timeouts {
+            connect: Duration::from_secs(5),
+            idle: Duration::from_secs(20),
+        },
+        retry: RetryPolicy {
+            tries: 2,
+            total: Duration::from_secs(15),
+            ..RetryPolicy::default()
+        },
+        ..Options::default()
     }
 }
 

@@ -125,13 +125,16 @@ impl<'a> Round<'a> {
             };
             let status = build_status(&build.status, end, self.now);
             let read = runner.map_or(String::new(), |runner| {
-                let what = kind(runner.builder());
-                format!(
-                    "; its {what} is kept: kubectl -n {} logs {}/{} --all-containers, or mosb logs {name}",
-                    self.world.cluster.namespace,
-                    what.to_lowercase(),
-                    runner.name()
-                )
+                let (what, namespace) = (kind(runner.builder()), &self.world.cluster.namespace);
+                let called = format!("{}/{}", what.to_lowercase(), runner.name());
+                let read = match runner {
+                    // Only OpenShift's own client knows which pod that is.
+                    Runner::Build(_) => format!("oc -n {namespace} logs {called}"),
+                    Runner::Job(_) | Runner::Pod(_) => {
+                        format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
+                    }
+                };
+                format!("; its {what} is kept: {read}")
             });
             self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());

@@ -79,9 +79,13 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     }
     let blocked = |because: Because| {
         let mut steps = Vec::new();
-        // What runs is for an older wish, whatever becomes of this one.
+        // What runs is for an older wish, whatever becomes of this one. Not so where only the nodes went or others came.
+        let is_older = !matches!(because, Because::NoNode | Because::MixedPlatforms(_));
         let running = |build: &&MachineOsBuild| {
-            is_ours(build, config) && !build.metadata.is_going_away() && !build.status.is_terminal()
+            is_older
+                && is_ours(build, config)
+                && !build.metadata.is_going_away()
+                && !build.status.is_terminal()
         };
         for build in world.builds.iter().filter(running) {
             steps.extend(create::interrupted(

@@ -124,15 +124,19 @@ impl Round<'_> {
     /// Makes MachineOSConfig and pool say what the wanted build has come to.
     pub(super) fn serve(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
         self.name_build(build);
-        if !self.is_blocked {
-            self.tell_service(build, status);
-        }
+        let before = self.steps.len();
         self.tell_pool(build, status);
+        let pool = self.steps.split_off(before);
+        if !self.is_blocked {
+            // What was in the way may be that the pool can't be written: it is over when that was done.
+            self.tell_service(build, status, pool.is_empty());
+        }
+        self.steps.extend(pool);
     }
 
     /// The same of a pre-built image. The name comes last: who is named was put in service.
     pub(super) fn serve_seeded(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
-        self.tell_service(build, status);
+        self.tell_service(build, status, true);
         self.name_build(build);
         self.tell_pool(build, status);
     }
@@ -194,11 +198,16 @@ impl Round<'_> {
         (!findings.is_empty() || said.is_some()).then(|| Warned::of(findings))
     }
 
-    fn tell_service(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+    fn tell_service(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+        is_over: bool,
+    ) {
         let conditions = &self.config.status.conditions;
         let warned = self.warned();
         let mut said: Vec<_> = warned.iter().map(Warned::said).collect();
-        if condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
+        if is_over && condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
             said.push(NOT_BLOCKED);
         }
         said.extend(self.seeded(build, status));

@@ -49,6 +49,10 @@ fn stores() -> Stores {
 #[test]
 fn a_change_wakes_those_whom_it_concerns() {
     let stores = stores();
+    let settings =
+        json!({ "proxy": { "httpProxy": "http://proxy.example:3128", "secret": "proxy" } });
+    let map = json!({ "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } });
+    fill(&stores.settings["mosb-config"], vec![map]);
     let text = str::to_owned;
     for (what, cause, want) in [
         ("nobody", Cause::Nobody, &[][..]),
@@ -91,6 +95,11 @@ fn a_change_wakes_those_whom_it_concerns() {
         (
             "everybody's pull secret",
             Cause::Secret(text("global-pull-secret-copy")),
+            &["infra", "old", "worker"],
+        ),
+        (
+            "the proxy's secret",
+            Cause::Secret(text("proxy")),
             &["infra", "old", "worker"],
         ),
         ("another secret", Cause::Secret(text("x")), &[]),

@@ -137,7 +137,7 @@ impl Renderer {
         };
         if self.is_behind(pool, &world) {
             // The watch tells what we wrote, and wakes us.
-            return Outcome::After(ECHO);
+            return Outcome::Behind(ECHO);
         }
         match self.round(pool, &mut world).await {
             Ok(Some(again)) => Outcome::After(again),

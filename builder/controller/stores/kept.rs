@@ -1,5 +1,7 @@
 //! What is kept of the objects that the watches tell of: what somebody asks for, as there are thousands of them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec, PodTemplateSpec};
@@ -7,7 +9,6 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 
 use super::super::kinds::GROUP;
 use super::super::observe;

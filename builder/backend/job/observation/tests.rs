@@ -94,6 +94,11 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         json!({ "phase": "Failed", "containerStatuses": [ends("image-build", 137, "Error", "")] }),
     );
     gone.metadata.deletion_timestamp = deleted.metadata.deletion_timestamp.clone();
+    let deleted_at = |time: &str, status: Value| {
+        let mut pod = pod(status);
+        pod.metadata.deletion_timestamp = Some(time.parse::<Timestamp>().unwrap().into());
+        pod
+    };
     let mut stranger = pod(
         json!({ "containerStatuses": [ends("image-push", 0, "", &good(UID).to_termination_message())] }),
     );
@@ -158,6 +163,55 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             )],
             None,
             Observation::Running,
+        ),
+        (
+            "its node died, and its object stays",
+            job(free.clone(), None),
+            vec![deleted_at(
+                LONG_AGO,
+                json!({ "phase": "Running", "initContainerStatuses": [runs("image-build")],
+                "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "why" }] }),
+            )],
+            None,
+            lost(Lost::NodeLost("why".to_owned())),
+        ),
+        (
+            "deleted, and its node says nothing",
+            job(free.clone(), None),
+            vec![deleted_at(LONG_AGO, json!({ "phase": "Running" }))],
+            None,
+            lost(Lost::NodeLost(
+                "its pod was deleted, and its node does not say that it ended".to_owned(),
+            )),
+        ),
+        (
+            "deleted by a clock that is wrong",
+            job(free.clone(), None),
+            vec![deleted_at(
+                "2026-01-01T01:00:00Z",
+                json!({ "phase": "Running" }),
+            )],
+            None,
+            lost(Lost::NodeLost(
+                "its pod was deleted, and its node does not say that it ended".to_owned(),
+            )),
+        ),
+        (
+            "on its way out",
+            job(free.clone(), None),
+            vec![deleted_at(
+                "2026-01-01T00:01:20Z",
+                json!({ "phase": "Running" }),
+            )],
+            None,
+            until("2026-01-01T00:02:20Z"),
+        ),
+        (
+            "too long, as its node was lost",
+            failed("DeadlineExceeded"),
+            vec![disrupted("DeletionByTaintManager")],
+            None,
+            lost(Lost::NodeLost("why".to_owned())),
         ),
         (
             "another Job's pod",
@@ -472,9 +526,24 @@ fn a_pod_alone_is_what_it_says_itself() {
         ),
         (
             "going away, and may still tell",
-            going(json!({ "phase": "Running", "containerStatuses": [runs("image-push")] })),
+            {
+                let mut pod =
+                    pod(json!({ "phase": "Running", "containerStatuses": [runs("image-push")] }));
+                pod.metadata.deletion_timestamp = Some(NOW.parse::<Timestamp>().unwrap().into());
+                pod
+            },
             None,
-            Observation::Running,
+            Observation::Ending {
+                until: "2026-01-01T00:02:00Z".parse().unwrap(),
+            },
+        ),
+        (
+            "its node died, and its object stays",
+            going(
+                json!({ "phase": "Running", "containerStatuses": [runs("image-push")], "conditions": disrupted.clone() }),
+            ),
+            None,
+            Observation::Lost(Lost::Evicted("drained".to_owned())),
         ),
         (
             "going away before it ran",

@@ -360,6 +360,21 @@ fn what_can_t_be_built_is_told() {
 }
 
 #[test]
+fn what_runs_goes_on_where_only_nodes_went_or_came() {
+    let mut world = World::opted_in();
+    world.settle();
+    let uid = world.seen.builds[0].metadata.uid().to_owned();
+    let other = "linux/arm64".parse().unwrap();
+    world.seen.pool_platforms.insert(other);
+    assert_eq!(world.settle().because.code(), "mixed-platforms");
+    assert_eq!(world.blocked().unwrap().0, "True");
+    world.seen.pool_platforms.pop_last();
+    world.build();
+    assert_eq!(world.seen.builds[0].metadata.uid(), uid);
+    assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
 fn a_wrong_wish_ends_what_runs_for_an_older_one() {
     let mut world = World::opted_in();
     world.settle();
