@@ -189,6 +189,33 @@ fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     assert!(killed.is_some(), "a direct build that was killed");
 }
 
+/// Nobody but the kubelet ends a pod that is deleted; where it died and the node's object stays, the pod stays too, and a Job waits
+/// for it for ever.
+#[test]
+fn a_pod_whose_node_died_is_replaced() {
+    let mut cluster = Cluster::new("dead-node");
+    cluster.render("one");
+    cluster.start();
+    cluster.opt_in(Some(SLOW));
+    cluster.runs_the_line();
+    let (_, job) = cluster.running("image-build").expect("the build that runs");
+    cluster.node.kill("kubelet");
+    // As what evicts does when the node does not answer for minutes.
+    let pod = cluster.pods()[0]["metadata"]["name"].clone();
+    let delete = ["delete", "pod", "--wait=false", "--grace-period=1"];
+    let delete = [&delete[..], &[pod.as_str().unwrap()]].concat();
+    cluster.namespace.kubectl(&delete).ok();
+    cluster.another_runner(&job);
+    let because = cluster.builds()[0]["metadata"]["annotations"]["mosb.dev/because"].clone();
+    assert!(
+        because.to_string().contains("its node was lost"),
+        "{because}"
+    );
+    cluster.node.revive("kubelet");
+    let image = cluster.image_after("");
+    assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
+}
+
 /// The kernel kills what needs more memory than it may have: `mosb` itself, or a program of a `RUN` line.
 #[test]
 fn too_little_memory_is_told_and_what_to_do() {

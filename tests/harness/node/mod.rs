@@ -229,7 +229,7 @@ impl Node {
             .collect()
     }
 
-    /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`. It is away until [`Self::revive`].
+    /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`, `kubelet`. It is away until [`Self::revive`].
     #[track_caller]
     pub fn kill(&self, component: &str) {
         self.component(component, Component::kill);
