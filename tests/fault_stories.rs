@@ -64,11 +64,7 @@ fn disturbed_at_every_write_a_story_ends_the_same() {
     let world = &*world();
     let begun = Instant::now();
     let mut stage = Stage::default();
-    // With Pods only the writes that make, begin and delete them: the others are made by the same hand as with Jobs.
-    let is_meant = |(calm, at): &(&Calm, Write)| {
-        !calm.alone || matches!(at, Write::Nth(deed, _) if deed.ends_with(" pods"))
-    };
-    let each = each(world).filter(is_meant);
+    let each = each(world);
     let controller = world.controller();
     for (calm, at) in each {
         let faults = [
