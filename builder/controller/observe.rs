@@ -4,6 +4,7 @@ pub(super) mod component;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
@@ -243,8 +244,19 @@ fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRu
     };
     let with_pods = |runner: Runner| {
         let pods = stores.pods.of([Key::Controller(runner.uid().to_owned())]);
-        let pods = pods.into_iter().map(|pod| (*pod).clone()).collect();
-        SeenRunner { runner, pods }
+        let itself = match &runner {
+            Runner::Job(_) => stores.jobs.quiet(runner.name()),
+            Runner::Pod(_) => stores.pods.quiet(runner.name()),
+            Runner::Build(_) => stores.openshift_builds.quiet(runner.name()),
+        };
+        let quiet = pods.iter().map(|pod| stores.pods.quiet(&pod.name_any()));
+        let quiet = quiet.chain([itself]).flatten().min();
+        SeenRunner {
+            pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
+            // Who looks only once waits for nothing.
+            quiet: quiet.unwrap_or(Duration::MAX),
+            runner,
+        }
     };
     // A Job's pod is no runner.
     let is_alone = |pod: &std::sync::Arc<Pod>| {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use kube::runtime::watcher::Event;
 
@@ -28,11 +29,18 @@ pub enum Key {
 
 #[derive(Debug)]
 struct State<T> {
-    objects: BTreeMap<String, Arc<T>>,
+    objects: BTreeMap<String, Told<T>>,
     /// Names of objects.
     by_key: BTreeMap<Key, BTreeSet<String>>,
     /// What a list that is under way has told so far.
     arriving: BTreeMap<String, Arc<T>>,
+}
+
+#[derive(Debug)]
+struct Told<T> {
+    object: Arc<T>,
+    /// When a watch told that it is so.
+    at: Option<Instant>,
 }
 
 /// An object before and after an event.
@@ -67,12 +75,20 @@ impl<T> Shelf<T> {
 impl<T: PartialEq> Shelf<T> {
     /// The object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        self.lock().objects.get(name).cloned()
+        let state = self.lock();
+        state.objects.get(name).map(Told::object)
+    }
+
+    /// For how long a watch told nothing new of this object, whatever clocks say; none if no watch ever told of it.
+    pub fn quiet(&self, name: &str) -> Option<Duration> {
+        let state = self.lock();
+        let at = state.objects.get(name)?.at?;
+        Some(at.elapsed())
     }
 
     /// All, by name.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.lock().objects.values().cloned().collect()
+        self.lock().objects.values().map(Told::object).collect()
     }
 
     /// Those with one of these keys, by name.
@@ -80,15 +96,15 @@ impl<T: PartialEq> Shelf<T> {
         let state = self.lock();
         let names = keys.into_iter().filter_map(|key| state.by_key.get(&key));
         let names: BTreeSet<&String> = names.flatten().collect();
-        let objects = names.into_iter().map(|name| &state.objects[name]);
-        objects.cloned().collect()
+        let objects = names.into_iter().map(|name| state.objects[name].object());
+        objects.collect()
     }
 
     /// Those that are meant, of all.
     pub fn only(&self, mut meant: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let state = self.lock();
-        let meant = state.objects.values().filter(|object| meant(object));
-        meant.cloned().collect()
+        let meant = state.objects.values().filter(|told| meant(&told.object));
+        meant.map(Told::object).collect()
     }
 
     /// How many.
@@ -116,25 +132,29 @@ impl<T: PartialEq> Shelf<T> {
             }
             Event::InitDone => {
                 let after = std::mem::take(&mut state.arriving);
-                let mut before = std::mem::replace(&mut state.objects, after);
+                let mut before = std::mem::take(&mut state.objects);
+                let mut changes = Vec::new();
+                for (name, after) in after {
+                    let before = before.remove(&name);
+                    let told = Told::after(before.as_ref(), after);
+                    changes.push(Change {
+                        before: before.map(|before| before.object),
+                        after: Some(told.object()),
+                    });
+                    state.objects.insert(name, told);
+                }
                 self.index(&mut state);
-                let mut changes: Vec<Change<T>> = state
-                    .objects
-                    .iter()
-                    .map(|(name, object)| Change {
-                        before: before.remove(name),
-                        after: Some(Arc::clone(object)),
-                    })
-                    .collect();
                 changes.extend(before.into_values().map(|gone| Change {
-                    before: Some(gone),
+                    before: Some(gone.object),
                     after: None,
                 }));
                 changes
             }
             Event::Apply((name, object)) => {
-                let after = Arc::new(object);
-                let before = state.objects.insert(name.clone(), Arc::clone(&after));
+                let told = Told::after(state.objects.get(&name), Arc::new(object));
+                let after = told.object();
+                let before = state.objects.insert(name.clone(), told);
+                let before = before.map(|before| before.object);
                 state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
                 state.note(&name, (self.keys)(&after));
                 vec![Change {
@@ -143,7 +163,7 @@ impl<T: PartialEq> Shelf<T> {
                 }]
             }
             Event::Delete((name, _)) => {
-                let before = state.objects.remove(&name);
+                let before = state.objects.remove(&name).map(|before| before.object);
                 state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
                 vec![Change {
                     before,
@@ -159,7 +179,11 @@ impl<T: PartialEq> Shelf<T> {
     pub fn fill(&self, objects: impl IntoIterator<Item = (String, T)>) {
         let objects = objects.into_iter();
         let mut state = self.lock();
-        state.objects = objects.map(|(name, o)| (name, Arc::new(o))).collect();
+        let told = |object| Told {
+            object: Arc::new(object),
+            at: None,
+        };
+        state.objects = objects.map(|(name, o)| (name, told(o))).collect();
         self.index(&mut state);
     }
 
@@ -168,7 +192,7 @@ impl<T: PartialEq> Shelf<T> {
         let all: Vec<_> = state
             .objects
             .iter()
-            .map(|(name, object)| (name.clone(), (self.keys)(object)))
+            .map(|(name, told)| (name.clone(), (self.keys)(&told.object)))
             .collect();
         for (name, keys) in all {
             state.note(&name, keys);
@@ -179,6 +203,21 @@ impl<T: PartialEq> Shelf<T> {
         self.state
             .lock()
             .expect("nobody panics while holding it: comparing and cloning don't")
+    }
+}
+
+impl<T: PartialEq> Told<T> {
+    /// What is the same as before was told then.
+    fn after(before: Option<&Self>, object: Arc<T>) -> Self {
+        let same = before.filter(|before| before.object == object);
+        let at = same.map_or_else(|| Some(Instant::now()), |same| same.at);
+        Self { object, at }
+    }
+}
+
+impl<T> Told<T> {
+    fn object(&self) -> Arc<T> {
+        Arc::clone(&self.object)
     }
 }
 
@@ -238,6 +277,26 @@ mod tests {
         assert_eq!(shelf.all(), [Arc::new(1), Arc::new(5)]);
         assert_eq!(shelf.only(|value| *value > 1), [Arc::new(5)]);
     }
+
+    #[test]
+    fn it_knows_how_long_a_watch_told_nothing_new() {
+        let shelf = Shelf::default();
+        shelf.fill([("listed".to_owned(), 1)]);
+        shelf.take(apply("same", 1));
+        shelf.take(apply("other", 1));
+        assert_eq!((shelf.quiet("listed"), shelf.quiet("none")), (None, None));
+        std::thread::sleep(Duration::from_millis(20));
+        let quiet = shelf.quiet("same").unwrap();
+        assert!(quiet >= Duration::from_millis(20), "{quiet:?}");
+        shelf.take(apply("same", 1));
+        for (name, value) in [("same", 1), ("other", 2)] {
+            shelf.take(Event::InitApply((name.to_owned(), value)));
+        }
+        shelf.take(Event::InitDone);
+        let (same, other) = (shelf.quiet("same").unwrap(), shelf.quiet("other").unwrap());
+        assert!(same >= quiet && other < same, "{same:?} {other:?}");
+    }
+
     #[test]
     fn objects_are_found_by_their_keys_whatever_a_watch_tells() {
         let shelf = Shelf::by(|value: &i32| match value {

@@ -1,6 +1,7 @@
 //! Everything that a decision is made of: what was observed, and what was answered. No credential is ever in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -51,6 +52,8 @@ pub struct SeenRunner {
     pub runner: Runner,
     /// Pods that it controls.
     pub pods: Vec<Pod>,
+    /// For how long no watch told anything new of it and its pods.
+    pub quiet: Duration,
 }
 
 impl SeenRunner {

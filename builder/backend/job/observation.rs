@@ -2,6 +2,8 @@
 
 mod openshift;
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
@@ -52,8 +54,9 @@ pub enum Lost {
     Failed(String),
 }
 
-/// How long after its end a Job's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for itself.
-const GRACE: SignedDuration = SignedDuration::from_secs(5);
+/// How long after we saw its end a runner's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for
+/// itself. No clock of a cluster is asked for it.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long after its time a pod that is being deleted may still be there: where its node is dead, its kubelet says nothing any
 /// more, and as long as the node's object stays, as on bare metal, nobody else takes the pod away.
 const UNANSWERED: SignedDuration = SignedDuration::from_secs(60);
@@ -65,11 +68,13 @@ const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// What a build's runner has come to. A result of another runner is ignored, and a Job's counters always are.
 ///
 /// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the runner itself
-/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own.
+/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. For so long nothing new was seen of
+/// them.
 pub fn observe(
     runner: &Runner,
     pods: &[Pod],
     result: Option<&JobResult>,
+    quiet: Duration,
     now: Timestamp,
 ) -> Observation {
     let uid = runner.uid();
@@ -77,14 +82,20 @@ pub fn observe(
     match runner {
         Runner::Job(job) => {
             let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
-            of_job(job, &pods, told, now)
+            of_job(job, &pods, told, quiet, now)
         }
-        Runner::Pod(pod) => of_pod(pod, told, now),
+        Runner::Pod(pod) => of_pod(pod, told, quiet, now),
         Runner::Build(build) => openshift::of_build(build),
     }
 }
 
-fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) -> Observation {
+fn of_job(
+    job: &Job,
+    pods: &[&Pod],
+    told: Option<&JobResult>,
+    quiet: Duration,
+    now: Timestamp,
+) -> Observation {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let told = told
         .cloned()
@@ -104,15 +115,14 @@ fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) ->
     if job.metadata.deletion_timestamp.is_some() {
         return Observation::Lost(Lost::Deleted);
     }
-    let at = |end: &JobCondition| end.last_transition_time.as_ref().map(|time| time.0);
     if let Some(end) = failed {
         return match taken() {
             Some(lost) => Observation::Lost(lost),
-            None => without_result(at(end), now, || died(pods, end.message.as_deref())),
+            None => without_result(quiet, now, || died(pods, end.message.as_deref())),
         };
     }
-    if let Some(end) = ended(job, "Complete") {
-        return without_result(at(end), now, || Lost::Failed(SILENT.to_owned()));
+    if ended(job, "Complete").is_some() {
+        return without_result(quiet, now, || Lost::Failed(SILENT.to_owned()));
     }
     if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
         return Observation::Waiting;
@@ -128,7 +138,7 @@ fn of_job(job: &Job, pods: &[&Pod], told: Option<&JobResult>, now: Timestamp) ->
     }
 }
 
-fn of_pod(pod: &Pod, told: Option<&JobResult>, now: Timestamp) -> Observation {
+fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) -> Observation {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let told = told.cloned().or_else(|| last_words(pod, uid));
     let status = pod.status.clone().unwrap_or_default();
@@ -139,11 +149,9 @@ fn of_pod(pod: &Pod, told: Option<&JobResult>, now: Timestamp) -> Observation {
     match status.phase.as_deref() {
         Some("Failed") => match taken(pod) {
             Some(lost) => Observation::Lost(lost),
-            None => without_result(last_end(pod), now, || {
-                died(&[pod], status.message.as_deref())
-            }),
+            None => without_result(quiet, now, || died(&[pod], status.message.as_deref())),
         },
-        Some("Succeeded") => without_result(last_end(pod), now, || Lost::Failed(SILENT.to_owned())),
+        Some("Succeeded") => without_result(quiet, now, || Lost::Failed(SILENT.to_owned())),
         // Its containers may still tell until they have ended.
         _ if pod.metadata.deletion_timestamp.is_some() => {
             match containers(pod).any(|one| state(one).running.is_some()) {
@@ -179,9 +187,9 @@ fn on_its_way(pod: &Pod) -> Observation {
     }
 }
 
-/// Of a pod that is being deleted.
+/// Of a pod that is being deleted: something may still be told until it should be gone, if that is no further away than it can be
+/// by a right clock.
 fn until_it_is_gone(pod: &Pod, now: Timestamp) -> Observation {
-    // The time by which it should be gone.
     let until = pod.metadata.deletion_timestamp.as_ref();
     let until = until.and_then(|time| time.0.checked_add(UNANSWERED).ok());
     match until {
@@ -189,33 +197,17 @@ fn until_it_is_gone(pod: &Pod, now: Timestamp) -> Observation {
             Observation::Ending { until }
         }
         _ => {
-            let silent = || {
-                Lost::NodeLost(
-                    "its pod was deleted, and its node does not say that it ended".to_owned(),
-                )
-            };
-            Observation::Lost(taken(pod).unwrap_or_else(silent))
+            let silent = "its pod was deleted, and its node does not say that it ended";
+            Observation::Lost(taken(pod).unwrap_or_else(|| Lost::NodeLost(silent.to_owned())))
         }
     }
 }
 
-/// When the last container of a pod ended.
-fn last_end(pod: &Pod) -> Option<Timestamp> {
-    let ends = containers(pod).filter_map(|one| state(one).terminated?.finished_at);
-    ends.map(|time| time.0).max()
-}
-
-fn without_result(
-    ended: Option<Timestamp>,
-    now: Timestamp,
-    lost: impl FnOnce() -> Lost,
-) -> Observation {
-    let until = ended.and_then(|time| time.checked_add(GRACE).ok());
-    match until {
-        Some(until) if now < until && until.duration_since(now) <= GRACE + SKEW => {
-            Observation::Ending { until }
-        }
-        _ => Observation::Lost(lost()),
+fn without_result(quiet: Duration, now: Timestamp, lost: impl FnOnce() -> Lost) -> Observation {
+    let left = GRACE.checked_sub(quiet).filter(|left| !left.is_zero());
+    match left.and_then(|left| now.checked_add(left).ok()) {
+        Some(until) => Observation::Ending { until },
+        None => Observation::Lost(lost()),
     }
 }
 

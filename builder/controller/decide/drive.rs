@@ -114,7 +114,7 @@ impl<'a> Round<'a> {
         let runner = &seen.runner;
         let uid = runner.uid().to_owned();
         let result = self.world.results.get(&name);
-        let observation = observe(runner, &seen.pods, result, self.now);
+        let observation = observe(runner, &seen.pods, result, seen.quiet, self.now);
         let mut because = Because::Preparing(name.clone());
         match build.metadata.annotation(labels::JOB_UID) {
             Some(known) if known != uid => {

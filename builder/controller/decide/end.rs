@@ -204,7 +204,7 @@ impl<'a> Round<'a> {
         let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
         for seen in runners {
             let result = self.world.results.get(&build.metadata.name);
-            let told = observe(&seen.runner, &seen.pods, result, self.now);
+            let told = observe(&seen.runner, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = told
                 && let Outcome::Succeeded {
                     base_tree: Some(tree),

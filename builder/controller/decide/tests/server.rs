@@ -1,6 +1,7 @@
 //! The API server of the tests' cluster: gives UIDs, refuses what the real one refuses and what mosb must never do; and the garbage collector.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
@@ -189,6 +190,7 @@ impl World {
                 self.seen.runners.push(SeenRunner {
                     runner: suspended(*builder, metadata),
                     pods: Vec::new(),
+                    quiet: Duration::MAX,
                 });
                 assert!(
                     self.seen.runners.len() <= self.seen.builds.len(),

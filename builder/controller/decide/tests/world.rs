@@ -493,7 +493,7 @@ impl World {
         for seen in &self.seen.runners {
             let owner = owner_of(&seen.runner).uid.clone();
             assert!(owners.insert(owner), "two runners for one build");
-            let _ = observe(&seen.runner, &seen.pods, None, self.now);
+            let _ = observe(&seen.runner, &seen.pods, None, seen.quiet, self.now);
         }
     }
 }
