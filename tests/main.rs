@@ -38,6 +38,7 @@ mod deploy;
 mod documentation;
 mod fault_moments;
 mod fault_objects;
+mod fault_refused;
 mod fault_stories;
 mod fault_world;
 mod fetch_world;

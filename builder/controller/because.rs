@@ -259,7 +259,7 @@ impl fmt::Display for Because {
             Self::Reusing(image) => write!(f, "{image} was built before and is wanted again"),
             Self::Creating(build) => write!(f, "{build} is new"),
             Self::Replacing(build) => write!(f, "{build} waits until what had its name is gone"),
-            Self::Preparing(build) => write!(f, "{build}: its Job is being prepared"),
+            Self::Preparing(build) => write!(f, "{build} is being prepared"),
             Self::Pending { build, why: None } => write!(f, "{build}: its pod is about to start"),
             Self::Pending {
                 build,

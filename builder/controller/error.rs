@@ -155,7 +155,9 @@ fn said_by_server(status: &Status) -> String {
     };
     let remedy = match status.code {
         401 => "; the credentials are not valid (any more)",
-        403 => "; grant this right to the user or ServiceAccount",
+        403 if said.contains("cannot ") => "; grant this right to the user or ServiceAccount",
+        // A quota, a policy, pod security: each says itself what it forbids.
+        403 => "; change what forbids it, or what was asked for",
         _ => "",
     };
     format!("the API server answers {}: {said}{remedy}", status.code)
@@ -164,6 +166,37 @@ fn said_by_server(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_is_to_be_granted_where_one_is_missing_only() {
+        for (said, is_right) in [
+            (
+                "jobs.batch is forbidden: User \"x\" cannot create resource \"jobs\"",
+                true,
+            ),
+            (
+                "pods \"x\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on",
+                true,
+            ),
+            (
+                "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9",
+                false,
+            ),
+            (
+                "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\": hostUsers",
+                false,
+            ),
+        ] {
+            let status = Status::failure(said, "Forbidden").with_code(403).boxed();
+            let told = told(&kube::Error::Api(status));
+            assert!(told.contains(said), "{told}");
+            let remedy = match is_right {
+                true => "; grant this right to the user or ServiceAccount",
+                false => "; change what forbids it, or what was asked for",
+            };
+            assert!(told.ends_with(remedy), "{told}");
+        }
+    }
 
     #[test]
     fn the_class_follows_the_answer() {

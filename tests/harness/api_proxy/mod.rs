@@ -240,7 +240,9 @@ fn ask(
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     let code = code.ok_or_else(|| io::Error::other(format!("no answer: {head:?}")))?;
-    Ok((code, serde_json::from_str(body).unwrap_or_default()))
+    // What is no object says why all the same.
+    let answer = serde_json::from_str(body).unwrap_or_else(|_| json!(body));
+    Ok((code, answer))
 }
 
 /// One request, and its answer if it gets one.

@@ -296,6 +296,29 @@ fn what_a_cluster_refuses_stands_on_the_config() {
 }
 
 #[test]
+fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
+    let mut world = World::opted_in();
+    let problem = problem(Class::Refused, "machineconfigpool worker: a policy says no");
+    let steps = refused(&world.seen, problem, world.now);
+    let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
+        panic!("{steps:?}");
+    };
+    world.config().status = *status.clone();
+    let mut refusals = 0;
+    for _ in 0..5 {
+        let steps = world.decide().steps;
+        let of_pool = |step: &Step| matches!(step, Step::WritePoolCondition { .. });
+        let at = steps.iter().position(of_pool);
+        refusals += usize::from(at.is_some());
+        world.round(at.unwrap_or(steps.len()));
+        assert_eq!(world.blocked().unwrap().0, "True");
+    }
+    assert!(refusals > 1);
+    world.build();
+    assert_eq!(world.blocked().unwrap().0, "False");
+}
+
+#[test]
 fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
     let mut world = World::opted_in();
     world.settle();
