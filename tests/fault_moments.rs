@@ -15,8 +15,8 @@ const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "this controller acts now";
 
-/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a controller does at once, so
-/// that none of them is given up while it stands.
+/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a
+/// controller does at once, so that none of them is given up while it stands.
 fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
     let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
     let chosen = calm(world).iter().filter(is_meant);

@@ -1,7 +1,8 @@
 //! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
 //!
 //! Jobs get their pods, and no node takes those: a test's [`World::kubelet`] plays the sidecar, the kubelet and the eviction,
-//! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one repository, in which the images lie that builds end with.
+//! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one
+//! repository, in which the images lie that builds end with.
 
 pub mod kubelet;
 

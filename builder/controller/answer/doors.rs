@@ -11,7 +11,7 @@ use crate::backend::job::NamedSecret;
 use crate::http::RetryPolicy;
 use crate::registry::{Options, Timeouts};
 
-/// How long a client is shared after it was made. Logins stay in memory no longer, and a registry that changed its mind about
+/// How long a client is shared after it was made: its logins stay here no longer, and a registry that changed its mind about
 /// them is asked again.
 const SHARED: Duration = Duration::from_secs(5);
 

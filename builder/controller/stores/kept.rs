@@ -143,7 +143,7 @@ pub(super) fn pod(mut object: Pod) -> Option<(String, Pod)> {
 pub(super) fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
-    // Among those of others is what kubectl last applied: all of a Secret.
+    // Among those of others is what kubectl last applied: all of a MachineConfig.
     if let Some(annotations) = &mut meta.annotations {
         annotations.retain(|key, _| is_known(key));
     }
