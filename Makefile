@@ -36,8 +36,8 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 	containerfiles/sbom $(TARGET)/image/root $(TARGET)/image/mosb.cdx.json
 
 .PHONY: test
-test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer)
-	cargo test
+test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
+	cargo test $(if $(CI),--quiet)
 
 .PHONY: unit
 unit: ## what needs nothing, in seconds

@@ -58,9 +58,12 @@ impl Hostile<'_> {
         self.until(config, false, &format!("{reason} {words:?}"), says)
     }
 
+    /// Waits until its image is in service, and nothing said to be in its way any more, which comes last.
     #[track_caller]
     fn serves(&mut self, pool: &str) -> Pool {
-        self.until(pool, true, "its image", |pool| pool.serves(ends::ONE))
+        let is_free = |pool: &Pool| condition(&pool.config, "Blocked").is_none();
+        let fits = |pool: &Pool| pool.serves(ends::ONE) && is_free(pool);
+        self.until(pool, true, "its image", fits)
     }
 
     /// A Secret of another type takes the place of one.
@@ -183,7 +186,6 @@ fn secrets(hostile: &mut Hostile<'_>) {
     hostile.make_good("rotated");
     let served = hostile.serves("hostile-rotated");
     assert_eq!(served.builds.len(), 1, "it is not built again");
-    assert!(condition(&served.config, "Blocked").is_none());
 }
 
 fn rendered_configs(hostile: &mut Hostile<'_>) {
