@@ -68,8 +68,8 @@ const SKEW: SignedDuration = SignedDuration::from_secs(60);
 /// What a build's runner has come to. A result of another runner is ignored, and a Job's counters always are.
 ///
 /// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the runner itself
-/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. For so long nothing new was seen of
-/// them.
+/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. `quiet` is for how long nothing new
+/// was seen of them.
 pub fn observe(
     runner: &Runner,
     pods: &[Pod],
