@@ -93,7 +93,7 @@ fn check_result(result: &Value, repository: &str, base: &Value) {
 fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     let labels = &config["config"]["Labels"];
     assert_eq!(labels["mosb.dev/inputs"], result["inputs"], "{labels:#}");
-    assert_eq!(labels["mosb.dev/format"], "1");
+    assert_eq!(labels["mosb.dev/format"], "2");
     assert_eq!(labels["org.opencontainers.image.version"], "1");
     assert_eq!(labels["containers.bootc"], "1");
     assert_eq!(
@@ -102,6 +102,21 @@ fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     );
     assert_eq!(labels["org.opencontainers.image.base.name"], base);
     assert_eq!(labels["baseOSContainerImage"], base);
+    let annotations = &manifest["annotations"];
+    // A base in a layout has no name that a tool could read.
+    let named = base
+        .contains('/')
+        .then_some("org.opencontainers.image.base.name");
+    for key in ["org.opencontainers.image.base.digest"]
+        .into_iter()
+        .chain(named)
+    {
+        assert_eq!(annotations[key], labels[key], "{annotations:#}");
+    }
+    assert_eq!(
+        annotations.as_object().unwrap().len(),
+        1 + usize::from(named.is_some())
+    );
     let layers = manifest["layers"].as_array().unwrap();
     assert_eq!(layers.len(), 3);
     assert_eq!(layers[2]["digest"], result["layer"]["digest"]);

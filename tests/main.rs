@@ -59,6 +59,7 @@ mod job_spec;
 mod job_world;
 mod merge_oracle;
 mod monitoring;
+mod older_format;
 mod part_image;
 mod part_layout;
 mod part_node;

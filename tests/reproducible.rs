@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::build_world::{World, config};
 use crate::harness::Mosb;
 
-/// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::FORMAT`
+/// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::Format`
 /// must be raised with it.
-const DIGEST: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
+const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
 
 fn digest(mosb: &Mosb, world: &World, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());

@@ -1,4 +1,5 @@
-//! Objects that an earlier mosb left in a cluster are taken over by this one, and nothing is built again.
+//! Objects that an earlier mosb left in a cluster are taken over by this one, and nothing is built again: not even where this one
+//! writes images in another format.
 //!
 //! `testdata/upgrade/README.md` says what is recorded, and how.
 
@@ -132,6 +133,24 @@ fn taken_over(version: &Path) {
             }
         }
     }
+
+    // Only a change is built, and a return to the earlier config takes the image that is there, whatever its format.
+    let of_direct = |builds: &[Value]| {
+        let names = builds.iter().map(name);
+        let mut names = names.filter(|name| name.starts_with("direct-"));
+        (names.next().unwrap().to_owned(), names.count())
+    };
+    let (first, _) = of_direct(&builds);
+    world.renders("direct", 0xa2, None, &[]);
+    world.pod_of("direct");
+    world.renders("direct", 0xa1, None, &[]);
+    wait("the image that the pool had", LONG, || {
+        let config = world.get("machineosconfig", "direct");
+        let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
+        let is_alone = of_direct(&world.all("machineosbuilds")) == (first.clone(), 0);
+        (*named == *first && is_alone).then_some(())
+    });
+    world.until_all_are("up-to-date");
 
     // What it is told is still understood: the one that failed is built again where somebody asks.
     let uid = failed.unwrap()["metadata"]["uid"].clone();

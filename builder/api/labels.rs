@@ -6,13 +6,15 @@ pub const IMAGE_MACHINE_CONFIG: &str = "machineconfig";
 pub const IMAGE_MACHINE_CONFIG_POOL: &str = "machineconfigpool";
 /// Image label: pullspec of the base OS image.
 pub const IMAGE_BASE: &str = "baseOSContainerImage";
+/// Image label: pullspec of the extensions image, `host/repository@sha256:…`; only where packages are taken from it.
+pub const IMAGE_EXTENSIONS: &str = "baseOSExtensionsContainerImage";
 /// Image label: SHA-256 of the canonical inputs, 64 hex digits.
 pub const IMAGE_INPUTS: &str = "mosb.dev/inputs";
 /// Image label: the integer that is raised only when output bytes change.
 pub const IMAGE_FORMAT: &str = "mosb.dev/format";
-/// Image label of OCI: the name of the base image.
+/// Image label, and annotation of the manifest, of OCI: the name of the base image.
 pub const OCI_BASE_NAME: &str = "org.opencontainers.image.base.name";
-/// Image label of OCI: the digest of the base image's manifest.
+/// Image label, and annotation of the manifest, of OCI: the digest of the base image's manifest.
 pub const OCI_BASE_DIGEST: &str = "org.opencontainers.image.base.digest";
 
 /// Annotation of a rendered MachineConfig: which renderer made it.

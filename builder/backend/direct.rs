@@ -46,7 +46,8 @@ fn put_on_base(plan: &BuildPlan, layer: LayerBlob) -> Assembled {
         created_by,
     };
     let base = &plan.request.base;
-    let edited = append_layer(&base.manifest, &base.config.raw, &new, &plan.labels);
+    let (labels, annotations) = (&plan.labels, &plan.annotations);
+    let edited = append_layer(&base.manifest, &base.config.raw, &new, labels, annotations);
     let paths = plan
         .layer
         .iter()

@@ -131,7 +131,7 @@ pub enum Error {
     },
     /// What is mounted is another build than the Job's.
     #[error(
-        "what is mounted is build {planned}, and this Job is for {wanted}; the Job's inputs were changed, or it was made by another version of mosb"
+        "what is mounted is build {planned}, and this Job is for {wanted}; if builderImage of ConfigMap mosb-config is of an older version than the controller, name the controller's own there; else the Job's inputs were changed"
     )]
     OtherBuild {
         /// The build that was planned here.

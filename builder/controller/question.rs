@@ -96,6 +96,8 @@ pub struct Answers {
 pub struct Planned {
     /// Its name, which is its identity.
     pub build: BuildName,
+    /// What it would be called in older formats of images, the newest first.
+    pub older: Vec<BuildName>,
     /// SHA-256 of the canonical inputs, 64 hex digits.
     pub inputs: String,
     /// The base, pinned.

@@ -57,7 +57,8 @@ impl Edited {
     }
 }
 
-/// Puts a layer on top of an image and adds labels. The base's labels stay unless they have the same key.
+/// Puts a layer on top of an image and adds labels, and these annotations of the base to the manifest. The base's labels stay
+/// unless they have the same key.
 ///
 /// The base must have been checked: `layers` and `rootfs.diff_ids` are lists of the same length.
 pub fn append_layer(
@@ -65,9 +66,9 @@ pub fn append_layer(
     config: &Value,
     layer: &NewLayer,
     labels: &BTreeMap<String, String>,
+    base: &BTreeMap<String, String>,
 ) -> Edited {
-    let docker = manifest.get("mediaType").and_then(Value::as_str) == Some(DOCKER_MANIFEST);
-    let [media_type, layer_type, config_type] = match docker {
+    let [media_type, layer_type, config_type] = match is_docker(manifest) {
         true => [DOCKER_MANIFEST, DOCKER_LAYER, DOCKER_CONFIG],
         false => [OCI_MANIFEST, OCI_LAYER, OCI_CONFIG],
     };
@@ -95,7 +96,7 @@ pub fn append_layer(
 
     let mut manifest = manifest.clone();
     manifest["mediaType"] = json!(media_type);
-    forget_base_of_base(&mut manifest);
+    annotate_base(&mut manifest, base);
     let descriptor = object(&mut manifest, "config");
     descriptor["digest"] = json!(Digest::of(&config));
     descriptor["size"] = json!(config.len());
@@ -133,14 +134,22 @@ fn history_is_whole(config: &Value, manifest: &Value) -> bool {
     of_layers.count() == list(manifest, "layers").len()
 }
 
-/// Takes out of a manifest what a base says of its own base: in an image made of it that would be said of the wrong one.
-/// Our labels say it of the right one.
-pub fn forget_base_of_base(manifest: &mut Value) {
+/// Whether a manifest is of Docker's own kind, which has no annotations.
+pub fn is_docker(manifest: &Value) -> bool {
+    manifest.get("mediaType").and_then(Value::as_str) == Some(DOCKER_MANIFEST)
+}
+
+/// Replaces what a manifest says of the base of its base, which would be wrong in an image made of it, by what is true of the
+/// image's own base.
+pub fn annotate_base(manifest: &mut Value, base: &BTreeMap<String, String>) {
     if let Some(annotations) = manifest
         .get_mut("annotations")
         .and_then(Value::as_object_mut)
     {
         annotations.retain(|key, _| !key.starts_with("org.opencontainers.image.base."));
+    }
+    for (key, value) in base {
+        object(manifest, "annotations")[key] = json!(value);
     }
 }
 
@@ -190,7 +199,11 @@ mod tests {
             ("machineconfig".to_owned(), "rendered".to_owned()),
             ("version".to_owned(), "41".to_owned()),
         ]);
-        let edited = append_layer(&manifest, &config, &layer(), &labels);
+        let base = BTreeMap::from([(
+            "org.opencontainers.image.base.digest".to_owned(),
+            "sha256:ours".to_owned(),
+        )]);
+        let edited = append_layer(&manifest, &config, &layer(), &labels, &base);
 
         let mut want = config.clone();
         want["config"]["Labels"] =
@@ -207,7 +220,8 @@ mod tests {
 
         let mut want = manifest.clone();
         want["mediaType"] = json!(OCI_MANIFEST);
-        want["annotations"] = json!({ "ostree.version": "40" });
+        want["annotations"] = json!({ "ostree.version": "40",
+            "org.opencontainers.image.base.digest": "sha256:ours" });
         want["config"] = json!({ "mediaType": OCI_CONFIG, "digest": edited.config_digest(), "size": edited.config.len() });
         want["layers"] = json!([
             manifest["layers"][0],
@@ -217,7 +231,10 @@ mod tests {
             serde_json::from_slice::<Value>(&edited.manifest).unwrap(),
             want
         );
-        assert_eq!(append_layer(&manifest, &config, &layer(), &labels), edited);
+        assert_eq!(
+            append_layer(&manifest, &config, &layer(), &labels, &base),
+            edited
+        );
     }
 
     #[test]
@@ -227,6 +244,7 @@ mod tests {
             &manifest,
             &json!({ "config": null, "history": null }),
             &layer(),
+            &BTreeMap::new(),
             &BTreeMap::new(),
         );
         assert_eq!(edited.media_type, DOCKER_MANIFEST);
@@ -255,7 +273,13 @@ mod tests {
             ),
         ] {
             let config = json!({ "history": history });
-            let edited = append_layer(&manifest, &config, &layer(), &BTreeMap::new());
+            let edited = append_layer(
+                &manifest,
+                &config,
+                &layer(),
+                &BTreeMap::new(),
+                &BTreeMap::new(),
+            );
             let config: Value = serde_json::from_slice(&edited.config).unwrap();
             assert_eq!(config["history"], want);
         }

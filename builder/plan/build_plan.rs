@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use super::apply::{apply, preset_units};
 use super::explain;
-use super::inputs::{FORMAT, Inputs, Parts};
+use super::format::Format;
+use super::inputs::{Inputs, Parts};
 use super::method::{Method, MethodChoice, Reason};
 use super::packages;
 use super::request::Request;
 use super::{BaseError, Error};
 use crate::api::{BuildName, KernelType, labels};
 use crate::ignition;
-use crate::image::Digest;
 use crate::image::overlay::LayerEntry;
 use crate::image::tree::BaseTree;
+use crate::image::{Digest, PinnedRef, edit};
 use crate::report::Finding;
 
 /// Everything that will be done, and why.
@@ -33,6 +34,8 @@ pub struct BuildPlan {
     pub tags: [String; 2],
     /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
+    /// What the image's manifest says of its base; nothing in a Docker manifest, which has no annotations.
+    pub annotations: BTreeMap<String, String>,
     /// What the direct build writes, in the order of the layer; empty for a Containerfile.
     pub layer: Vec<LayerEntry>,
     /// The units to preset once Ignition has run, in the order of the config.
@@ -52,6 +55,7 @@ pub struct Draft {
     ignition: Option<ignition::Config>,
     reasons: Vec<Reason>,
     warnings: Vec<Finding>,
+    format: Format,
 }
 
 impl Draft {
@@ -89,6 +93,7 @@ impl Draft {
             ignition,
             reasons,
             warnings,
+            format: Format::CURRENT,
         };
         draft.allow_reasons()?;
         Ok(draft)
@@ -101,9 +106,20 @@ impl Draft {
 
     /// What the image depends on, and the name of its build: those of the whole plan, which the base's tree is no part of.
     pub fn names(&self) -> (Inputs, BuildName) {
-        let inputs = inputs(&self.request);
+        self.names_in(self.format)
+    }
+
+    /// What they are where the same image is written in another format.
+    pub fn names_in(&self, format: Format) -> (Inputs, BuildName) {
+        let inputs = inputs(&self.request, format);
         let build = inputs.build_name(self.request.config.pool(), self.request.push.as_ref());
         (inputs, build)
+    }
+
+    /// Writes the image in this format.
+    pub fn in_format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
     }
 
     /// What it was made of.
@@ -167,17 +183,19 @@ impl Draft {
             request,
             ignition,
             reasons,
+            format,
             ..
         } = self;
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
+        let method = match reasons.is_empty() {
+            true => Method::Direct,
+            false => Method::Containerfile(reasons),
+        };
         Ok(BuildPlan {
-            method: if reasons.is_empty() {
-                Method::Direct
-            } else {
-                Method::Containerfile(reasons)
-            },
             tags: [request.config.name().tag(), build_name.tag()],
-            labels: image_labels(&request, &inputs),
+            labels: image_labels(&request, format, &inputs),
+            annotations: annotations(&request, format, &method),
+            method,
             preset_units: ignition
                 .as_ref()
                 .map(|config| preset_units(&config.systemd))
@@ -229,9 +247,9 @@ fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason
 /// What is written below it is compiled into the trust store by `update-ca-trust`.
 const CA_TRUST_SOURCE: &str = "/etc/pki/ca-trust/source/";
 
-fn inputs(request: &Request) -> Inputs {
+fn inputs(request: &Request, format: Format) -> Inputs {
     Inputs::new(&Parts {
-        format: FORMAT,
+        format: format.number(),
         config: request.config.as_value(),
         pool: request.config.pool(),
         base_name: request.base.name.as_str(),
@@ -240,6 +258,7 @@ fn inputs(request: &Request) -> Inputs {
             .extensions_image
             .as_ref()
             .map(|image| image.digest()),
+        extensions_name: extensions_name(request, format),
         containerfile: request.containerfile.as_deref(),
         build_args: &request.build_args,
         platform: &request.base.config.platform,
@@ -250,7 +269,17 @@ fn inputs(request: &Request) -> Inputs {
     })
 }
 
-fn image_labels(request: &Request, inputs: &Inputs) -> BTreeMap<String, String> {
+/// The text that names the extensions image in its label.
+fn extensions_name(request: &Request, format: Format) -> Option<String> {
+    let image = request.extensions_image.as_ref();
+    image
+        .filter(|_| format >= Format::V2)
+        .map(PinnedRef::to_string)
+}
+
+fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<String, String> {
+    let extensions = extensions_name(request, format);
+    let extensions = extensions.map(|name| (labels::IMAGE_EXTENSIONS.to_owned(), name));
     let base = request.base.name.as_str().to_owned();
     [
         (
@@ -268,8 +297,27 @@ fn image_labels(request: &Request, inputs: &Inputs) -> BTreeMap<String, String> 
             request.base.manifest_digest.to_string(),
         ),
         (labels::IMAGE_INPUTS, inputs.hex()),
-        (labels::IMAGE_FORMAT, FORMAT.to_string()),
+        (labels::IMAGE_FORMAT, format.to_string()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
-    .into()
+    .into_iter()
+    .chain(extensions)
+    .collect()
+}
+
+fn annotations(request: &Request, format: Format, method: &Method) -> BTreeMap<String, String> {
+    let base = &request.base;
+    // buildah's image is OCI's whatever its base is; a direct one is what its base is.
+    let has_none = *method == Method::Direct && edit::is_docker(&base.manifest);
+    if format < Format::V2 || has_none {
+        return BTreeMap::new();
+    }
+    // A bare digest, which names a base in an OCI layout, would be read as the name of an image.
+    let name = (!base.name.is_layout()).then(|| base.name.as_str().to_owned());
+    let name = name.map(|name| (labels::OCI_BASE_NAME.to_owned(), name));
+    let digest = base.manifest_digest.to_string();
+    [(labels::OCI_BASE_DIGEST.to_owned(), digest)]
+        .into_iter()
+        .chain(name)
+        .collect()
 }

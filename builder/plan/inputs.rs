@@ -9,9 +9,6 @@ use crate::api::{BuildName, PoolName};
 use crate::canonical::canonical;
 use crate::image::{Digest, Platform, RepoRef};
 
-/// Raised only when the bytes of an output change, so that upgrading mosb rebuilds nothing.
-pub const FORMAT: u32 = 1;
-
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed, and under whose
 /// credentials, is not part of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +24,9 @@ pub(super) struct Parts<'a> {
     pub base_name: &'a str,
     pub base: Digest,
     pub extensions: Option<Digest>,
+    /// From format 2 on, as it is in a label since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extensions_name: Option<String>,
     pub containerfile: Option<&'a str>,
     pub build_args: &'a BTreeMap<String, String>,
     pub platform: &'a Platform,

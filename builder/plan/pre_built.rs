@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::inputs::{FORMAT, Inputs};
+use super::inputs::Inputs;
 use crate::api::{PoolName, RenderedName, is_digest_format};
 use crate::image::{ImageRef, PinnedRef, ReferenceError};
 use crate::report::{Class, Finding};
@@ -95,9 +95,10 @@ pub fn pre_built_image(
 }
 
 /// The inputs of the build that stands for a pre-built image: what it is, and of which config. No registry need be asked.
+/// Nothing is written, so the format of images is no part of them.
 pub fn pre_built_inputs(pool: &PoolName, rendered: &RenderedName, image: &PinnedRef) -> Inputs {
     Inputs::of(&json!({
-        "format": FORMAT, "preBuiltImage": image, "renderedName": rendered, "pool": pool,
+        "format": 1, "preBuiltImage": image, "renderedName": rendered, "pool": pool,
     }))
 }
 

@@ -1,10 +1,12 @@
 //! buildah's result and the base become one image: the base's layers as its registry has them, the others anew.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
 use crate::canonical::canonical;
-use crate::image::edit::forget_base_of_base;
+use crate::image::edit::annotate_base;
 use crate::image::{DiffId, Digest};
 use crate::plan::Base;
 
@@ -100,11 +102,17 @@ pub(super) fn shared(base: &Base, diff_ids: &[DiffId]) -> usize {
     pairs.take_while(|(ours, theirs)| ours == theirs).count()
 }
 
-/// Replaces the base's layers in a built image by the base's own descriptors, and the layers above by `layers`.
+/// Replaces the base's layers in a built image by the base's own descriptors, and the layers above by `layers`. `annotations` say
+/// which base that is; an image that the administrator's Containerfile made of something else gets none.
 ///
 /// # Errors
 /// A config without `rootfs.diff_ids`, or with another number of layers.
-pub fn assemble(base: &Base, config: &Value, layers: Vec<NewLayer>) -> Result<Assembled, Error> {
+pub fn assemble(
+    base: &Base,
+    config: &Value,
+    layers: Vec<NewLayer>,
+    annotations: &BTreeMap<String, String>,
+) -> Result<Assembled, Error> {
     let diff_ids = diff_ids(config)?;
     let kept = shared(base, &diff_ids);
     if diff_ids.len() != kept + layers.len() {
@@ -146,7 +154,9 @@ pub fn assemble(base: &Base, config: &Value, layers: Vec<NewLayer>) -> Result<As
     manifest["layers"] = below.map(as_oci).chain(above).collect();
     manifest["schemaVersion"] = json!(2);
     manifest["mediaType"] = json!(OCI_MANIFEST);
-    forget_base_of_base(&mut manifest);
+    if on_base {
+        annotate_base(&mut manifest, annotations);
+    }
     manifest["config"] =
         json!({ "mediaType": OCI_CONFIG, "digest": Digest::of(&config), "size": config.len() });
     Ok(Assembled {
@@ -208,7 +218,7 @@ mod tests {
             "rootfs": { "type": "layers", "diff_ids": [DiffId::of(b"1"), DiffId::of(b"2")] },
         });
         let layer = |n: u8| json!({ "mediaType": media_type, "digest": Digest::of(&[n]), "size": 7, "annotations": { "a": "b" } });
-        let manifest = json!({ "schemaVersion": 2, "mediaType": "x", "annotations": { "kept": "yes" }, "layers": [layer(1), layer(2)] });
+        let manifest = json!({ "schemaVersion": 2, "mediaType": "x", "annotations": { "kept": "yes", "org.opencontainers.image.base.name": "its own" }, "layers": [layer(1), layer(2)] });
         let (manifest, config) = (manifest.to_string(), config.to_string());
         let name = BaseName::from_layout(Digest::of(b""));
         Base::new(
@@ -236,6 +246,8 @@ mod tests {
 
     #[test]
     fn leading_layers_of_the_base_are_its_own_descriptors() {
+        let name = "org.opencontainers.image.base.name";
+        let ours = BTreeMap::from([(name.to_owned(), "ours".to_owned())]);
         for (what, diff_ids, layers, kept, want) in [
             (
                 "on the base",
@@ -259,6 +271,7 @@ mod tests {
                 &base("application/vnd.docker.image.rootfs.diff.tar.gzip"),
                 &built(diff_ids),
                 layers,
+                &ours,
             )
             .unwrap();
             let manifest: Value = serde_json::from_slice(&made.manifest).unwrap();
@@ -288,7 +301,8 @@ mod tests {
                 json!(made.config_digest()),
                 "{what}"
             );
-            assert_eq!(manifest.get("annotations").is_some(), kept == 2, "{what}");
+            let annotations = (kept == 2).then(|| json!({ "kept": "yes", name: "ours" }));
+            assert_eq!(manifest.get("annotations"), annotations.as_ref(), "{what}");
             assert_eq!(config.get("vendor").is_some(), kept == 2, "{what}");
             assert_eq!(
                 config["config"].get("Healthcheck").is_some(),
@@ -312,7 +326,7 @@ mod tests {
             ),
             ("none", json!({}), vec![new(3)]),
         ] {
-            let error = assemble(&base, &config, layers).unwrap_err();
+            let error = assemble(&base, &config, layers, &BTreeMap::new()).unwrap_err();
             assert_eq!(error.reason(), "bad-build-output", "{what}");
         }
     }

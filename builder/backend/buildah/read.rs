@@ -111,7 +111,7 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
         layers.push(new);
         left -= size;
     }
-    assemble(base, &config, layers)
+    assemble(base, &config, layers, &plan.annotations)
 }
 
 /// Checks a layer against its diffID, takes out what nobody asked for, and compresses it as we always do; gives its unpacked

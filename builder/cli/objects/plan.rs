@@ -53,6 +53,8 @@ pub struct Plan {
     pub tags: Vec<String>,
     /// The labels that the image gets.
     pub labels: BTreeMap<String, String>,
+    /// What the image's manifest says of its base.
+    pub annotations: BTreeMap<String, String>,
     /// The layer of a direct build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer: Option<PlanLayer>,
@@ -126,6 +128,7 @@ impl Plan {
             build_name: plan.build_name.to_string(),
             tags: plan.tags.to_vec(),
             labels: plan.labels.clone(),
+            annotations: plan.annotations.clone(),
             layer: (!paths.is_empty()).then(|| PlanLayer {
                 bytes: paths.iter().filter_map(|path| path.size).sum(),
                 paths,

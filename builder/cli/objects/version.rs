@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
-use crate::plan::FORMAT;
+use crate::plan::Format;
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,7 +21,7 @@ impl Version {
     pub fn this() -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            format: FORMAT,
+            format: Format::CURRENT.number(),
         }
     }
 }

@@ -138,6 +138,11 @@ fn plan() -> Plan {
         build_name: BUILD.to_owned(),
         tags: vec![RENDERED.to_owned(), BUILD.to_owned()],
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
+        annotations: [(
+            "org.opencontainers.image.base.digest".to_owned(),
+            digest("base"),
+        )]
+        .into(),
         layer: Some(PlanLayer {
             bytes: 1_500_012,
             paths: paths(),

@@ -25,7 +25,7 @@ use crate::containerfile;
 use crate::image::tree::BaseTree;
 use crate::image::{Digest, ImageRef, PinnedRef, Platform};
 use crate::payload;
-use crate::plan::{BaseName, Draft, MethodChoice, Reason, Request};
+use crate::plan::{BaseName, Draft, Format, MethodChoice, Reason, Request};
 use crate::registry::Source;
 use crate::report::Class;
 
@@ -161,6 +161,7 @@ fn planned(
         containerfile_problem: wrong.map(Problem::from),
         os_changed,
         is_recognised: false,
+        older: Format::OLDER.map(|format| draft.names_in(format).1).into(),
         build,
     }
 }

@@ -16,7 +16,7 @@ use crate::backend::direct::assemble;
 use crate::backend::job::NamedSecret;
 use crate::backend::prepare::{self, Means, Trees};
 use crate::image::PinnedRef;
-use crate::plan::Method;
+use crate::plan::{Format, Method};
 use crate::registry::{Client, Resolved, Source};
 
 /// What is asked with.
@@ -119,11 +119,13 @@ async fn is_build_of(
         on_step: &|step| tracing::debug!("{step}"),
     };
     let wanted = wanted(&plain, config.clone(), settings)?;
-    let drafted = prepare::draft(means, wanted).await?;
-    let (found, _) = drafted.draft.names();
-    if !drafted.draft.needs_tree() || found.hex() != inputs {
+    let mut drafted = prepare::draft(means, wanted).await?;
+    // It may have been made by an earlier version, whose images we can still write.
+    let format = Format::all().find(|format| drafted.draft.names_in(*format).0.hex() == inputs);
+    let Some(format) = format.filter(|_| drafted.draft.needs_tree()) else {
         return Ok(false);
-    }
+    };
+    drafted.draft = drafted.draft.in_format(format);
     let kept = base_trees(&asking.stores);
     let kept = kept.get(&drafted.base.manifest);
     let kept = kept.map(|tree| question.push.pinned(*tree));

@@ -141,7 +141,10 @@ impl<'a> Round<'a> {
         let name = planned.build.as_str();
         let mut builds = self.world.builds.iter();
         let Some(build) = builds.find(|build| build.metadata.name == name) else {
-            return self.make(planned);
+            return match self.take_older_format(planned)? {
+                Some(because) => Ok(because),
+                None => self.make(planned),
+            };
         };
         if build.metadata.is_going_away() || !self.is_ours(build) {
             // Of another MachineOSConfig of the same name that was deleted: it goes with it.
@@ -173,6 +176,38 @@ impl<'a> Round<'a> {
             );
             return Ok(Because::Replacing(name.to_owned()));
         }
+        self.pursue_as_wanted(build)
+    }
+
+    /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
+    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<Because>, Question> {
+        if self
+            .config
+            .metadata
+            .annotations
+            .contains_key(labels::REBUILD)
+        {
+            return Ok(None);
+        }
+        for name in &planned.older {
+            let build = self
+                .ours()
+                .find(|build| build.metadata.name == name.as_str() && !self.is_outdated(build));
+            let image = build.and_then(|build| build.status.image()?.parse().ok());
+            let (Some(build), Some(image)) = (build, image) else {
+                continue;
+            };
+            match self.exists(&image, build)? {
+                Ok(Existence::There(_)) => return self.pursue_as_wanted(build).map(Some),
+                Ok(Existence::Gone) => {}
+                Err(problem) => return Ok(Some(self.problem(problem))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Follows a build, and notes on it that it is what is wanted.
+    fn pursue_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<Because, Question> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.wish.wanted) {
             let mut annotate = Annotate::of(&build.metadata);
             annotate.set(labels::WANTED, self.wish.wanted.clone());

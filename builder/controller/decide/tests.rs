@@ -1,5 +1,6 @@
 mod component;
 mod failure;
+mod format;
 mod keep;
 mod others;
 mod property;

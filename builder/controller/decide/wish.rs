@@ -11,7 +11,11 @@ use crate::api::{
 };
 use crate::canonical::canonical;
 use crate::image::{Digest, Platform, RepoRef};
-use crate::plan::{self, FORMAT, PushSpecError};
+use crate::plan::{self, PushSpecError};
+
+/// Part of the fingerprints of what is wanted. It is not the format of images: an image that was written by an earlier version
+/// is still what is wanted.
+const FINGERPRINT_FORMAT: u32 = 1;
 
 /// What is wanted of a pool.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +147,7 @@ impl Wish {
     pub fn wanted_with(&self, rendered: &str) -> String {
         let instead = self.instead.as_ref().map(|base| &base.stock);
         let value = json!({
-            "format": FORMAT, "rendered": rendered, "containerfile": self.containerfile,
+            "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "instead": instead,
         });
         Digest::of(&canonical(&value)).hex()
@@ -152,7 +156,7 @@ impl Wish {
     /// The fingerprint of the same wish for another rendered config, whose image was built elsewhere.
     pub fn seeded_with(&self, rendered: &str) -> String {
         let value = json!({
-            "format": FORMAT, "rendered": rendered, "containerfile": self.containerfile,
+            "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "preBuilt": true,
         });
         Digest::of(&canonical(&value)).hex()

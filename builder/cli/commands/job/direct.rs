@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::end::millis;
-use super::{check_build, means, wanted};
+use super::{means, of_build, wanted};
 use crate::backend::direct;
 use crate::backend::job::JobMethod;
 use crate::backend::job::result::{BaseTreeImage, Outcome, Phases};
@@ -32,7 +32,7 @@ pub async fn build(world: &World, inputs: &PodInputs) -> Result<Outcome> {
     let trees = trees.map(|image| Trees::Image(&world.push, image));
     let means = means(world, trees, &on_step);
     let drafted = prepare::draft(means, wanted).await.map_err(as_it_was)?;
-    check_build(&drafted.draft.names().1, inputs)?;
+    let drafted = of_build(drafted, &inputs.build)?;
     if !drafted.draft.needs_tree() {
         return Ok(needs_containerfile(drafted.draft.reasons()));
     }

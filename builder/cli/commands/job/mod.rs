@@ -12,13 +12,13 @@ use tokio::task::spawn_blocking;
 
 use crate::api::BuildName;
 use crate::backend::job::result::Step;
-use crate::backend::prepare::{self, Means, Trees};
+use crate::backend::prepare::{self, Drafted, Means, Trees};
 use crate::backend::sidecar::{self, Post};
 use crate::cli::error::Error;
 use crate::cli::resolve::{InPod, PodInputs, Settings};
 use crate::cli::world::World;
 use crate::cli::{ExitCode, input};
-use crate::plan::MethodChoice;
+use crate::plan::{Format, MethodChoice};
 use crate::registry::Source;
 use end::End;
 
@@ -96,25 +96,28 @@ async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wan
     })
 }
 
-/// Refuses to go on with another build than the Job's.
-fn check_build(planned: &BuildName, inputs: &PodInputs) -> Result<(), Error> {
-    if *planned == inputs.build {
-        return Ok(());
-    }
-    Err(Error::OtherBuild {
-        planned: planned.to_string(),
-        wanted: inputs.build.to_string(),
-    })
+/// The Job's own build, in the format that its name is made with: a Job of an earlier version ends as it would have with that.
+/// Refuses to go on with another build.
+fn of_build(mut drafted: Drafted, build: &BuildName) -> Result<Drafted, Error> {
+    let draft = drafted.draft;
+    let format = Format::all().find(|format| draft.names_in(*format).1 == *build);
+    let format = format.ok_or_else(|| Error::OtherBuild {
+        planned: draft.names().1.to_string(),
+        wanted: build.to_string(),
+    })?;
+    drafted.draft = draft.in_format(format);
+    Ok(drafted)
 }
 
 /// The plan of a build that runs something, which needs no tree of the base.
 async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<prepare::Prepared> {
     let wanted = wanted(inputs, MethodChoice::Containerfile).await?;
     let on_step = |step: &str| world.progress.step(step);
-    let planned = prepare::plan(means(world, None, &on_step), wanted).await;
-    let planned = planned.map_err(super::prepare::as_it_was)?;
-    check_build(&planned.plan.build_name, inputs)?;
-    Ok(planned)
+    let means = means(world, None, &on_step);
+    let drafted = prepare::draft(means, wanted).await;
+    let drafted = of_build(drafted.map_err(super::prepare::as_it_was)?, &inputs.build)?;
+    let planned = prepare::finish(means, drafted).await;
+    Ok(planned.map_err(super::prepare::as_it_was)?)
 }
 
 fn means<'a>(

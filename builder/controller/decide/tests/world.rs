@@ -46,6 +46,8 @@ pub struct World {
     /// What the planner warns of.
     pub warnings: Vec<Finding>,
     pub base: u32,
+    /// In which images are written.
+    pub format: u32,
     /// Rendered configs from this number on differ in what a machine can't apply.
     pub os_changes: bool,
     /// The pre-built image is what the pool's MachineConfigs come to.
@@ -77,6 +79,7 @@ impl World {
             bad_containerfile: false,
             warnings: Vec::new(),
             base: 0,
+            format: 1,
             os_changes: false,
             recognises: false,
             asked: Vec::new(),
@@ -305,13 +308,12 @@ impl World {
         let repo: RepoRef = "quay.io/release/base".parse().unwrap();
         let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
         let base = question.base.clone().unwrap_or(fresh);
-        let parts = json!([
-            question.rendered,
-            question.containerfile,
-            question.push,
-            base
-        ]);
-        let inputs = Digest::of(&canonical(&parts)).hex();
+        let inputs = |format: u32| {
+            let (rendered, containerfile) = (&question.rendered, &question.containerfile);
+            let parts = json!([format, rendered, containerfile, question.push, base]);
+            Digest::of(&canonical(&parts)).hex()
+        };
+        let build = |format| BuildName::new(&question.pool, &inputs(format)).unwrap();
         assert!(
             !self.is_waiting_for_its_seed(),
             "planned before it is seeded"
@@ -328,9 +330,10 @@ impl World {
         let runs = question.containerfile.is_some() || question.method.is_some();
         let bad = self.bad_containerfile && question.containerfile.is_some();
         Ok(Planned {
-            build: BuildName::new(&question.pool, &inputs).unwrap(),
-            inputs,
-            base,
+            build: build(self.format),
+            older: (1..self.format).rev().map(build).collect(),
+            inputs: inputs(self.format),
+            base: base.clone(),
             method: match runs {
                 true => JobMethod::Containerfile,
                 false => JobMethod::Direct,

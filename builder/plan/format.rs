@@ -1,0 +1,41 @@
+//! The format of images: what of their bytes follows from the version of mosb that made them.
+
+use std::fmt;
+
+/// Raised only when the bytes of an output change.
+///
+/// An upgrade of mosb builds nothing by itself: an image of an older format stays in service until its inputs change, so
+/// older formats can still be named and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// mosb 0.1.0.
+    V1,
+    /// The manifest has annotations for its base; the extensions image is a label.
+    V2,
+}
+
+impl Format {
+    /// What this version writes.
+    pub const CURRENT: Self = Self::V2;
+    /// What earlier versions wrote, newest first.
+    pub const OLDER: [Self; 1] = [Self::V1];
+
+    /// All formats, newest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::CURRENT].into_iter().chain(Self::OLDER)
+    }
+
+    /// The value of the label `mosb.dev/format`.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number().fmt(f)
+    }
+}

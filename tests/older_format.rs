@@ -1,0 +1,95 @@
+//! Images as an earlier version of mosb wrote them: a cluster that is upgraded still has their names, and Jobs that make them.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use mosb::api::RenderedConfig;
+use mosb::backend::direct;
+use mosb::backend::prepare::{self, Drafted, Means, Wanted};
+use mosb::plan::{Format, MethodChoice};
+use serde_json::{Value, json};
+
+use crate::build_world::{World, config};
+use crate::buildah_world::block_on;
+use crate::harness::Registry;
+use crate::job_world::{Pod, manifest, registry};
+use crate::registry_world::anybody;
+
+/// Digest of the image of [`config`] as version 0.1.0 made it.
+const V1: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
+
+/// What is decided of [`config`] on a base.
+async fn drafted(means: Means<'_>, base: &str, push: Option<&str>) -> Drafted {
+    let config = serde_json::from_str(&config()).unwrap();
+    let wanted = Wanted {
+        config: RenderedConfig::from_value(config).unwrap(),
+        base: Some(base.parse().unwrap()),
+        base_name: None,
+        extensions_image: None,
+        containerfile: None,
+        build_args: BTreeMap::new(),
+        trust_bundle: None,
+        platform: None,
+        method: MethodChoice::Auto,
+        on_top: false,
+        push: push.map(|push| push.parse().unwrap()),
+    };
+    prepare::draft(means, wanted).await.unwrap()
+}
+
+#[test]
+fn an_image_of_an_older_format_has_the_digest_that_it_had() {
+    let world = World::new();
+    let client = anybody();
+    let means = Means {
+        client: &client,
+        trees: None,
+        on_step: &|_| {},
+    };
+    let digest = block_on(async {
+        let mut drafted = drafted(means, &world.reference(), None).await;
+        drafted.draft = drafted.draft.in_format(Format::V1);
+        let plan = prepare::finish(means, drafted).await.unwrap().plan;
+        direct::assemble(&plan).unwrap().edited.digest()
+    });
+    assert_eq!(digest.to_string(), V1);
+}
+
+/// Manifest and labels of a build's image.
+fn image(registry: &Registry, pod: &Pod) -> (Value, Value) {
+    let manifest = manifest(registry, "acme/os", &pod.build).unwrap();
+    let config = manifest["config"]["digest"].as_str().unwrap();
+    let config = fs::read(registry.blob_path(config)).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    (manifest, config["config"]["Labels"].clone())
+}
+
+#[test]
+fn a_job_makes_the_image_in_the_format_that_its_build_is_named_for() {
+    let registry = registry();
+    let base = registry.repository("acme/base:v1");
+    let push = registry.repository("acme/os");
+    let mut pod = Pod::new(registry.address(), &config(), None);
+    pod.run(pod.direct(&[])).ok();
+    let (manifest, labels) = image(&registry, &pod);
+    assert_eq!(labels["mosb.dev/format"], "2");
+    let named = "org.opencontainers.image.base.name";
+    let based = "org.opencontainers.image.base.digest";
+    let annotations = json!({ named: labels[named], based: labels[based] });
+    assert_eq!(manifest["annotations"], annotations);
+
+    let client = anybody();
+    let means = Means {
+        client: &client,
+        trees: None,
+        on_step: &|_| {},
+    };
+    let draft = block_on(drafted(means, &base, Some(&push))).draft;
+    let name = |format| draft.names_in(format).1.to_string();
+    assert_eq!(name(Format::V2), pod.build);
+    pod.build = name(Format::V1);
+    pod.run(pod.direct(&[])).ok();
+    let (manifest, labels) = image(&registry, &pod);
+    assert_eq!(labels["mosb.dev/format"], "1");
+    assert_eq!(manifest["annotations"], Value::Null);
+}
