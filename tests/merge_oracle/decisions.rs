@@ -121,7 +121,7 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
         ),
         (
             "the path of a file system that root has anyway would be taken for root's",
-            storage(json!({"filesystems": [{"name": "root", "path": "/"}]})),
+            storage(json!({"filesystems": [{"name": "root", "path": "/mnt"}]})),
             "/storage",
             Is(json!({})),
             Refused("no-spec3-equal"),

@@ -242,6 +242,7 @@ fn disk() -> Values {
 fn filesystem() -> Values {
     prop_oneof![
         3 => Just(json!({"name": "root", "path": "/sysroot"})),
+        1 => Just(json!({"name": "root", "path": "/"})),
         1 => object(vec![
             ("name", 95, word(&["data"])),
             ("mount", 95, object(vec![

@@ -54,8 +54,8 @@ fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
                 "must be absolute: begin with a slash",
             );
         }
-        // Where the root of the machine lies while Ignition runs: what `root` stands for anyway.
-        (false, Some(path)) if name == "root" && clean(path) == "/sysroot" => {}
+        // The root of the machine, and where it lies while Ignition runs: what `root` stands for anyway.
+        (false, Some(path)) if name == "root" && ["/", "/sysroot"].contains(&&*clean(path)) => {}
         (false, Some(_)) => {
             let message = "spec 3 has no file systems that are there already; remove this one, and give its files by their whole path on `root`";
             o.problem("path", "no-spec3-equal", message);

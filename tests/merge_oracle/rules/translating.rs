@@ -217,6 +217,11 @@ pub fn cases() -> Vec<(&'static str, Value)> {
             json!({"storage": {"filesystems": [{"name": "root", "path": "/sysroot"}]}}),
         ),
         (
+            "a file system that says that root is the root",
+            json!({"storage": {"filesystems": [{"name": "root", "path": "/"}],
+                "files": [{"filesystem": "root", "path": "/x", "mode": 420}]}}),
+        ),
+        (
             "a file system with both",
             json!({"storage": {"filesystems": [{"name": "data", "path": "/x", "mount": {"device": "/d", "format": "ext4"}}]}}),
         ),
