@@ -154,6 +154,15 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
+/// What should be one of a few short words. Something longer was meant for another field, and may be secret.
+pub(super) fn shown_word(text: &str) -> String {
+    const LONGEST: usize = 16;
+    match text.chars().count() {
+        0..=LONGEST => format!("{text:?}"),
+        count => format!("a text of {count} characters"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,5 +189,7 @@ mod tests {
     fn shown_text_is_one_short_line() {
         assert_eq!(shown("a\nb"), r#""a\nb""#);
         assert_eq!(shown(&"é".repeat(500)).chars().count(), 123);
+        assert_eq!(shown_word("zstd"), r#""zstd""#);
+        assert_eq!(shown_word(&"é".repeat(17)), "a text of 17 characters");
     }
 }

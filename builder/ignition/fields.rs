@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::error::shown;
 use super::resource::Remote;
 use super::sink::{At, Sink};
 use super::version::{Spec, SpecVersion};
@@ -164,9 +165,10 @@ impl<'v, 'p> Object<'v, 'p> {
             let list = self.at.key(key);
             for (index, name) in names.into_iter().enumerate() {
                 if !seen.insert(name) {
-                    // Whatever isn't a path may be a secret.
-                    let what = match name.starts_with('/') {
-                        true => format!("{name:?}"),
+                    // Whatever is neither a path nor the name of a unit may be a secret.
+                    let is_name = matches!(key, "units" | "dropins");
+                    let what = match is_name || name.starts_with('/') {
+                        true => shown(name),
                         false => "the same entry".to_owned(),
                     };
                     let message = format!("{what} stands here twice; remove one");

@@ -2,6 +2,7 @@
 
 use super::content::{Compression, HashFunction, Resource, Verification};
 use super::data_url::{Body, DataUrlError};
+use super::error::{shown, shown_word};
 use super::fields::Object;
 use super::url;
 use super::version::SpecVersion;
@@ -46,12 +47,9 @@ fn read_compression(o: &mut Object<'_, '_>) -> Compression {
     match o.text("compression") {
         None | Some("") => Compression::None,
         Some("gzip") => Compression::Gzip,
-        Some(_) => {
-            o.problem(
-                "compression",
-                "bad-compression",
-                "must be \"gzip\", or left out",
-            );
+        Some(other) => {
+            let message = format!("{} must be \"gzip\", or left out", shown_word(other));
+            o.problem("compression", "bad-compression", message);
             Compression::None
         }
     }
@@ -84,31 +82,41 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
         return;
     }
     let version = o.version();
-    let readable = match url::scheme(source).as_deref() {
-        None => Err("is not a readable URL; give the contents as a data URL"),
-        Some("data") => Err("must begin with `data:` in lower case"),
+    let scheme = url::scheme(source);
+    let bad = |message: &str| Err(message.to_owned());
+    let readable = match scheme.as_deref() {
+        None => bad("is not a readable URL; give the contents as a data URL"),
+        Some("") => bad("has no scheme; give the contents as a data URL"),
+        Some("data") => bad("must begin with `data:` in lower case"),
         Some("s3") if version >= SpecVersion::V3_4 && url::names_empty_version(source) => {
-            Err("names an empty versionId; give one, or leave it out")
+            bad("names an empty versionId; give one, or leave it out")
         }
         Some("arn") if version >= SpecVersion::V3_4 => match url::is_s3_arn(source) {
-            false => Err("is not the name of an object in S3"),
+            false => bad("is not the name of an object in S3"),
             true if url::names_empty_version(source) => {
-                Err("names an empty versionId; give one, or leave it out")
+                bad("names an empty versionId; give one, or leave it out")
             }
             true => Ok(()),
         },
         Some("http" | "https" | "tftp" | "s3") => Ok(()),
         Some("gs") if version >= SpecVersion::V3_2 => Ok(()),
-        Some("gs" | "arn") => {
-            Err("has a scheme that came with a later spec; give the contents as a data URL")
-        }
-        Some(_) => Err("has a scheme that Ignition doesn't know; give the contents as a data URL"),
+        Some(scheme @ ("gs" | "arn")) => Err(format!(
+            "has the scheme {scheme:?}, which came with a later spec; give the contents as a data URL"
+        )),
+        Some(scheme) => Err(format!(
+            "has the scheme {}, which Ignition doesn't know; give the contents as a data URL",
+            shown_word(scheme)
+        )),
     };
     match readable {
-        Err(message) => problem("bad-source", message.to_owned()),
+        Err(message) => problem("bad-source", message),
         Ok(()) if remote == Remote::Refused => {
-            let message = "lies elsewhere, and nothing is fetched while an image is built; render the config first, with the contents in it";
-            problem("remote-source", message.to_owned());
+            let host = url::host(source).map(|host| format!(" (host {})", shown(host)));
+            let message = format!(
+                "lies elsewhere{}, and nothing is fetched while an image is built; render the config first, with the contents in it",
+                host.unwrap_or_default()
+            );
+            problem("remote-source", message);
         }
         Ok(()) => {}
     }
@@ -149,8 +157,9 @@ fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verific
     let mut verification = o.object("verification");
     let hash = verification.text("hash");
     let read = hash.map(|hash| read_hash(hash, verification.version()));
-    if let Some(Err((code, message))) = &read {
-        verification.problem("hash", code, *message);
+    if let (Some(hash), Some(Err((code, message)))) = (hash, &read) {
+        let message = format!("{} {message}", shown_hash(hash));
+        verification.problem("hash", code, message);
     }
     if hash.is_some() && !has_source {
         verification.problem(
@@ -161,6 +170,16 @@ fn read_verification(o: &mut Object<'_, '_>, has_source: bool) -> Option<Verific
     }
     verification.finish();
     read.and_then(Result::ok)
+}
+
+/// A hash as a message may carry it: its function and its length, for it may be that of a secret.
+pub(super) fn shown_hash(hash: &str) -> String {
+    let (function, sum) = hash.split_once('-').unwrap_or(("", hash));
+    let count = sum.chars().count();
+    match function {
+        "" => format!("a text of {count} characters"),
+        function => format!("{} and {count} characters", shown_word(function)),
+    }
 }
 
 /// The hash, or what is wrong with it: code and message.

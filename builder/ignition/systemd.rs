@@ -32,15 +32,18 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
         Err(problem) => o.problem(
             "contents",
             "bad-unit",
-            format!("is no unit file: {problem}"),
+            format!("unit {} is no unit file: {problem}", shown(&name)),
         ),
         Ok(found) if enabled == Some(true) && !text.is_empty() && !found.install => {
-            let message = "is enabled, but has no [Install] section, so that enabling does nothing";
+            let message = format!(
+                "unit {} is enabled, but has no [Install] section, so that enabling does nothing",
+                shown(&name)
+            );
             o.warn("contents", "no-install-section", message);
         }
         Ok(_) => {}
     }
-    let dropins = o.each("dropins", dropin);
+    let dropins = o.each("dropins", |o| dropin(o, &name));
     if o.sound() {
         o.no_duplicates("dropins", dropins.iter().map(|d| d.name.as_str()));
     }
@@ -53,14 +56,18 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
     }
 }
 
-fn dropin(o: &mut Object<'_, '_>) -> Dropin {
+fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
     let name = o.text("name").unwrap_or_default().to_owned();
     let contents = o.text("contents").map(str::to_owned);
     if let Err(problem) = unit_text::check(contents.as_deref().unwrap_or_default()) {
         o.problem(
             "contents",
             "bad-unit",
-            format!("is no unit file: {problem}"),
+            format!(
+                "drop-in {} of unit {} is no unit file: {problem}",
+                shown(&name),
+                shown(unit)
+            ),
         );
     }
     if o.sound() {
@@ -68,15 +75,20 @@ fn dropin(o: &mut Object<'_, '_>) -> Dropin {
             o.problem(
                 "name",
                 "bad-dropin-name",
-                format!("{} must end in `.conf`", shown(&name)),
+                format!(
+                    "{} of unit {} must end in `.conf`",
+                    shown(&name),
+                    shown(unit)
+                ),
             );
         } else if name.len() > NAME_MAX
             || name.contains(|c: char| c == '/' || c.is_control())
             || name.starts_with(WHITEOUT)
         {
             let message = format!(
-                "{} must be a file name, without slashes and control characters, and not begin with `.wh.`",
-                shown(&name)
+                "{} of unit {} must be a file name, without slashes and control characters, and not begin with `.wh.`",
+                shown(&name),
+                shown(unit)
             );
             o.problem("name", "unsafe-dropin-name", message);
         }
@@ -140,7 +152,8 @@ fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
             .unwrap_or_default();
         if !text.is_empty() && unit_text::check(text).is_ok_and(|found| !found.install) {
             let message = format!(
-                "is enabled, but its template {template} has no [Install] section, so that enabling does nothing"
+                "unit {} is enabled, but its template {template} has no [Install] section, so that enabling does nothing",
+                shown(&unit.name)
             );
             systemd.warn_in("units", index, "contents", "no-install-section", message);
         }

@@ -103,7 +103,7 @@ fn the_version_decides_first() {
         ),
         (
             "the next",
-            json!({ "ignition": { "version": "3.6.0" } }),
+            json!({ "ignition": { "version": "3.7.0" } }),
             "unknown-ignition-spec",
         ),
         (
@@ -245,7 +245,7 @@ fn what_is_left_to_the_machine_is_named_without_its_secrets() {
 
 #[test]
 fn no_error_shows_a_secret() {
-    let secret = "hunter2";
+    let secret = "hunter2-hunter2-hunter2";
     let config = json!({
         "ignition": {
             "version": "3.5.0",
@@ -285,9 +285,61 @@ fn a_message_names_field_path_and_remedy() {
     });
     assert_eq!(
         parse(&config).unwrap_err().to_string(),
-        "the Ignition config is not valid: storage.files[0].contents.source (\"/etc/x\"): lies elsewhere, and nothing is \
-         fetched while an image is built; render the config first, with the contents in it"
+        "the Ignition config is not valid: storage.files[0].contents.source (\"/etc/x\"): lies elsewhere (host \
+         \"example.com\"), and nothing is fetched while an image is built; render the config first, with the contents in it"
     );
+}
+
+#[test]
+fn a_message_names_what_was_found() {
+    let file = |contents: Value| json!({ "storage": { "files": [{ "path": "/a", "contents": contents }] } });
+    let hash = |hash: &str| file(json!({ "source": "data:,a", "verification": { "hash": hash } }));
+    let unit = |unit: Value| json!({ "systemd": { "units": [{ "name": "b.service" }, unit] } });
+    for (config, want) in [
+        (
+            file(json!({ "source": "data:,a", "compression": "zstd" })),
+            r#"storage.files[0].contents.compression ("/a"): "zstd" must be "gzip""#,
+        ),
+        (
+            hash("md5-0123"),
+            r#""md5" and 4 characters must begin with"#,
+        ),
+        (
+            hash("sha512-0123"),
+            r#""sha512" and 4 characters must have 128 hex digits"#,
+        ),
+        (
+            hash("0123"),
+            "a text of 4 characters must be the hash function, a dash",
+        ),
+        (
+            file(json!({ "source": "ftp://u:p@a/" })),
+            r#"has the scheme "ftp", which"#,
+        ),
+        (file(json!({ "source": "a/b" })), "has no scheme; give"),
+        (
+            file(json!({ "source": "https://u:p@a.example/x?y" })),
+            r#"(host "a.example"), and"#,
+        ),
+        (
+            unit(json!({ "name": "a.service", "contents": "[Unit" })),
+            r#"systemd.units[1].contents: unit "a.service" is no unit file"#,
+        ),
+        (
+            unit(
+                json!({ "name": "a.service", "dropins": [{ "name": "x.conf", "contents": "[Unit" }] }),
+            ),
+            r#"drop-in "x.conf" of unit "a.service" is no unit file"#,
+        ),
+        (
+            unit(json!({ "name": "b.service" })),
+            r#"systemd.units[1]: "b.service" stands here twice"#,
+        ),
+    ] {
+        let error = parse(&with_version(&config, SpecVersion::V3_5)).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains(want), "{want}\n{message}");
+    }
 }
 
 #[test]

@@ -26,6 +26,19 @@ pub(super) fn scheme(url: &str) -> Option<String> {
     readable.then_some(scheme)
 }
 
+/// The host, without user, password and port; nothing if the URL names none.
+pub(super) fn host(url: &str) -> Option<&str> {
+    let (_, rest) = split_scheme(url)?;
+    let rest = rest.strip_prefix("//")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (_, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let end = match host.find(']') {
+        Some(bracket) => bracket + 1,
+        None => host.find(':').unwrap_or(host.len()),
+    };
+    Some(&host[..end]).filter(|host| !host.is_empty())
+}
+
 /// The value of `versionId` in the query, if it is given: S3 refuses an empty one.
 pub(super) fn names_empty_version(url: &str) -> bool {
     let url = url.split('#').next().unwrap_or_default();
@@ -164,7 +177,27 @@ mod tests {
         fn no_text_makes_it_panic(text in "(https?:|s3:|arn:)?(//)?[@:%\\[\\]/?#a-f0-9\u{e9}]{0,20}") {
             scheme(&text);
             names_empty_version(&text);
+            host(&text);
             is_s3_arn(&text);
+        }
+    }
+
+    #[test]
+    fn a_host_is_told_without_what_may_be_secret() {
+        for (url, want) in [
+            (
+                "http://user:secret@a.example:8080/p?token=x#y",
+                Some("a.example"),
+            ),
+            ("https://a?token=x", Some("a")),
+            ("https://u:p@w@a/", Some("a")),
+            ("tftp://[::1]:69/x", Some("[::1]")),
+            ("https:secret@a", None),
+            ("https:x://secret", None),
+            ("https:///x", None),
+            ("arn:aws:s3:::b/k", None),
+        ] {
+            assert_eq!(host(url), want, "{url:?}");
         }
     }
 

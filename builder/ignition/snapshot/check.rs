@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::content::{Compression, Resource};
-use super::super::resource::read_hash;
+use super::super::error::shown_word;
+use super::super::resource::{read_hash, shown_hash};
 use super::super::version::SpecVersion;
 use crate::report::Finding;
 
@@ -32,16 +33,20 @@ pub(super) fn open(resource: &Map<String, Value>, source: &str) -> Result<Bytes,
     let compression = match text(resource, "compression") {
         None | Some("") => Compression::None,
         Some("gzip") => Compression::Gzip,
-        Some(_) => {
-            let message = "compression must be \"gzip\", or left out";
+        Some(other) => {
+            let message = format!(
+                "compression {} must be \"gzip\", or left out",
+                shown_word(other)
+            );
             return Err(Finding::new("bad-compression", message));
         }
     };
     let verification = match hash(resource) {
         None => None,
         Some(hash) => Some(
-            read_hash(hash, SpecVersion::V3_5)
-                .map_err(|(code, message)| Finding::new(code, format!("the hash {message}")))?,
+            read_hash(hash, SpecVersion::V3_5).map_err(|(code, message)| {
+                Finding::new(code, format!("the hash {} {message}", shown_hash(hash)))
+            })?,
         ),
     };
     let resource = Resource {

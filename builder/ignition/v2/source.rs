@@ -1,6 +1,7 @@
 //! Contents and references to configs and certificates.
 
 use super::super::fields::Object;
+use super::super::resource::shown_hash;
 use super::super::url;
 use super::super::version::SpecV2;
 use super::shape::{Fields, filled, list, object, part, text};
@@ -20,8 +21,13 @@ pub(super) fn reference(o: &mut Object<'_, '_>) -> Fields {
     let mut verification = o.object("verification");
     let hash = verification.text("hash");
     let function = hash.and_then(|hash| hash.split_once('-'));
-    if function.is_some_and(|(name, _)| name != "sha512") {
-        let message = "must begin with `sha512-`: spec 2 knows no other hash";
+    if let (Some(hash), Some((name, _))) = (hash, function)
+        && name != "sha512"
+    {
+        let message = format!(
+            "{} must begin with `sha512-`: spec 2 knows no other hash",
+            shown_hash(hash)
+        );
         verification.problem("hash", "bad-verification", message);
     }
     verification.finish();
@@ -51,12 +57,12 @@ fn check_source(o: &Object<'_, '_>, source: &str) {
         "gs" | "arn" => o.problem(
             "source",
             "bad-source",
-            "has a scheme that spec 2 doesn't know; give the contents as a data URL",
+            format!("has the scheme {scheme:?}, which spec 2 doesn't know; give the contents as a data URL"),
         ),
         "tftp" | "s3" if before_2_1 => o.problem(
             "source",
             "bad-source",
-            "has a scheme that came with spec 2.1.0; give the contents as a data URL",
+            format!("has the scheme {scheme:?}, which came with spec 2.1.0; give the contents as a data URL"),
         ),
         _ => {}
     }
