@@ -183,8 +183,9 @@ fn table() -> Vec<(String, Value)> {
     }
     let versions = [
         json!("2.2.0"),
-        json!("3.6.0"),
+        json!("3.7.0"),
         json!("3.6.0-experimental"),
+        json!("3.7.0-experimental"),
         json!("4.0.0"),
         json!("3.5"),
         json!("3.5.0 "),

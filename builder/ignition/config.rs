@@ -1,4 +1,4 @@
-//! The typed form: the shape of spec 3.5.0, whatever version the config was written for.
+//! The typed form: the shape of spec 3.5.0 and 3.6.0, whatever version the config was written for.
 
 use super::content::Resource;
 use super::version::SpecVersion;
@@ -44,7 +44,7 @@ pub struct File {
     pub path: String,
     /// Whether something that is there may be replaced.
     pub overwrite: Option<bool>,
-    /// Permission bits, at most 0o777: these specs drop the special ones.
+    /// Permission bits, with setuid, setgid and sticky only in spec 3.6.0: older ones drop them.
     pub mode: Option<u32>,
     /// The owner.
     pub user: Owner,
@@ -63,7 +63,7 @@ pub struct Directory {
     pub path: String,
     /// Whether something that is there is removed first, a directory with all it holds.
     pub overwrite: Option<bool>,
-    /// Permission bits, at most 0o777.
+    /// Permission bits, as of a file.
     pub mode: Option<u32>,
     /// The owner.
     pub user: Owner,

@@ -12,10 +12,10 @@ use super::v2;
 use super::version::{Spec, SpecVersion};
 use crate::report::Finding;
 
-/// A whole config in the shape of spec 3.5.0, as JSON.
+/// A whole config in the shape of spec 3.5.0, which is that of 3.6.0 too, as JSON.
 ///
 /// It holds only fields of that spec, spelt as it spells them; nothing null, no empty object and no empty list but
-/// as an entry of a list; `ignition.version` is 3.5.0. An empty string and a false that were said stay. What an
+/// as an entry of a list; `ignition.version` is 3.5.0, or 3.6.0 if it was written for that. An empty string and a false that were said stay. What an
 /// entry of a list is found by (path, name, device) is always there. No two entries of a keyed list have one key.
 /// It may refer to other configs and to remote contents.
 ///
@@ -26,7 +26,7 @@ pub struct Document(pub(super) Value);
 /// A config as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadDocument {
-    /// The config, brought to spec 3.5.0.
+    /// The config, brought to spec 3.5.0 unless it is newer.
     pub document: Document,
     /// The version it was written for.
     pub spec: Spec,
@@ -37,10 +37,10 @@ pub struct ReadDocument {
 impl Document {
     /// The config that says nothing.
     pub fn empty() -> Self {
-        Self(json!({ "ignition": { "version": SpecVersion::V3_5.as_str() } }))
+        Self(json!({ "ignition": { "version": SpecVersion::USUAL.as_str() } }))
     }
 
-    /// Reads the raw object of `spec.config` by the rules of its own version, and brings it to 3.5.0.
+    /// Reads the raw object of `spec.config` by the rules of its own version, and brings it to 3.5.0 unless it is newer.
     /// Other than [`super::parse`] it lets references to other configs and to remote contents pass.
     ///
     /// # Errors
@@ -82,6 +82,13 @@ impl Document {
             spec,
             warnings,
         })
+    }
+
+    /// The version that it is in the shape of: 3.5.0, or 3.6.0.
+    pub(super) fn version(&self) -> SpecVersion {
+        let text = self.0.pointer("/ignition/version").and_then(Value::as_str);
+        let version = text.and_then(|text| text.parse().ok());
+        version.unwrap_or(SpecVersion::USUAL)
     }
 
     /// The config as JSON.
@@ -175,7 +182,7 @@ mod tests {
         findings.iter().map(code).collect()
     }
 
-    /// Each field once, of 3.5.0 or what `version` has of it.
+    /// Each field once, of 3.6.0 or what `version` has of it.
     fn everything(object: &'static Object, version: SpecVersion) -> Value {
         let sample = |name: &str| match name {
             "path" | "device" | "devices" => json!("/dev/a"),
@@ -251,7 +258,7 @@ mod tests {
             let unknown: Vec<_> = read.warnings.iter().filter(unknown).collect();
             assert!(unknown.is_empty(), "{version}: {unknown:?}");
             let mut want = config;
-            want["ignition"]["version"] = json!("3.5.0");
+            want["ignition"]["version"] = json!(version.max(SpecVersion::USUAL).as_str());
             if version == SpecVersion::V3_4 {
                 let tang = &mut want["storage"]["luks"][0]["clevis"]["tang"][0];
                 tang.as_object_mut().unwrap().remove("advertisement");
@@ -263,7 +270,7 @@ mod tests {
     #[test]
     fn a_field_counts_since_the_version_that_the_readers_say() {
         for version in SpecVersion::ALL {
-            let mut newest = valid(SpecVersion::V3_5);
+            let mut newest = valid(SpecVersion::V3_6);
             newest["ignition"]["version"] = json!(version.as_str());
             let read = Document::read(&newest).unwrap();
             let again = read.document.as_json();
@@ -326,7 +333,7 @@ mod tests {
             assert_eq!(codes(&problems), want, "{what}");
         }
         let reason = |version: &str| read(version, json!({})).unwrap_err().reason();
-        assert_eq!(reason("3.6.0"), "unknown-ignition-spec");
+        assert_eq!(reason("3.7.0"), "unknown-ignition-spec");
         assert_eq!(reason("1.0.0"), "unknown-ignition-spec");
     }
 

@@ -1,5 +1,6 @@
 //! Encrypted volumes: checked as Ignition does, kept by name only.
 
+use super::error::shown;
 use super::fields::Object;
 use super::resource::{self, Remote};
 use super::storage::check_path;
@@ -76,8 +77,14 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
     let network =
         custom.truth("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
     if custom.sound() && !(pin.is_empty() && config.is_empty() && !network) {
-        if !matches!(pin, "tpm2" | "tang" | "sss") {
-            custom.problem("pin", "bad-luks", "must be tpm2, tang or sss");
+        if custom.version() < SpecVersion::V3_6 && !matches!(pin, "tpm2" | "tang" | "sss") {
+            let message = format!(
+                "{} must be tpm2, tang or sss; spec 3.6.0 takes others",
+                shown(pin)
+            );
+            custom.problem("pin", "bad-luks", message);
+        } else if pin.is_empty() {
+            custom.problem("pin", "bad-luks", "is needed for a pin of one's own");
         }
         if config.is_empty() {
             custom.problem("config", "bad-luks", "is needed for a pin of one's own");

@@ -1,8 +1,8 @@
 //! The Ignition config of a machine: from the raw object of `spec.config` to one typed, checked form.
 //!
-//! In comes a JSON value of spec 3.0.0 to 3.5.0. It is judged by the rules of its own version, as Ignition 2.24
-//! judges it, and all that is wrong with it is told at once. Out comes a [`Config`] in the shape of spec 3.5.0,
-//! with the version it was written for.
+//! In comes a JSON value of spec 3.0.0 to 3.6.0. It is judged by the rules of its own version, as Ignition 2.26
+//! judges it, and all that is wrong with it is told at once. Out comes a [`Config`] in the shape of spec 3.5.0, which
+//! is that of 3.6.0, with the version it was written for.
 //!
 //! The invariant: every path in a [`Config`] is absolute and clean, none is given twice or lies under a link
 //! of the same config, no unit or drop-in name leaves its directory, every content is a data URL that decodes,

@@ -205,9 +205,12 @@ fn mode(o: &mut Object<'_, '_>) -> Option<u32> {
         o.problem("mode", "bad-mode", message);
         return None;
     };
+    if o.version() >= SpecVersion::V3_6 {
+        return Some(mode);
+    }
     if mode > 0o777 {
         let message = format!(
-            "spec {} drops setuid, setgid and sticky: octal {mode:o} becomes {:o}; on a directory that has one, it is lost",
+            "spec {} drops setuid, setgid and sticky: octal {mode:o} becomes {:o}; on a directory that has one, it is lost; spec 3.6.0 keeps them",
             o.version(),
             mode & 0o777
         );

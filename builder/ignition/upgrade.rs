@@ -1,12 +1,15 @@
 //! What changes in meaning between one version of spec 3 and the next, as the published translations of Ignition
-//! 2.24.0 do it. All other fields pass unchanged.
+//! 2.26.0 do it. All other fields pass unchanged.
+//!
+//! The one change from 3.5.0 to 3.6.0 is that setuid, setgid and sticky mean something. It is made where a config is
+//! merged with one of 3.6.0 ([`super::Merger`]); no other config becomes one of 3.6.0.
 
 use serde_json::{Map, Value};
 
 use super::version::SpecVersion;
 use crate::report::Finding;
 
-/// Brings a valid config, made of known fields, from its version to 3.5.0. Tells what is lost on the way.
+/// Brings a valid config, made of known fields, from its version to 3.5.0, unless it is newer. Tells what is lost on the way.
 ///
 /// Fields that the later versions merely made optional (`storage.raid[].level`, `storage.links[].target`) change
 /// nothing: a config without them is refused in the version that demands them.
@@ -25,7 +28,7 @@ pub(super) fn upgrade(config: &mut Value, from: SpecVersion) -> Vec<Finding> {
         }
     }
     if let Some(version) = config.pointer_mut("/ignition/version") {
-        *version = SpecVersion::V3_5.as_str().into();
+        *version = from.max(SpecVersion::USUAL).as_str().into();
     }
     lost
 }

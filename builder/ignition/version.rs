@@ -20,18 +20,24 @@ pub enum SpecVersion {
     V3_4,
     /// 3.5.0
     V3_5,
+    /// 3.6.0
+    V3_6,
 }
 
 impl SpecVersion {
     /// All of them, oldest first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::V3_0,
         Self::V3_1,
         Self::V3_2,
         Self::V3_3,
         Self::V3_4,
         Self::V3_5,
+        Self::V3_6,
     ];
+
+    /// What configs are brought to, unless they are newer: a newer one is refused by older machines.
+    pub const USUAL: Self = Self::V3_5;
 
     /// As it stands in `ignition.version`.
     pub fn as_str(self) -> &'static str {
@@ -42,6 +48,7 @@ impl SpecVersion {
             Self::V3_3 => "3.3.0",
             Self::V3_4 => "3.4.0",
             Self::V3_5 => "3.5.0",
+            Self::V3_6 => "3.6.0",
         }
     }
 }
@@ -99,7 +106,7 @@ pub enum Spec {
 
 impl Spec {
     /// All of them, oldest first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::V2(SpecV2::V2_0),
         Self::V2(SpecV2::V2_1),
         Self::V2(SpecV2::V2_2),
@@ -111,6 +118,7 @@ impl Spec {
         Self::V3(SpecVersion::V3_3),
         Self::V3(SpecVersion::V3_4),
         Self::V3(SpecVersion::V3_5),
+        Self::V3(SpecVersion::V3_6),
     ];
 
     /// As it stands in `ignition.version`.
@@ -185,7 +193,8 @@ mod tests {
             ("2.2.0", "old-ignition-spec"),
             ("2.4.0-experimental", "old-ignition-spec"),
             ("1.0.0", "old-ignition-spec"),
-            ("3.6.0", "unknown-ignition-spec"),
+            ("3.7.0", "unknown-ignition-spec"),
+            ("3.6.0-experimental", "unknown-ignition-spec"),
             ("3.5.0-experimental", "unknown-ignition-spec"),
             ("3.5", "unknown-ignition-spec"),
             ("03.5.0", "unknown-ignition-spec"),

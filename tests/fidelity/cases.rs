@@ -371,7 +371,9 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             }),
         ),
     ];
-    for version in ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.5.0"] {
+    for version in [
+        "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.5.0", "3.6.0",
+    ] {
         cases.push(("each version", json!({
             "ignition": { "version": version },
             "storage": {
@@ -381,6 +383,21 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             "systemd": { "units": [{ "name": "a.service", "enabled": true, "contents": SERVICE }] },
         })));
     }
+    cases.push((
+        "special bits, where there is something already and where there is not",
+        json!({
+            "ignition": { "version": "3.6.0" },
+            "storage": {
+                "files": [
+                    { "path": "/etc/setgid", "mode": 0o2755, "user": { "id": 5 }, "group": { "id": 6 }, "contents": { "source": "data:,x" } },
+                ],
+                "directories": [
+                    { "path": "/etc/systemd", "mode": 0o2750, "group": { "id": 10 } },
+                    { "path": "/etc/systemd/below" }, { "path": "/etc/sticky", "mode": 0o1777 },
+                ],
+            },
+        }),
+    ));
     cases
 }
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{Base, without_current_config};
 use crate::harness::{Layout, Oracle};
 
-const VERSIONS: [&str; 11] = [
+const VERSIONS: [&str; 12] = [
     "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0",
-    "3.5.0",
+    "3.5.0", "3.6.0",
 ];
 const COUNT: usize = 30;
 
@@ -29,7 +29,7 @@ fn machine_config(n: usize) -> (String, &'static str, Value) {
         entry
     };
     let mut files = vec![in_root(json!({
-        "path": format!("/etc/app/{}", n % 7), "mode": 0o600 + (n % 2) * 0o40, "contents": { "source": format!("data:,{n}") },
+        "path": format!("/etc/app/{}", n % 7), "mode": 0o600 + (n % 2) * 0o2040, "contents": { "source": format!("data:,{n}") },
     }))];
     if n.is_multiple_of(5) && !old {
         files[0]["contents"] = json!({ "source": GZIP, "compression": "gzip" });

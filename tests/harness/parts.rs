@@ -30,7 +30,7 @@ enum Version {
 /// The applier, whose tree a direct build must equal.
 pub static IGNITION: Part = Part {
     name: "ignition",
-    version: Version::Released("2.24.0"),
+    version: Version::Released("2.26.0"),
     needs: &[],
     make: Make::GoInstall {
         package: "github.com/coreos/ignition/v2/internal",

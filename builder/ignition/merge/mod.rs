@@ -1,4 +1,4 @@
-//! Merging configs, as Ignition 2.24 merges those of spec 3.5.0: a later one's words count.
+//! Merging configs, as Ignition 2.26 merges those of spec 3.5.0, or of 3.6.0 if one of them is: a later one's words count.
 //!
 //! Objects are merged field by field, and a field that the later config doesn't say stays. Entries of lists are
 //! merged with the one that has their key, and take its place; new ones follow. A file, directory or link takes away
@@ -8,12 +8,16 @@
 //! Other than in Ignition, contents of a file or key that give a source bring all that belongs to it: neither the compression nor the
 //! hash nor the headers of an earlier source are left, with which no machine could read them.
 //!
+//! Setuid, setgid and sticky mean nothing before 3.6.0. So a mode of an older config loses them where the result is one
+//! of 3.6.0; else it stays as it was written.
+//!
 //! The work is linear in the length of all configs: what was merged so far is kept in parts, with an index for each
 //! list, and only what a later config touches is taken apart.
 
 mod list;
 mod node;
 mod provenance;
+mod special_bits;
 
 #[cfg(test)]
 mod properties;
@@ -29,6 +33,7 @@ use super::schema::{CONFIG, Kind};
 use super::version::SpecVersion;
 use node::{By, Node};
 pub use provenance::Provenance;
+use special_bits::SpecialBits;
 
 /// Merges configs, one after the other.
 ///
@@ -53,6 +58,8 @@ pub use provenance::Provenance;
 pub struct Merger {
     config: Node,
     explaining: bool,
+    version: SpecVersion,
+    special_bits: SpecialBits,
 }
 
 /// The one config that came out.
@@ -67,21 +74,30 @@ pub struct Merged {
 impl Merger {
     /// Nothing is merged yet.
     pub fn new() -> Self {
-        let (config, explaining) = (Node::empty(), false);
-        Self { config, explaining }
+        Self {
+            config: Node::empty(),
+            explaining: false,
+            version: SpecVersion::USUAL,
+            special_bits: SpecialBits::default(),
+        }
     }
 
     /// The same, and [`Merged::provenance`] will be told.
     pub fn explaining() -> Self {
-        let (config, explaining) = (Node::empty(), true);
-        Self { config, explaining }
+        Self {
+            explaining: true,
+            ..Self::new()
+        }
     }
 
     /// Merges a config over all those before. `origin` is whatever the caller calls it by.
     pub fn add(&mut self, origin: usize, document: Document) {
+        let version = document.version();
+        self.version = self.version.max(version);
         let mut config = document.into_json();
+        self.special_bits.note(&config, version);
         if let Some(ignition) = config.get_mut("ignition").and_then(Value::as_object_mut) {
-            // All have the same.
+            // It is that of the newest.
             ignition.remove("version");
         }
         let explaining = self.explaining;
@@ -96,7 +112,10 @@ impl Merger {
             false => Vec::new(),
         };
         let mut config = self.config.into_value().unwrap_or(json!({}));
-        config["ignition"]["version"] = SpecVersion::V3_5.as_str().into();
+        config["ignition"]["version"] = self.version.as_str().into();
+        if self.version >= SpecVersion::V3_6 {
+            self.special_bits.drop_from(&mut config);
+        }
         Merged {
             document: Document(config),
             provenance,

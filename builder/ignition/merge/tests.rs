@@ -42,7 +42,9 @@ fn every_case_of_the_table() {
         let mut case: Value = serde_json::from_str(line).unwrap();
         let configs: Vec<Value> = serde_json::from_value(case["configs"].take()).unwrap();
         let mut want = case["want"].take();
-        want["ignition"]["version"] = json!("3.5.0");
+        if want["ignition"]["version"].is_null() {
+            want["ignition"]["version"] = json!("3.5.0");
+        }
         let merged = merged(configs.clone());
         assert_eq!(merged.document.as_json(), &want, "{}", case["what"]);
         let mut silent = Merger::new();

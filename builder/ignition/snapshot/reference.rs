@@ -24,7 +24,8 @@ pub struct Request {
     settings: Arc<Settings>,
 }
 
-/// What Ignition 2.24 asks servers for, so that they know which spec it reads (`internal/resource/url.go`).
+/// What Ignition 2.24 asks servers for, so that they know which spec it reads (`internal/resource/url.go`). A config of
+/// 3.6.0 is not asked for, as the machines of a pool may not read it; one that comes all the same is taken.
 const ACCEPT_3: &str = "application/vnd.coreos.ignition+json;version=3.5.0, */*;q=0.1";
 /// The same of Ignition 0.35.
 const ACCEPT_2: &str = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1";

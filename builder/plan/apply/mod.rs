@@ -3,7 +3,7 @@
 //! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and what only running the tools
 //! can decide. The order is Ignition's: directories, files and links from the shallowest to the deepest, hard links, units;
 //! then the `[Install]` links of `systemctl preset`, the config itself, and what a container commit removes.
-//! Observed of: `ignition-apply --ignore-unsupported` 2.24 with root `/` in a chroot of the base.
+//! Observed of: `ignition-apply --ignore-unsupported` 2.26 with root `/` in a chroot of the base.
 
 mod commit;
 mod entries;

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coreos/ignition/v2/config/v3_5"
-	"github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/coreos/ignition/v2/config/v3_6"
+	"github.com/coreos/ignition/v2/config/v3_6/types"
 	"sigs.k8s.io/yaml"
 )
 
@@ -43,14 +43,14 @@ func bench(directory string) error {
 	slices.SortFunc(all, func(a, b machineConfig) int { return strings.Compare(a.Metadata.Name, b.Metadata.Name) })
 	var merged types.Config
 	for i, object := range all {
-		config, verdict := read(object.Spec.Config)
+		config, verdict := read(object.Spec.Config, true)
 		if !verdict.Accepted {
 			return fmt.Errorf("%s: %s %v", object.Metadata.Name, verdict.Error, verdict.Entries)
 		}
 		if i == 0 {
 			merged = config
 		} else {
-			merged = v3_5.Merge(merged, config)
+			merged = v3_6.Merge(merged, config)
 		}
 	}
 	text, err := json.Marshal(merged)

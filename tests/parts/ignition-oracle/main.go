@@ -1,8 +1,8 @@
 // Package main asks the real Ignition: one question per line on standard input, one answer per line on standard output, both
-// JSON. A question says what to do with configs of any spec version, 2.0.0 to 3.5.0:
+// JSON. A question says what to do with configs of any spec version, 2.0.0 to 3.6.0:
 //
 //	judge      one config of 3.x: the verdict of the validation that ignition-apply runs
-//	translate  one config: what it is in the shape of 3.5.0
+//	translate  one config: what it is in the shape of 3.5.0, or of 3.6.0 if it is one of that
 //	merge      several: what they are together
 //
 // With the arguments `bench DIRECTORY` it merges the MachineConfigs of a directory instead.

@@ -2,16 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 
-	"github.com/coreos/ignition/v2/config/v3_5"
-	"github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/coreos/ignition/v2/config/v3_6"
+	"github.com/coreos/ignition/v2/config/v3_6/types"
 )
 
-// Reads the configs and merges them, the first one being the base.
+// Reads the configs and merges them, the first one being the base. The result is of 3.6.0 only if one of them is.
 func merge(configs []json.RawMessage, ownContents bool) answer {
 	var merged types.Config
+	newest := slices.ContainsFunc(configs, isNewest)
 	for i, raw := range configs {
-		config, verdict := read(raw)
+		config, verdict := read(raw, newest)
 		if !verdict.Accepted {
 			verdict.Refused = &i
 			return verdict
@@ -20,9 +22,9 @@ func merge(configs []json.RawMessage, ownContents bool) answer {
 		case i == 0:
 			merged = config
 		case ownContents:
-			merged = v3_5.Merge(giveWay(merged, config), config)
+			merged = v3_6.Merge(giveWay(merged, config), config)
 		default:
-			merged = v3_5.Merge(merged, config)
+			merged = v3_6.Merge(merged, config)
 		}
 	}
 	text, err := json.Marshal(merged)
