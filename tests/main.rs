@@ -76,6 +76,7 @@ mod preflight;
 mod preflight_installation;
 mod rbac;
 mod registry_faults;
+mod registry_hostile;
 mod registry_layout;
 mod registry_push;
 mod registry_world;

@@ -268,3 +268,50 @@ async fn asked(web: &Web) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// A stand-in for a server elsewhere, behind a proxy, as loopback is never asked through one.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
+    let victim = Web::always(reply(200, &[], b"read from inside"));
+    let link_local = "http://169.254.169.254/latest".to_owned();
+    let by_name = victim.url("/").replace("127.0.0.1", "localhost");
+    for target in [victim.url("/"), by_name, link_local.clone()] {
+        let to = target.clone();
+        let proxy = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &to)], b""))]);
+        let elsewhere = fetcher(mosb::fetch::Options {
+            proxy: mosb::registry::ProxyVariables {
+                http: Some(mosb::registry::Secret::new(proxy.url(""))),
+                ..Default::default()
+            },
+            ..options(LONG)
+        });
+        let failed = get("http://mirror.invalid/x", &elsewhere)
+            .await
+            .unwrap_err();
+        assert_eq!(failed.code, "unreachable", "{target}: {failed:?}");
+        assert!(failed.message.contains("that named it") || failed.message.contains("lead to it"));
+        let asked: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
+        assert_eq!(asked, ["http://mirror.invalid/x"], "{target}");
+    }
+    // A server on loopback may lead to another one there, but not to a link-local address, which no config may name.
+    let to = victim.url("/");
+    let local = Web::start(move |head, _| {
+        let to = if head.path() == "/ok" {
+            &to
+        } else {
+            &link_local
+        };
+        vec![Act::Send(reply(302, &[("location", to)], b""))]
+    });
+    let fetcher = fetcher(options(LONG));
+    get(&local.url("/ok"), &fetcher).await.unwrap();
+    for url in [local.url("/bad"), "http://169.254.169.254/x".to_owned()] {
+        let failed = get(&url, &fetcher).await.unwrap_err();
+        assert_eq!(failed.code, "unreachable", "{url}: {failed:?}");
+        assert!(
+            failed.message.contains("169.254.169.254 is a link-local"),
+            "{failed:?}"
+        );
+    }
+    assert_eq!(victim.seen().len(), 1);
+}

@@ -14,8 +14,8 @@ use super::error::{Asked, Error};
 use super::headers::HostHeaders;
 use super::trial::{REDIRECTS, Trial, Tried};
 use crate::http::{
-    self, Broken, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust, decide,
-    jitter,
+    self, Broken, NamedBy, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust,
+    decide, jitter,
 };
 use crate::ignition::snapshot::{
     Contents, LARGEST, LARGEST_TOTAL, Proxy, Reference, Request, without_credentials,
@@ -57,8 +57,8 @@ pub struct Fetcher {
     clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
 }
 
-/// Proxy, authorities, and whether it is for https.
-type ClientKey = (Proxy, Vec<Bytes>, bool);
+/// Proxy, authorities, whether it is for https, and where it may connect to.
+type ClientKey = (Proxy, Vec<Bytes>, bool, NamedBy);
 
 /// As servers know Ignition, and who it is really.
 const USER_AGENT: &str = concat!("Ignition/2.24.0 mosb/", env!("CARGO_PKG_VERSION"));
@@ -145,8 +145,9 @@ impl Fetcher {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut trial = Trial::new(request, &self.options.headers);
-            let client = |url: &Url| self.client(request, url, &trust, &proxies);
+            let mut trial = Trial::new(request, &self.options.headers, &proxies);
+            let client =
+                |url: &Url, named_by| self.client(request, url, named_by, &trust, &proxies);
             let left = total.saturating_sub(began.elapsed());
             let tried = match tokio::time::timeout(left, trial.run(client)).await {
                 Ok(tried) => tried,
@@ -251,12 +252,19 @@ impl Fetcher {
         &self,
         request: &Request,
         url: &Url,
+        named_by: NamedBy,
         authorities: &[Certificate],
         proxies: &Arc<Proxies>,
     ) -> Result<reqwest::Client, Broken> {
+        named_by.check(url)?;
         let https = url.scheme() == "https";
         let settings = request.settings();
-        let key = (settings.proxy.clone(), settings.authorities.clone(), https);
+        let key = (
+            settings.proxy.clone(),
+            settings.authorities.clone(),
+            https,
+            named_by,
+        );
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
@@ -265,7 +273,8 @@ impl Fetcher {
             true => Trust::System(authorities.to_vec()),
             false => Trust::Nobody,
         };
-        let client = http::client(USER_AGENT, trust, None, Arc::clone(proxies), CONNECT)?;
+        let proxies = Arc::clone(proxies);
+        let client = http::client(USER_AGENT, trust, None, proxies, named_by, CONNECT)?;
         clients.insert(key, client.clone());
         Ok(client)
     }

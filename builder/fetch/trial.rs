@@ -11,7 +11,7 @@ use reqwest::{Response, StatusCode};
 use url::Url;
 
 use super::headers::HostHeaders;
-use crate::http::{Broken, Outcome, retry_after, same_origin};
+use crate::http::{Broken, ForbiddenAddress, NamedBy, Outcome, Proxies, retry_after, same_origin};
 use crate::ignition::snapshot::{LARGEST, Request};
 
 /// Redirects that are followed; what Go follows where nothing else is said.
@@ -38,30 +38,35 @@ pub(super) enum Tried {
 pub(super) struct Trial<'r> {
     request: &'r Request,
     extra: &'r HostHeaders,
+    proxies: &'r Proxies,
     /// Asked now.
     pub url: Url,
     /// Whether a redirect led to another server.
     left_home: bool,
+    /// Whether every server so far answered from loopback.
+    on_loopback: bool,
 }
 
 impl<'r> Trial<'r> {
-    pub fn new(request: &'r Request, extra: &'r HostHeaders) -> Self {
+    pub fn new(request: &'r Request, extra: &'r HostHeaders, proxies: &'r Proxies) -> Self {
         let url = request.url().clone();
         Self {
             request,
             extra,
+            proxies,
             url,
             left_home: false,
+            on_loopback: true,
         }
     }
 
     /// Asks until there is an answer that leads nowhere else. `client` gives the client for a URL.
     pub async fn run(
         &mut self,
-        client: impl Fn(&Url) -> Result<reqwest::Client, Broken>,
+        client: impl Fn(&Url, NamedBy) -> Result<reqwest::Client, Broken>,
     ) -> Result<Tried, Broken> {
         for hop in 0..=REDIRECTS {
-            let sending = client(&self.url)?
+            let sending = client(&self.url, self.named_by()?)?
                 .get(self.url.clone())
                 .headers(self.headers(hop == 0))
                 .send();
@@ -71,6 +76,7 @@ impl<'r> Trial<'r> {
                     .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?,
                 None => sending.await,
             }?;
+            self.on_loopback &= self.proxies.answered_on_loopback(&response, &self.url);
             match redirect(&response, &self.url) {
                 Some(next) => {
                     self.left_home |= !same_origin(&next, self.request.url());
@@ -80,6 +86,12 @@ impl<'r> Trial<'r> {
             }
         }
         Ok(Tried::TooManyRedirects)
+    }
+
+    /// A link-local address is another server to each machine, so its contents are in no image, whoever named it.
+    fn named_by(&self) -> Result<NamedBy, ForbiddenAddress> {
+        NamedBy::LoopbackServer.check(&self.url)?;
+        Ok(NamedBy::of(self.left_home, self.on_loopback))
     }
 
     /// The config's own headers are for the URL that it names, those for a host for as long as we never left it.

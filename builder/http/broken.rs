@@ -1,5 +1,6 @@
 //! Why a request brought no answer, and whether it may be sent again.
 
+use super::named_by::ForbiddenAddress;
 use super::retry::Outcome;
 use crate::report::said;
 
@@ -53,21 +54,28 @@ pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     said(cause)
 }
 
+impl From<ForbiddenAddress> for Broken {
+    fn from(error: ForbiddenAddress) -> Self {
+        Self::new(Outcome::Fatal, error.to_string())
+    }
+}
+
 impl From<reqwest::Error> for Broken {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let mut tls = false;
+        let (mut tls, mut forbidden) = (false, false);
         let mut source = std::error::Error::source(&error);
         while let Some(cause) = source {
             // tokio-rustls wraps every failure of a handshake so.
             tls |= cause
                 .downcast_ref::<std::io::Error>()
                 .is_some_and(|e| e.kind() == std::io::ErrorKind::InvalidData);
+            forbidden |= cause.is::<ForbiddenAddress>();
             source = below(cause);
         }
         let outcome = if error.is_timeout() {
             Outcome::TimedOut
-        } else if error.is_builder() || (error.is_connect() && tls) {
+        } else if error.is_builder() || (error.is_connect() && tls) || forbidden {
             Outcome::Fatal
         } else if error.is_connect() {
             Outcome::NoConnection

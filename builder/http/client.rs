@@ -6,6 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::broken::{Broken, deepest};
+use super::named_by::{CheckedResolver, NamedBy, SystemResolver};
 use super::proxy::Proxies;
 use super::retry::Outcome;
 
@@ -20,17 +21,25 @@ pub(crate) enum Trust {
     Anybody,
 }
 
-/// A client that follows no redirects, uses these proxies only, and keeps its connections.
+/// A client that follows no redirects, uses these proxies only, connects only where `named_by` may lead, and keeps its
+/// connections.
 pub(crate) fn client(
     user_agent: &str,
     trust: Trust,
     identity: Option<reqwest::Identity>,
     proxies: Arc<Proxies>,
+    named_by: NamedBy,
     connect: Duration,
 ) -> Result<reqwest::Client, Broken> {
+    let resolver = CheckedResolver {
+        named_by,
+        proxies: Arc::clone(&proxies),
+        lookup: Arc::new(SystemResolver),
+    };
     let mut builder = reqwest::Client::builder()
         .user_agent(user_agent)
         .redirect(reqwest::redirect::Policy::none())
+        .dns_resolver(resolver)
         .no_proxy()
         .proxy(reqwest::Proxy::custom(move |url| proxies.of(url)))
         .connect_timeout(connect)

@@ -1,14 +1,16 @@
 //! What every room that speaks HTTP shares: one way to make a client, one reading of proxies, one decision whether
-//! a request is sent again, and values that are never printed. No requests are sent from here.
+//! a request is sent again, one rule which addresses a server may name, and values that are never printed. No requests are sent from here.
 
 mod broken;
 mod client;
+mod named_by;
 mod proxy;
 mod retry;
 mod secret;
 
 pub(crate) use broken::Broken;
 pub(crate) use client::{Trust, client, same_origin};
+pub(crate) use named_by::{ForbiddenAddress, NamedBy};
 pub use proxy::{BadProxy, ProxyVariables};
 pub(crate) use proxy::{Proxies, is_loopback};
 pub use retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};

@@ -73,6 +73,19 @@ impl Proxies {
         }
         Some(proxy.expose().clone())
     }
+
+    /// Whether an answer from this URL came from loopback, and through no proxy.
+    pub fn answered_on_loopback(&self, response: &reqwest::Response, url: &Url) -> bool {
+        let address = response.remote_addr().map(|address| address.ip());
+        self.of(url).is_none() && address.is_some_and(|ip| ip.to_canonical().is_loopback())
+    }
+
+    /// Whether one of the proxies has this host name.
+    pub fn are_at(&self, host: &str) -> bool {
+        let all = [&self.http, &self.https].into_iter().flatten();
+        let mut hosts = all.filter_map(|proxy| proxy.expose().host_str());
+        hosts.any(|proxy| proxy.eq_ignore_ascii_case(host))
+    }
 }
 
 /// `localhost`, 127.0.0.0/8 and ::1.

@@ -1,6 +1,9 @@
 //! One registry: how it is reached, and requests to it that log in when asked.
 
-use std::sync::{Arc, OnceLock};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use reqwest::Method;
@@ -79,8 +82,8 @@ impl Endpoint {
                 proxies: Arc::clone(&settings.proxies),
                 timeouts: settings.timeouts,
                 policy,
-                plain: OnceLock::new(),
-                tls: OnceLock::new(),
+                clients: Mutex::new(HashMap::new()),
+                remote: AtomicBool::new(false),
             },
             auth: Auth::new(normal_host(host), Arc::clone(&settings.keyring)),
             trust,
@@ -205,7 +208,16 @@ impl Endpoint {
         repository: &str,
         again: bool,
     ) -> Result<Answer, Error> {
-        let home = self.at_home(&call.url).await?;
+        let base = self.base().await?;
+        let home = same_origin(&call.url, base);
+        let call = match home {
+            true => Cow::Borrowed(call),
+            // An upload may go elsewhere, and credentials don't go with it.
+            false => Cow::Owned(Call {
+                by_server: true,
+                ..call.clone()
+            }),
+        };
         let mut logins = 0;
         let mut refused = None;
         loop {
@@ -219,14 +231,14 @@ impl Endpoint {
                 return Ok(refused);
             }
             let answer = match again {
-                true => self.wire.send(call, header).await?,
+                true => self.wire.send(&call, header).await?,
                 false => self
                     .wire
-                    .once(call, header)
+                    .once(&call, header)
                     .await
                     .map_err(|broken| unanswered(broken, self.host(), 1))?,
             };
-            if answer.status == 401 && home && logins < LOGINS {
+            if answer.status == 401 && same_origin(&answer.url, base) && logins < LOGINS {
                 logins += 1;
                 if self.learns(&answer, scopes, ticket.as_ref()).await? {
                     refused = Some(answer);
@@ -237,7 +249,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a 401 taught how to log in. One that doesn't say how is followed by the question that must be answered
+    /// Whether a 401 of the registry itself taught how to log in. One that doesn't say how is followed by the question that must be answered
     /// so (OCI distribution spec, determining support).
     async fn learns(
         &self,
@@ -254,7 +266,9 @@ impl Endpoint {
             base.join("v2/").expect("a relative path joins"),
         );
         let answer = self.wire.send(&ping, None).await?;
-        Ok(answer.status == 401 && self.auth.challenged(&answer.headers, scopes, None, base))
+        // A redirect may have led elsewhere, and nobody else says where the registry's credentials go.
+        let own = answer.status == 401 && same_origin(&answer.url, base);
+        Ok(own && self.auth.challenged(&answer.headers, scopes, None, base))
     }
 
     /// Sends a stream, once. A 401 is learned from and is then an answer like others.
@@ -267,7 +281,8 @@ impl Endpoint {
         repository: &str,
     ) -> Result<Answer, Streamed> {
         let source = Streamed::Source;
-        let home = self.at_home(&call.url).await.map_err(source)?;
+        let base = self.base().await.map_err(source)?;
+        let home = same_origin(&call.url, base);
         let ticket = match home {
             true => self
                 .auth
@@ -277,18 +292,16 @@ impl Endpoint {
             false => None,
         };
         let header = ticket.as_ref().map(|t| &t.header);
-        let answer = self.wire.stream(call, length, body, header).await?;
+        let call = Call {
+            by_server: !home,
+            ..call.clone()
+        };
+        let answer = self.wire.stream(&call, length, body, header).await?;
         if answer.status == 401 && home {
-            let base = self.base().await.map_err(source)?;
             self.auth
                 .challenged(&answer.headers, scopes, ticket.as_ref(), base);
         }
         Ok(answer)
-    }
-
-    /// Whether a URL is the registry's own: an upload may go elsewhere, and credentials don't go with it.
-    async fn at_home(&self, url: &Url) -> Result<bool, Error> {
-        Ok(same_origin(url, self.base().await?))
     }
 
     /// An answer that is no success, as an error.
@@ -304,7 +317,7 @@ impl Endpoint {
             status @ (401 | 403) => Error::Denied {
                 image,
                 status,
-                with: self.auth.origin(repository).await,
+                with: self.asked_with(answer, repository).await,
                 said: answer.said(),
             },
             404 => Error::NotFound {
@@ -332,6 +345,17 @@ impl Endpoint {
                 status,
                 said: answer.said(),
             },
+        }
+    }
+
+    /// Where the credentials of a refused request came from; none went to another server than the registry.
+    async fn asked_with(&self, answer: &Answer, repository: &str) -> String {
+        match self.base().await {
+            Ok(base) if !same_origin(&answer.url, base) => format!(
+                "without credentials, at {}, to which the registry led",
+                answer.url.origin().ascii_serialization()
+            ),
+            _ => self.auth.origin(repository).await,
         }
     }
 

@@ -274,6 +274,16 @@ pub enum Error {
         /// What is wrong.
         source: DigestError,
     },
+    /// A token server without TLS, of a registry with TLS.
+    #[error(
+        "{image}: its registry has TLS and names {realm} as its token server, which has none and is not asked; correct the registry's settings"
+    )]
+    TokenServer {
+        /// What a token is needed for.
+        image: String,
+        /// Scheme, host and port.
+        realm: String,
+    },
     /// A file with credentials, or a helper, that can't be used. Never holds a credential.
     #[error("{origin}: {cause}")]
     Credentials {
@@ -340,7 +350,9 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Self::Layer(error) => error.class(),
-            Self::Denied { .. } | Self::Unexpected { .. } => Class::Refused,
+            Self::Denied { .. } | Self::Unexpected { .. } | Self::TokenServer { .. } => {
+                Class::Refused
+            }
             Self::TooManyRequests { .. }
             | Self::Server { .. }
             | Self::BadAnswer { .. }
@@ -389,6 +401,7 @@ impl Error {
             Self::TooManyRequests { .. } => "too-many-requests",
             Self::Server { .. } => "registry-error",
             Self::Unexpected { .. } => "registry-refused",
+            Self::TokenServer { .. } => "unsafe-token-server",
             Self::BadAnswer { .. } => "bad-answer",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",

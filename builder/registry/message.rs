@@ -72,6 +72,8 @@ pub(super) struct Call {
     /// Most bytes of a good answer; `None` to leave the body to [`Answer::rest`].
     pub limit: Option<u64>,
     pub moved: Option<Arc<Moved>>,
+    /// Whether a server named the URL: the registry an upload's place or its token server.
+    pub by_server: bool,
 }
 
 impl fmt::Debug for Call {
@@ -95,6 +97,7 @@ impl Call {
             body: Bytes::new(),
             limit: Some(ERROR_BODY),
             moved: None,
+            by_server: false,
         }
     }
 

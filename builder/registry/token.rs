@@ -12,8 +12,7 @@ use super::error::Error;
 use super::keyring::{Credential, told};
 use super::message::Call;
 use super::wire::Wire;
-use crate::http::Secret;
-use crate::http::is_loopback;
+use crate::http::{Secret, is_loopback, same_origin};
 
 /// What a request does, and to which repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,8 +84,11 @@ pub(super) struct Token {
 pub(super) struct TokenServer {
     realm: Url,
     service: Option<String>,
-    /// Whether a login may be sent there: over TLS, on this machine, or where the registry has no TLS either.
+    /// Whether it may be asked: over TLS, or where the registry has no TLS either, or where both are on this machine. What it
+    /// answers goes to the registry, so that it must not be asked without a login either.
     safe: bool,
+    /// Whether it is another server than the registry.
+    by_server: bool,
 }
 
 #[derive(Deserialize)]
@@ -107,10 +109,23 @@ const TOKEN_LIMIT: u64 = 1 << 20;
 impl TokenServer {
     /// The server that a challenge of the registry at `base` names.
     pub fn new(base: &Url, realm: &str, service: Option<String>) -> Option<Self> {
-        let realm = base.join(realm).ok()?;
-        let loopback = realm.host().is_some_and(|host| is_loopback(&host));
-        let safe = realm.scheme() == "https" || base.scheme() == "http" || loopback;
+        let mut realm = base.join(realm).ok()?;
+        if !matches!(realm.scheme(), "http" | "https") {
+            return None;
+        }
+        let same_host =
+            realm.host() == base.host() && (realm.port().is_none() || realm.port() == base.port());
+        if base.scheme() == "https" && realm.scheme() == "http" && same_host {
+            // A registry behind a TLS proxy that doesn't tell it so names itself with http.
+            realm.set_scheme("https").ok()?;
+            realm.set_port(base.port()).ok()?;
+        }
+        let on_loopback = |url: &Url| url.host().is_some_and(|host| is_loopback(&host));
+        let safe = realm.scheme() == "https"
+            || base.scheme() == "http"
+            || (on_loopback(base) && on_loopback(&realm));
         Some(Self {
+            by_server: !same_origin(&realm, base),
             realm,
             service,
             safe,
@@ -126,16 +141,14 @@ impl TokenServer {
         image: String,
     ) -> Result<Token, Error> {
         const DOING: &str = "the request for a token";
-        if credential.is_some() && !self.safe {
-            let realm = &self.realm;
-            return Err(Error::Credentials {
-                origin: image,
-                cause: format!(
-                    "its token server {realm} is not https, so no credentials are sent there"
-                ),
+        if !self.safe {
+            return Err(Error::TokenServer {
+                image,
+                realm: self.realm.origin().ascii_serialization(),
             });
         }
-        let (call, auth) = token_call(&self.realm, self.service.as_deref(), scopes, credential);
+        let (mut call, auth) = token_call(&self.realm, self.service.as_deref(), scopes, credential);
+        call.by_server = self.by_server;
         let answer = wire.send(&call, auth.as_ref()).await?;
         let host = self.realm.host_str().unwrap_or_default().to_owned();
         if !answer.is_success() {
@@ -261,6 +274,80 @@ mod tests {
             mount.texts(),
             ["repository:a:pull,push", "repository:b:pull"]
         );
+    }
+
+    #[test]
+    fn a_token_server_speaks_tls_if_its_registry_does() {
+        for (base, realm, want, safe, by_server) in [
+            (
+                "https://r.example/",
+                "https://t.example/t",
+                "https://t.example/t",
+                true,
+                true,
+            ),
+            (
+                "https://r.example/",
+                "/token",
+                "https://r.example/token",
+                true,
+                false,
+            ),
+            (
+                "https://r.example/",
+                "http://t.example/t",
+                "http://t.example/t",
+                false,
+                true,
+            ),
+            (
+                "https://r.example/",
+                "http://169.254.1.1/",
+                "http://169.254.1.1/",
+                false,
+                true,
+            ),
+            (
+                "https://r.example/",
+                "http://localhost/t",
+                "http://localhost/t",
+                false,
+                true,
+            ),
+            // It is behind a TLS proxy that doesn't say so.
+            (
+                "https://r.example:8443/",
+                "http://r.example/t",
+                "https://r.example:8443/t",
+                true,
+                false,
+            ),
+            (
+                "http://r.example/",
+                "http://t.example/t",
+                "http://t.example/t",
+                true,
+                true,
+            ),
+            (
+                "https://localhost:5000/",
+                "http://127.0.0.1:5001/t",
+                "http://127.0.0.1:5001/t",
+                true,
+                true,
+            ),
+        ] {
+            let base = Url::parse(base).unwrap();
+            let server = TokenServer::new(&base, realm, None).unwrap();
+            assert_eq!(server.realm.as_str(), want, "{base} {realm}");
+            assert_eq!(
+                (server.safe, server.by_server),
+                (safe, by_server),
+                "{base} {realm}"
+            );
+        }
+        let base = Url::parse("https://r.example/").unwrap();
+        assert!(TokenServer::new(&base, "ftp://t.example/", None).is_none());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! One HTTP request to a registry or to what it points at: timeouts, redirects, bounded bodies, retries.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -15,8 +16,8 @@ use super::certs::Certificates;
 use super::error::Error;
 use super::message::{Answer, Call, ERROR_BODY, Moved, Timeouts, unanswered};
 use crate::http::{
-    self, Broken, Next, Outcome, Proxies, RetryPolicy, Secret, Trust, decide, jitter, retry_after,
-    same_origin,
+    self, Broken, NamedBy, Next, Outcome, Proxies, RetryPolicy, Secret, Trust, decide, jitter,
+    retry_after, same_origin,
 };
 
 /// Slowest upload that isn't taken for a dead one.
@@ -33,18 +34,22 @@ pub(super) struct Wire {
     pub proxies: Arc<Proxies>,
     pub timeouts: Timeouts,
     pub policy: RetryPolicy,
-    pub plain: OnceLock<reqwest::Client>,
-    pub tls: OnceLock<reqwest::Client>,
+    /// By whether they are for https, and where they may connect to. Made once, as they keep the connections.
+    pub clients: Mutex<HashMap<(bool, NamedBy), reqwest::Client>>,
+    /// Whether the registry itself answered from another machine. Then it never counts as one on loopback again, whatever
+    /// its name resolves to.
+    pub remote: AtomicBool,
 }
 
 impl Wire {
-    /// The client for a scheme; made once, as it keeps the connections. The one for plain HTTP has no certificates at
-    /// all, so that a machine without any can talk to a registry on it.
-    fn client(&self, url: &Url) -> Result<&reqwest::Client, Broken> {
+    /// The client for a URL. The one for plain HTTP has no certificates at all, so that a machine without any can talk to a
+    /// registry on it.
+    fn client(&self, url: &Url, named_by: NamedBy) -> Result<reqwest::Client, Broken> {
+        named_by.check(url)?;
         let https = url.scheme() == "https";
-        let slot = if https { &self.tls } else { &self.plain };
-        if let Some(client) = slot.get() {
-            return Ok(client);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&(https, named_by)) {
+            return Ok(client.clone());
         }
         let trust = match (https, self.verify) {
             (false, _) => Trust::Nobody,
@@ -56,9 +61,16 @@ impl Wire {
             trust,
             self.certificates.identity.clone().filter(|_| https),
             Arc::clone(&self.proxies),
+            named_by,
             self.timeouts.connect,
         )?;
-        Ok(slot.get_or_init(|| client))
+        clients.insert((https, named_by), client.clone());
+        Ok(client)
+    }
+
+    /// Whether all that the registry itself answered came from loopback.
+    fn is_on_loopback(&self) -> bool {
+        !self.remote.load(Ordering::Relaxed)
     }
 
     /// Sends a request until it is answered or enough is enough. Statuses that stand (2xx, 4xx) are answers.
@@ -91,8 +103,13 @@ impl Wire {
     /// One try, with its redirects.
     pub async fn once(&self, call: &Call, auth: Option<&Secret<String>>) -> Result<Answer, Broken> {
         let mut url = call.url.clone();
+        let mut by_server = call.by_server;
+        let mut on_loopback = self.is_on_loopback();
         for _ in 0..=REDIRECTS {
-            let mut request = self.client(&url)?.request(call.method.clone(), url.clone());
+            let named_by = NamedBy::of(by_server, on_loopback);
+            let mut request = self
+                .client(&url, named_by)?
+                .request(call.method.clone(), url.clone());
             request = request.headers(call.headers.clone());
             if let Some(auth) = auth.filter(|_| same_origin(&url, &call.url)) {
                 request = request.header(AUTHORIZATION, secret_header(auth)?);
@@ -109,6 +126,10 @@ impl Wire {
                 .await
                 .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?
                 .map_err(Broken::from)?;
+            on_loopback &= self.proxies.answered_on_loopback(&response, &url);
+            if !by_server && !on_loopback {
+                self.remote.store(true, Ordering::Relaxed);
+            }
             if let Some(moved) = &call.moved {
                 moved.add_pushed(call.body.len());
             }
@@ -117,7 +138,10 @@ impl Wire {
                     let cause = "redirected to another host with a login in the request";
                     return Err(Broken::new(Outcome::Fatal, cause));
                 }
-                Some(next) => url = next,
+                Some(next) => {
+                    by_server = call.by_server || !same_origin(&next, &call.url);
+                    url = next;
+                }
                 None => return self.receive(response, url, call).await,
             }
         }
@@ -216,8 +240,9 @@ impl Wire {
                 Err(std::io::Error::other("the source of the blob failed"))
             }
         });
+        let named_by = NamedBy::of(call.by_server, self.is_on_loopback());
         let mut request = self
-            .client(&call.url)?
+            .client(&call.url, named_by)?
             .request(call.method.clone(), call.url.clone())
             .headers(call.headers.clone())
             .header(CONTENT_LENGTH, length)
@@ -240,7 +265,11 @@ impl Wire {
         if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Streamed::Source(error));
         }
-        Ok(self.receive(response?, call.url.clone(), call).await?)
+        let response = response?;
+        if !call.by_server && !self.proxies.answered_on_loopback(&response, &call.url) {
+            self.remote.store(true, Ordering::Relaxed);
+        }
+        Ok(self.receive(response, call.url.clone(), call).await?)
     }
 }
 

@@ -1,0 +1,154 @@
+//! What a registry names (redirects, token servers, places for uploads) leads neither its credentials nor this process astray.
+//!
+//! Where a registry that is not on loopback is wanted, a stand-in plays it behind a proxy: loopback is never asked through one.
+
+use mosb::registry::{Client, Error, Options, ProxyVariables, Secret};
+
+use crate::harness::{Access, Act, Fault, FaultProxy, Registry, Server, Transport, Web, reply};
+use crate::registry_world::{base, options, options_for, source};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 1 << 10);
+    let registry = Registry::start(Server::Debian, Access::Basic, Transport::Http);
+    registry.push(&layout, "v1", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    let authfile = directory.path().join("auth.json");
+    let logins = std::fs::read_to_string(registry.authfile()).unwrap();
+    let logins = logins.replace(registry.address(), &proxy.address());
+    std::fs::write(&authfile, logins).unwrap();
+    let image = source(&format!("{}/acme/base:v1", proxy.address()));
+
+    let other = Web::start(|head, _| {
+        let realm = format!("http://{}/token", head.header("host").unwrap());
+        let challenge = format!("Bearer realm=\"{realm}\", Basic realm=\"x\"");
+        let token = br#"{"token":"stolen"}"#;
+        vec![Act::Send(match head.path() {
+            "/token" => reply(200, &[], token),
+            _ => reply(401, &[("www-authenticate", &challenge)], b""),
+        })]
+    });
+    let elsewhere = || Fault::Answer(307, Some(("location", other.url("/cdn/x"))));
+    // Of a blob, and of the question that a 401 without a challenge is followed by.
+    for (what, path) in [("a blob", "/blobs/"), ("the ping", "/v2/")] {
+        let redirected = elsewhere();
+        proxy.rule(move |seen| {
+            let path_seen = seen.head.path();
+            match path {
+                "/v2/" if path_seen.contains("/manifests/") => Some(Fault::status(401)),
+                "/v2/" => (path_seen == "/v2/").then(|| redirected.clone()),
+                _ => path_seen.contains(path).then(|| redirected.clone()),
+            }
+        });
+        let client = Client::new(&options_for(&registry, &authfile)).unwrap();
+        let error = client.resolve(&image, None).await.unwrap_err();
+        assert!(matches!(error, Error::Denied { .. }), "{what}: {error}");
+        if path == "/blobs/" {
+            let at = format!("without credentials, at {},", other.url(""));
+            assert!(error.to_string().contains(&at), "{what}: {error}");
+        }
+        let seen = other.seen();
+        assert!(!seen.is_empty(), "{what}: nothing led there");
+        for head in seen {
+            assert_eq!(head.header("authorization"), None, "{what}: {head:?}");
+            assert_eq!(head.path(), "/cdn/x", "{what}");
+        }
+        // The same client still knows who its registry is.
+        proxy.rule(|_| None);
+        client.resolve(&image, None).await.unwrap();
+        assert!(proxy.seen().len() > 1, "{what}");
+        let asked_again = other.seen().iter().any(|head| head.path() == "/token");
+        assert!(!asked_again, "{what}: {:?}", other.seen());
+    }
+}
+
+/// `registry.invalid` in plain HTTP, behind a proxy on this machine.
+fn behind(proxy: &Web, directory: &std::path::Path) -> Client {
+    let conf = directory.join("registries.conf");
+    let text = "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n";
+    std::fs::write(&conf, text).unwrap();
+    Client::new(&Options {
+        proxy: ProxyVariables {
+            http: Some(Secret::new(format!("http://{}", proxy.address()))),
+            ..ProxyVariables::default()
+        },
+        registries_conf: Some((conf, true)),
+        ..options()
+    })
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_registry_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let victim = Web::always(reply(200, &[], br#"{"token":"read from inside"}"#));
+    for (what, target) in [
+        ("link-local", "http://169.254.169.254/latest".to_owned()),
+        ("mapped", "http://[::ffff:a9fe:a9fe]/latest".to_owned()),
+        ("loopback", victim.url("/secret")),
+        (
+            "a name of it",
+            victim.url("/secret").replace("127.0.0.1", "localhost"),
+        ),
+    ] {
+        for way in ["realm", "redirect", "upload"] {
+            let named = target.clone();
+            let proxy = Web::start(move |head, _| {
+                let challenge = format!("Bearer realm=\"{named}\"");
+                vec![Act::Send(match (way, head.path().ends_with("/v2/")) {
+                    (_, true) => reply(200, &[], b""),
+                    ("realm", _) => reply(401, &[("www-authenticate", &challenge)], b""),
+                    ("redirect", _) => reply(307, &[("location", &named)], b""),
+                    _ => reply(202, &[("location", &named)], b""),
+                })]
+            });
+            let client = behind(&proxy, directory.path());
+            let what = format!("{what} by {way}");
+            if way == "upload" {
+                let repository = "registry.invalid/acme/os".parse().unwrap();
+                let upload = client.open_upload(&repository).await.unwrap();
+                assert!(!upload.cancel().await, "{what}");
+            } else {
+                let image = source("registry.invalid/acme/os:v1");
+                let error = client.resolve(&image, None).await.unwrap_err();
+                let told = error.to_string();
+                let cause = "names and servers must not lead to it";
+                let loopback = "is on loopback, but the server that named it is not";
+                assert!(
+                    told.contains(cause) || told.contains(loopback),
+                    "{what}: {told}"
+                );
+            }
+            let seen = proxy.seen();
+            let asked: Vec<_> = seen.iter().map(|head| head.target.as_str()).collect();
+            let own = |url: &&str| url.starts_with("http://registry.invalid/");
+            assert!(
+                !asked.is_empty() && asked.iter().all(own),
+                "{what}: {asked:?}"
+            );
+        }
+    }
+    assert_eq!(victim.seen(), []);
+}
+
+/// One on loopback may name loopback, as all tests here rely on; link-local addresses it may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_on_loopback_names_no_link_local_address_either() {
+    let location = [("location", "http://169.254.169.254/latest")];
+    let registry = Web::always(reply(307, &location, b""));
+    let client = Client::new(&options()).unwrap();
+    let image = source(&format!("{}/acme/os:v1", registry.address()));
+    let error = client.resolve(&image, None).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("169.254.169.254 is a link-local"),
+        "{error}"
+    );
+    assert_eq!(
+        registry.seen().len(),
+        1,
+        "what can't help is not tried again"
+    );
+}
