@@ -1,14 +1,20 @@
 //! Base trees on disk, one file for each base manifest: only ever a shortcut, so nothing that goes wrong here is an error.
 //!
 //! A file is named after the manifest's digest and the version of the form, written whole or not at all, and checked by its
-//! own SHA-256 when it is read. Several processes may use one directory at once. What was used last stays longest.
+//! own SHA-256 when it is read. A checksum proves nothing about who wrote it, so only files and directories count that nobody
+//! but this user and root can write. Several processes may use one directory at once. What was used last stays longest.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirEntry, File, FileTimes};
+use std::fs::{self, DirBuilder, DirEntry, FileTimes, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+
+use rustix::fs::fstat;
+use rustix::process::geteuid;
 
 use super::atomic::{TEMPORARY, Temporary, failed, take};
 use super::error::Error;
@@ -66,28 +72,30 @@ impl TreeCache {
     }
 
     fn path(&self, manifest: &Digest) -> PathBuf {
-        let name = format!("{}{}", manifest.hex(), suffix());
-        self.directory.join(name)
+        self.directory.join(name(manifest))
     }
 
     /// The tree of a base; `None` if it isn't there.
     ///
     /// # Errors
-    /// A warning if it can't be read, or is damaged: then it is removed too.
+    /// A warning if it can't be read, if others could have written it, or if it is damaged: then it is removed too.
     pub fn load(&self, manifest: &Digest) -> Result<Option<BaseTree>, Finding> {
-        let path = self.path(manifest);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| {
-            let size = file.metadata()?.len();
-            bytes.reserve_exact(usize::try_from(size.min(LARGEST)).unwrap_or(0));
-            (&file).take(LARGEST).read_to_end(&mut bytes)?;
-            Ok(file)
-        });
-        let file = match read {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(warning(&path, "can't be read", &error)),
+        let Some(folder) = self.folder()? else {
+            return Ok(None);
         };
+        let path = self.path(manifest);
+        let file = folder.file(&name(manifest));
+        let Some((file, size)) = file.map_err(|e| warning(&path, "is ignored", &e))? else {
+            return Ok(None);
+        };
+        check_writers(&file)
+            .map_err(|cause| ignored("the cached base tree", &path, &cause, "remove it"))?;
+        let mut bytes = Vec::new();
+        bytes.reserve_exact(usize::try_from(size.min(LARGEST)).unwrap_or(0));
+        (&file)
+            .take(LARGEST)
+            .read_to_end(&mut bytes)
+            .map_err(|error| warning(&path, "can't be read", &error))?;
         match BaseTree::from_bytes(bytes) {
             Ok(tree) => {
                 let now = FileTimes::new().set_modified(SystemTime::now());
@@ -103,12 +111,36 @@ impl TreeCache {
         }
     }
 
+    /// The directory; none if it isn't there.
+    fn folder(&self) -> Result<Option<Folder>, Finding> {
+        let directory = &self.directory;
+        let folder = match Folder::open(directory) {
+            Ok(folder) => folder,
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => return Err(warning(directory, "can't be read", &error)),
+        };
+        check_writers(folder.fd()).map_err(|cause| {
+            let remedy = format!(
+                "chmod go-w {}, or give another --cache-dir",
+                directory.display()
+            );
+            ignored("the cache of base trees", directory, &cause, &remedy)
+        })?;
+        Ok(Some(folder))
+    }
+
     /// Keeps the tree of a base, and removes what is then too much.
     ///
     /// # Errors
     /// A warning if it can't be written.
     pub fn store(&self, manifest: &Digest, tree: &BaseTree) -> Result<(), Finding> {
         let path = self.path(manifest);
+        if self.folder().is_err() {
+            // What is written there is never read. Whoever looked for the tree first has the warning.
+            return Ok(());
+        }
         self.write(&path, tree.as_bytes())
             .map_err(|error| warning(&path, "can't be written", &error))?;
         let pruned = self.prune(self.limit);
@@ -117,10 +149,16 @@ impl TreeCache {
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let directory = &self.directory;
-        fs::create_dir_all(directory).map_err(failed(directory, "the folder can't be made"))?;
+        // Whatever the umask: a group that may write would make it one that is ignored.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(directory)
+            .map_err(failed(directory, "the folder can't be made"))?;
         let folder = Arc::new(Folder::open(directory)?);
         let (temporary, mut file) = Temporary::create(Arc::clone(&folder))?;
-        file.write_all(bytes)
+        file.set_permissions(Permissions::from_mode(0o644))
+            .and_then(|()| file.write_all(bytes))
             .map_err(failed(path, "not writable"))?;
         let name = path.file_name().and_then(OsStr::to_str);
         temporary.rename(&folder, name.expect("a digest and a version"))
@@ -211,6 +249,31 @@ impl TreeCache {
     }
 }
 
+fn name(manifest: &Digest) -> String {
+    format!("{}{}", manifest.hex(), suffix())
+}
+
+/// Why others than this user and root may have written an open file or directory. The group's bits cover what ACLs allow.
+fn check_writers(file: impl AsFd) -> Result<(), String> {
+    let stat = fstat(file).map_err(|error| said(&io::Error::from(error)))?;
+    if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
+        return Err(format!("it belongs to user {}", stat.st_uid));
+    }
+    match stat.st_mode & 0o022 {
+        0 => Ok(()),
+        _ => Err(format!(
+            "others may write it (mode {:04o})",
+            stat.st_mode & 0o7777
+        )),
+    }
+}
+
+fn ignored(what: &str, path: &Path, cause: &str, remedy: &str) -> Finding {
+    let shown = path.display();
+    let text = format!("{what} {shown} is ignored: {cause}; {remedy}");
+    Finding::new("base-tree-cache", text).on(shown.to_string())
+}
+
 fn suffix() -> String {
     format!(".tree-{}", tree::VERSION)
 }
@@ -252,6 +315,7 @@ fn warning(path: &Path, what: &str, error: &(dyn std::error::Error + 'static)) -
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::time::Duration;
 
     use super::*;
@@ -299,6 +363,57 @@ mod tests {
             let warning = cache.load(&manifest(1)).unwrap_err();
             assert_eq!(warning.code, "base-tree-cache");
             assert_eq!(cache.load(&manifest(1)), Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_ignored() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = TreeCache::new(directory.path().join("trees"), DEFAULT_LIMIT);
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        let (file, folder) = (cache.path(&manifest(1)), cache.directory());
+        let mine = tree("mine");
+        cache.store(&manifest(1), &mine).unwrap();
+        let modes = [&*file, folder].map(|p| fs::metadata(p).unwrap().permissions().mode() & 0o777);
+        assert_eq!(modes.map(|mode| mode & 0o022), [0, 0], "whatever the umask");
+        for (what, path, writable) in [
+            ("its group", &*file, 0o664),
+            ("anybody", &file, 0o666),
+            ("the directory's group", folder, 0o775),
+            ("anybody in a directory like /tmp", folder, 0o1777),
+        ] {
+            mode(path, writable);
+            let warning = cache.load(&manifest(1)).unwrap_err();
+            let told = format!("{} is ignored: others may write it", path.display());
+            assert!(warning.message.contains(&told), "{what}: {warning:?}");
+            assert!(file.exists(), "{what}: it may be of somebody who wants it");
+            // Written anew it is ours again, but not in a directory where others replace it.
+            cache.store(&manifest(1), &mine).unwrap();
+            assert_eq!(cache.load(&manifest(1)).is_ok(), path == file, "{what}");
+            mode(folder, 0o755);
+        }
+        let other = directory.path().join("other");
+        fs::rename(&file, &other).unwrap();
+        std::os::unix::fs::symlink(&other, &file).unwrap();
+        let warning = cache.load(&manifest(1)).unwrap_err();
+        assert!(
+            warning.message.contains("links are not followed"),
+            "{warning:?}"
+        );
+        if geteuid().is_root() {
+            fs::remove_file(&file).unwrap();
+            fs::rename(&other, &file).unwrap();
+            for (path, want) in [(&*file, false), (folder, false)] {
+                std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+                let loaded = cache.load(&manifest(1));
+                assert_eq!(loaded.is_ok(), want, "{loaded:?}");
+                let told = loaded.unwrap_err().message;
+                assert!(told.contains("it belongs to user 1234"), "{told}");
+                std::os::unix::fs::chown(path, Some(0), None).unwrap();
+            }
+            assert_eq!(cache.load(&manifest(1)), Ok(Some(mine)));
         }
     }
 

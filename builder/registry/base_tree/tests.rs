@@ -207,7 +207,7 @@ async fn the_cache_saves_the_reading_and_never_fails_it() {
         .unwrap();
     assert_eq!(
         (third.source, third.warnings.len()),
-        (TreeSource::Computed, 2)
+        (TreeSource::Computed, 1)
     );
     assert_eq!(third.tree, first.tree);
 }
