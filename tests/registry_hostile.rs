@@ -2,10 +2,17 @@
 //!
 //! Where a registry that is not on loopback is wanted, a stand-in plays it behind a proxy: loopback is never asked through one.
 
-use mosb::registry::{Client, Error, Options, ProxyVariables, Secret};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use mosb::image::Digest;
+use mosb::registry::{
+    Blobs as _, Client, Error, LeastSpeed, Options, ProxyVariables, RetryPolicy, Secret, Timeouts,
+};
 
 use crate::harness::{Access, Act, Fault, FaultProxy, Registry, Server, Transport, Web, reply};
-use crate::registry_world::{base, options, options_for, source};
+use crate::registry_world::{base, options, options_for, plan_on, source, target};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_401_of_a_redirect_target_gets_no_credentials_and_names_no_token_server() {
@@ -150,5 +157,159 @@ async fn a_registry_on_loopback_names_no_link_local_address_either() {
         registry.seen().len(),
         1,
         "what can't help is not tried again"
+    );
+}
+
+/// Options that give up a peer that moves less than 10 KiB in a second of waiting, and try once more.
+fn impatient() -> Options {
+    Options {
+        timeouts: Timeouts {
+            idle: Duration::from_secs(3),
+            least_speed: LeastSpeed {
+                window: Duration::from_secs(1),
+                ..LeastSpeed::default()
+            },
+            ..options().timeouts
+        },
+        retry: RetryPolicy {
+            tries: 2,
+            ..options().retry
+        },
+        ..options()
+    }
+}
+
+/// A head, and then a byte every 20 ms.
+fn drip(status: u16, head: &str) -> Vec<Act> {
+    let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 100000\r\n{head}\r\n");
+    let drops =
+        (0..2000).flat_map(|_| [Act::Wait(Duration::from_millis(20)), Act::Send(vec![b' '])]);
+    [Act::Send(head.into_bytes())]
+        .into_iter()
+        .chain(drops)
+        .collect()
+}
+
+/// Every kind of body that a registry sends. Real ones don't drip on demand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
+    let config =
+        br#"{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":[]}}"#;
+    let digest = Digest::of(config);
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"mediaType":"{0}manifest.v1+json","config":{{"mediaType":"{0}config.v1+json","digest":"{digest}","size":{1}}},"layers":[]}}"#,
+        "application/vnd.oci.image.",
+        config.len()
+    );
+    let all = ["manifest", "config", "error", "token"].map(|what| {
+        let manifest = manifest.clone();
+        async move {
+            let web = Web::start(move |head, _| {
+                let path = head.path();
+                let realm = format!("http://{}/token", head.header("host").unwrap());
+                let challenge = format!("Bearer realm=\"{realm}\"");
+                match what {
+                    "error" => drip(404, ""),
+                    "token" if path == "/token" => drip(200, ""),
+                    "token" => vec![Act::Send(reply(
+                        401,
+                        &[("www-authenticate", &challenge)],
+                        b"",
+                    ))],
+                    "config" if path.contains("/manifests/") => {
+                        vec![Act::Send(reply(200, &[], manifest.as_bytes()))]
+                    }
+                    _ => drip(200, ""),
+                }
+            });
+            let client = Client::new(&impatient()).unwrap();
+            let image = source(&format!("{}/acme/os:v1", web.address()));
+            let began = Instant::now();
+            let error = client.resolve(&image, None).await.unwrap_err();
+            let told = "too slow: less than 10240 bytes/s over 1 s";
+            assert!(matches!(error, Error::TooSlow { .. }), "{what}: {error}");
+            assert!(error.to_string().contains(told), "{what}: {error}");
+            assert!(
+                began.elapsed() < Duration::from_secs(15),
+                "{what}: {:?}",
+                began.elapsed()
+            );
+        }
+    });
+    join_all(all).await;
+}
+
+/// Our own reader may take its time: what it has not read is no fault of the registry's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_of_ours_makes_no_registry_slow() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 6 << 20);
+    let registry = Registry::plain();
+    registry.push(&layout, "v1", "acme/base:v1");
+    let options = Options {
+        timeouts: Timeouts {
+            least_speed: LeastSpeed {
+                bytes_per_second: 8 << 20,
+                window: Duration::from_millis(200),
+            },
+            ..options().timeouts
+        },
+        ..options()
+    };
+    let client = Client::new(&options).unwrap();
+    let image = source(&registry.repository("acme/base:v1"));
+    let resolved = client.resolve(&image, None).await.unwrap();
+    let large = resolved
+        .layers
+        .iter()
+        .max_by_key(|layer| layer.size)
+        .unwrap();
+    let blob = resolved
+        .store
+        .open(&large.digest, 0..large.size)
+        .await
+        .unwrap();
+    let (began, mut size, mut blob) = (Instant::now(), 0, blob);
+    while let Some(chunk) = blob.next().await.transpose().unwrap() {
+        size += chunk.len() as u64;
+        // The reader's own pace, some 5 MiB/s, is less than what the registry must keep up.
+        tokio::time::sleep(Duration::from_secs_f64(
+            chunk.len() as f64 / f64::from(5 << 20),
+        ))
+        .await;
+    }
+    assert_eq!(size, large.size);
+    assert!(
+        began.elapsed() > Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// It takes the head of an upload and nothing of its body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stand_in_for_a_registry_that_does_not_read_an_upload_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 24 << 20);
+    let web = Web::start(|head, _| match &*head.method {
+        "HEAD" => vec![Act::Send(reply(404, &[], b""))],
+        "POST" => vec![Act::Send(reply(202, &[("location", "/v2/upload")], b""))],
+        "PATCH" => vec![Act::Wait(Duration::from_secs(20))],
+        _ => vec![Act::Send(reply(201, &[], b""))],
+    });
+    let client = Client::new(&impatient()).unwrap();
+    let resolved = client
+        .resolve(&source(&layout.reference("v1")), None)
+        .await
+        .unwrap();
+    let plan = plan_on(&resolved, "x", &["new"]);
+    let place = target(&format!("{}/acme/os", web.address()));
+    let began = Instant::now();
+    let error = client.push(&place, &plan).await.unwrap_err();
+    assert!(matches!(error, Error::TooSlow { .. }), "{error}");
+    assert!(
+        began.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        began.elapsed()
     );
 }

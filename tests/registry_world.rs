@@ -30,6 +30,7 @@ pub fn options() -> Options {
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(10),
+            ..Timeouts::default()
         },
         ..Options::default()
     }

@@ -1,5 +1,6 @@
 //! What every room that speaks HTTP shares: one way to make a client, one reading of proxies, one decision whether
-//! a request is sent again, one rule which addresses a server may name, and values that are never printed. No requests are sent from here.
+//! a request is sent again, one rule which addresses a server may name, one measure of a
+//! peer that is too slow, and values that are never printed. No requests are sent from here.
 
 mod broken;
 mod client;
@@ -7,6 +8,8 @@ mod named_by;
 mod proxy;
 mod retry;
 mod secret;
+mod speed;
+mod upload_speed;
 
 pub(crate) use broken::Broken;
 pub(crate) use client::{Trust, client, same_origin};
@@ -15,3 +18,6 @@ pub use proxy::{BadProxy, ProxyVariables};
 pub(crate) use proxy::{Proxies, is_loopback};
 pub use retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
 pub use secret::Secret;
+pub use speed::LeastSpeed;
+pub(crate) use speed::SpeedMeter;
+pub(crate) use upload_speed::UploadMeter;

@@ -43,6 +43,8 @@ pub enum Outcome {
     Cut,
     /// Nothing came in time.
     TimedOut,
+    /// Too little moved in the time that we waited.
+    TooSlow,
     /// Trying again can't help: no trusted TLS, a broken request.
     Fatal,
 }
@@ -73,7 +75,7 @@ pub fn decide(
             retry_after,
         } => retry_after,
         Outcome::Status { .. } => return Next::Take,
-        Outcome::NoConnection | Outcome::Cut | Outcome::TimedOut => None,
+        Outcome::NoConnection | Outcome::Cut | Outcome::TimedOut | Outcome::TooSlow => None,
         Outcome::Fatal => return Next::GiveUp,
     };
     let doubled = policy
@@ -186,6 +188,7 @@ mod tests {
             ("no connection", Outcome::NoConnection, 1, 0, again(1)),
             ("cut", Outcome::Cut, 1, 0, again(1)),
             ("slow", Outcome::TimedOut, 4, 0, Next::GiveUp),
+            ("dripping", Outcome::TooSlow, 1, 30, again(1)),
             ("untrusted", Outcome::Fatal, 1, 0, Next::GiveUp),
         ] {
             let got = decide(outcome, attempt, Duration::from_secs(spent), &POLICY, 0);

@@ -104,6 +104,18 @@ pub enum Error {
         /// How often it was asked.
         tries: u32,
     },
+    /// Answers or uploads that hardly move.
+    #[error(
+        "{host}: too slow: {cause} ({tries} tries); check the registry and the network, or try again later"
+    )]
+    TooSlow {
+        /// The registry.
+        host: String,
+        /// How slow it was.
+        cause: String,
+        /// How often it was asked.
+        tries: u32,
+    },
     /// The TLS handshake failed.
     #[error(
         "{host}: no trusted TLS connection: {cause}; put its CA in --cert-dir, or use --tls-verify=false for a registry you trust"
@@ -358,6 +370,7 @@ impl Error {
             | Self::BadAnswer { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
+            | Self::TooSlow { .. }
             | Self::Tls { .. }
             | Self::PlainHttp { .. }
             | Self::TlsOnLoopback { .. } => Class::Retry,
@@ -405,6 +418,7 @@ impl Error {
             Self::BadAnswer { .. } => "bad-answer",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",
+            Self::TooSlow { .. } => "too-slow",
             Self::Tls { .. } | Self::PlainHttp { .. } | Self::TlsOnLoopback { .. } => {
                 "untrusted-tls"
             }

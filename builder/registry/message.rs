@@ -12,7 +12,7 @@ use url::Url;
 
 use super::error::Error;
 use super::said::Said;
-use crate::http::{Broken, Outcome};
+use crate::http::{Broken, LeastSpeed, Outcome};
 
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
@@ -49,8 +49,10 @@ impl Moved {
 pub struct Timeouts {
     /// Until a connection stands.
     pub connect: Duration,
-    /// Without a byte moving in either direction, and until an answer begins.
+    /// Until an answer begins.
     pub idle: Duration,
+    /// Of every body, in either direction.
+    pub least_speed: LeastSpeed,
 }
 
 impl Default for Timeouts {
@@ -58,6 +60,7 @@ impl Default for Timeouts {
         Self {
             connect: Duration::from_secs(15),
             idle: Duration::from_secs(60),
+            least_speed: LeastSpeed::default(),
         }
     }
 }
@@ -146,6 +149,11 @@ pub(super) fn unanswered(broken: Broken, host: &str, tries: u32) -> Error {
             cause: broken.cause,
         },
         Outcome::TimedOut => Error::TimedOut { host, tries },
+        Outcome::TooSlow => Error::TooSlow {
+            host,
+            cause: broken.cause,
+            tries,
+        },
         _ => Error::Unreachable {
             host,
             cause: broken.cause,

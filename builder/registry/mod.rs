@@ -52,7 +52,7 @@ mod upload;
 mod verify;
 mod wire;
 
-pub use crate::http::{ProxyVariables, RetryPolicy, Secret};
+pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy, Secret};
 pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};

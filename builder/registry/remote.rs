@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -18,7 +18,7 @@ use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
 use super::message::{Call, Moved};
 use super::token::Scopes;
-use crate::http::{Next, Outcome, decide, jitter};
+use crate::http::{Next, Outcome, SpeedMeter, decide, jitter};
 
 /// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
@@ -178,9 +178,10 @@ impl Remote {
             digest: *digest,
             range,
             response: None,
+            speed: None,
             skip: 0,
             stuck: 0,
-            since: Instant::now(),
+            progress: Progress::default(),
         };
         if !reader.range.is_empty() {
             reader.connect().await?;
@@ -200,11 +201,20 @@ struct Reader {
     /// What is still to come.
     range: Range<u64>,
     response: Option<reqwest::Response>,
+    /// Of this response.
+    speed: Option<SpeedMeter>,
     /// Bytes at the beginning of the response that were not asked for.
     skip: u64,
-    /// Tries since the last byte.
+    /// Tries since enough bytes came.
     stuck: u32,
-    since: Instant,
+    progress: Progress,
+}
+
+/// What came since a try counted as the first one, and how long that was waited for.
+#[derive(Debug, Default)]
+struct Progress {
+    bytes: u64,
+    waited: Duration,
 }
 
 impl Reader {
@@ -267,15 +277,20 @@ impl Reader {
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        let idle = self.remote.endpoint.timeouts().idle;
+        let least = self.remote.endpoint.timeouts().least_speed;
         while !self.range.is_empty() {
+            let began = Instant::now();
             if self.response.is_none() {
                 self.connect().await?;
             }
+            let speed = self.speed.get_or_insert_with(|| SpeedMeter::new(least));
             let response = self.response.as_mut().expect("connected just above");
-            let (outcome, cause) = match tokio::time::timeout(idle, response.chunk()).await {
+            let came = speed.wait(response.chunk()).await;
+            self.progress.waited += began.elapsed();
+            let (outcome, cause) = match came {
                 Ok(Ok(Some(mut chunk))) => {
                     self.remote.moved.add_pulled(chunk.len());
+                    speed.add(chunk.len());
                     let skipped = self.skip.min(chunk.len() as u64);
                     self.skip -= skipped;
                     drop(
@@ -288,26 +303,37 @@ impl Reader {
                     let wanted = self.range.end - self.range.start;
                     chunk.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
                     self.range.start += chunk.len() as u64;
-                    self.stuck = 0;
-                    self.since = Instant::now();
+                    self.progress.bytes += chunk.len() as u64;
+                    if self.progress.bytes >= least.bytes() {
+                        // A few bytes after each try would be tried for ever.
+                        self.stuck = 0;
+                        self.progress = Progress::default();
+                    }
                     return Ok(Some(chunk));
                 }
                 Ok(Ok(None)) => (Outcome::Cut, "the blob ended early".to_owned()),
                 Ok(Err(e)) => (Outcome::Cut, e.without_url().to_string()),
-                Err(_) => (Outcome::TimedOut, "the blob stopped".to_owned()),
+                Err(broken) => (broken.outcome, broken.cause),
             };
-            self.response = None;
+            (self.response, self.speed) = (None, None);
             self.stuck += 1;
             let endpoint = &self.remote.endpoint;
             tracing::debug!(blob = %self.digest, at = self.range.start, cause, "going on where it was cut");
             match decide(
                 outcome,
                 self.stuck,
-                self.since.elapsed(),
+                self.progress.waited,
                 endpoint.policy(),
                 jitter(),
             ) {
                 Next::Again(pause) => tokio::time::sleep(pause).await,
+                Next::Take | Next::GiveUp if outcome == Outcome::TooSlow => {
+                    return Err(Error::TooSlow {
+                        host: endpoint.host().to_owned(),
+                        cause: format!("{cause}, at byte {} of a blob", self.range.start),
+                        tries: self.stuck,
+                    });
+                }
                 Next::Take | Next::GiveUp => {
                     return Err(Error::Unreachable {
                         host: endpoint.host().to_owned(),

@@ -333,7 +333,9 @@ impl<'a> Tries<'a> {
             // A login that ended while a stream was on its way.
             Ok(answer) if answer.status == 401 && self.made == 1 => Outcome::Cut,
             Ok(answer) => outcome_of(answer),
-            Err(Error::Unreachable { .. } | Error::TimedOut { .. }) => Outcome::Cut,
+            Err(Error::Unreachable { .. } | Error::TimedOut { .. } | Error::TooSlow { .. }) => {
+                Outcome::Cut
+            }
             Err(_) => Outcome::Fatal,
         };
         let policy = remote.endpoint.policy();

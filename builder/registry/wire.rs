@@ -1,7 +1,7 @@
 //! One HTTP request to a registry or to what it points at: timeouts, redirects, bounded bodies, retries.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,8 +16,8 @@ use super::certs::Certificates;
 use super::error::Error;
 use super::message::{Answer, Call, ERROR_BODY, Moved, Timeouts, unanswered};
 use crate::http::{
-    self, Broken, NamedBy, Next, Outcome, Proxies, RetryPolicy, Secret, Trust, decide, jitter,
-    retry_after, same_origin,
+    self, Broken, NamedBy, Next, Outcome, Proxies, RetryPolicy, Secret, SpeedMeter, Trust,
+    UploadMeter, decide, jitter, retry_after, same_origin,
 };
 
 /// Slowest upload that isn't taken for a dead one.
@@ -193,11 +193,9 @@ impl Wire {
         moved: Option<&Moved>,
     ) -> Result<Bytes, Broken> {
         let mut body = BytesMut::new();
-        while let Some(chunk) = tokio::time::timeout(self.timeouts.idle, response.chunk())
-            .await
-            .map_err(|_| Broken::new(Outcome::TimedOut, "the answer stopped"))?
-            .map_err(Broken::from)?
-        {
+        let mut speed = SpeedMeter::new(self.timeouts.least_speed);
+        while let Some(chunk) = speed.wait(response.chunk()).await?? {
+            speed.add(chunk.len());
             if let Some(moved) = moved {
                 moved.add_pulled(chunk.len());
             }
@@ -221,15 +219,10 @@ impl Wire {
         auth: Option<&Secret<String>>,
     ) -> Result<Answer, Streamed> {
         let failed: Arc<Mutex<Option<Error>>> = Arc::default();
-        let progress = Arc::new(AtomicU64::new(0));
-        let (slot, sent, moved) = (
-            Arc::clone(&failed),
-            Arc::clone(&progress),
-            call.moved.clone(),
-        );
-        let body = body.map(move |chunk| match chunk {
+        let (slot, moved) = (Arc::clone(&failed), call.moved.clone());
+        let speed = UploadMeter::new(self.timeouts.least_speed, length);
+        let body = speed.measure(body).map(move |chunk| match chunk {
             Ok(chunk) => {
-                sent.fetch_add(1, Ordering::Relaxed);
                 if let Some(moved) = &moved {
                     moved.add_pushed(chunk.len());
                 }
@@ -250,18 +243,8 @@ impl Wire {
         if let Some(auth) = auth {
             request = request.header(AUTHORIZATION, secret_header(auth)?);
         }
-        let sending = request.send();
-        tokio::pin!(sending);
-        let mut seen = 0;
-        let response = loop {
-            match tokio::time::timeout(self.timeouts.idle, &mut sending).await {
-                Ok(done) => break done.map_err(Broken::from),
-                Err(_) if progress.load(Ordering::Relaxed) != seen => {
-                    seen = progress.load(Ordering::Relaxed)
-                }
-                Err(_) => break Err(Broken::new(Outcome::TimedOut, "the upload stopped")),
-            }
-        };
+        let answer = speed.answer(self.timeouts.idle, request.send()).await;
+        let response = answer.and_then(|answer| answer.map_err(Broken::from));
         if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Streamed::Source(error));
         }

@@ -14,7 +14,7 @@ mod told;
 use std::time::Duration;
 
 use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{Client, Options, RetryPolicy, Timeouts};
+use crate::registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
 pub use error::Error;
 pub use report::{Check, ImageReport, Kind, Outcome, Report};
@@ -71,6 +71,10 @@ pub fn options() -> Options {
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(10),
+            least_speed: LeastSpeed {
+                window: Duration::from_secs(10),
+                ..LeastSpeed::default()
+            },
         },
         retry: RetryPolicy {
             tries: 4,

@@ -108,7 +108,10 @@ fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<S
         (Error::TlsOnLoopback { .. }, Manifests) => format!(
             "add its authority's certificate (PEM): imageRegistryBundles of ConfigMap mosb-config under {host:?}"
         ),
-        (Error::Unreachable { .. } | Error::TimedOut { .. }, Manifests) => {
+        (
+            Error::Unreachable { .. } | Error::TimedOut { .. } | Error::TooSlow { .. },
+            Manifests,
+        ) => {
             "check the name, the network, the proxy and the mirrors among the manifests".to_owned()
         }
         (Error::TooManyRequests { .. }, Manifests) => {

@@ -86,6 +86,7 @@ fn patience() -> Options {
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(20),
+            ..Timeouts::default()
         },
         retry: RetryPolicy {
             tries: 2,
