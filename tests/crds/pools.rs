@@ -114,6 +114,63 @@ fn what_a_pool_may_hold() {
     );
 }
 
+/// Names of 63 and 64 characters, and of as many in parts as fit and one more.
+fn long(length: usize) -> String {
+    let parts =
+        "a".repeat(63) + "." + &"b".repeat(63) + "." + &"c".repeat(63) + "." + &"d".repeat(63);
+    parts[..length].to_owned()
+}
+
+#[test]
+fn names_of_image_sets_and_streams_are_as_the_real_ones() {
+    let api = Api::new();
+    let there = api.created(&edited(
+        &good(),
+        &[Edit::set("/metadata/name", "crds-names")],
+    ));
+    let mut wrong = Vec::new();
+    // The name, whether an image set may have it, and a stream.
+    for (name, set, stream) in [
+        ("a", true, true),
+        ("9", true, true),
+        ("a-b.c", true, true),
+        ("A1", true, false),
+        ("a-B.c", true, false),
+        (&*"A".repeat(63), true, false),
+        (&*"a".repeat(63), true, true),
+        (&*"a".repeat(64), false, true),
+        (&*("a.".to_owned() + &"b".repeat(64)), false, true),
+        (&*long(253), true, true),
+        (&*(long(253) + "x"), false, false),
+        ("", false, false),
+        ("-a", false, false),
+        ("a-", false, false),
+        ("a..b", false, false),
+        ("a.", false, false),
+        ("a_b", false, false),
+        ("ä", false, false),
+    ] {
+        for (pointer, value, want) in [
+            ("/spec/pinnedImageSets", json!([{ "name": name }]), set),
+            ("/spec/osImageStream", json!({ "name": name }), stream),
+            ("/status/osImageStream", json!({ "name": name }), stream),
+        ] {
+            let object = edited(&there, &[Edit::set(pointer, value.clone())]);
+            let said = match pointer.starts_with("/status") {
+                true => api.try_status(&object),
+                false => api.try_update(&object),
+            };
+            let is = said
+                .as_ref()
+                .is_ok_and(|read| read.pointer(pointer) == Some(&value));
+            if is != want || said.is_ok() != want {
+                wrong.push(format!("{pointer} {name:?}: want {want}, but {said:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn what_a_pools_status_may_hold() {
     let api = Api::new();
