@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::harness::{Namespace, node};
 
 const ACCOUNT: &str = "--as=system:serviceaccount:mosb-system:mosb-controller";
-const NAMESPACE: &str = "mosb-system";
+pub const NAMESPACE: &str = "mosb-system";
 
 /// A folder of `deploy/` as objects; the CRDs are one.
-fn rendered(folder: &str) -> Vec<Value> {
+pub fn rendered(folder: &str) -> Vec<Value> {
     let path = format!("{}/deploy/{folder}", env!("CARGO_MANIFEST_DIR"));
     let text = node().kubectl(&["kustomize", &path]).ok().text();
     text.split("\n---\n")
@@ -24,7 +24,7 @@ fn renders(container: &Value) -> bool {
 }
 
 /// CRDs, namespace and rights; the controller itself would serve other tests' objects.
-fn install() -> Value {
+pub fn install() -> Value {
     let mut deployment = Value::Null;
     for object in rendered("crds").into_iter().chain(rendered("kubernetes")) {
         match object["kind"] == "Deployment" {
@@ -100,31 +100,100 @@ fn the_example_of_settings_is_one() {
 fn the_overlay_for_openshift_brings_no_api_and_renders_nothing() {
     for object in rendered("openshift") {
         let kind = object["kind"].as_str().unwrap();
-        assert!(
-            !["CustomResourceDefinition", "Namespace"].contains(&kind),
-            "{kind}"
-        );
+        assert_ne!(kind, "CustomResourceDefinition");
         let cluster = [
             "ClusterRole",
             "ClusterRoleBinding",
+            "Namespace",
             "SecurityContextConstraints",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
         ];
-        let want = match (
+        let namespace = &object["metadata"]["namespace"];
+        match (
             cluster.contains(&kind),
             object["metadata"]["name"].as_str().unwrap(),
         ) {
-            (true, _) => json!(null),
-            (false, "mosb-controller-events") => json!("default"),
-            (false, _) => json!("openshift-machine-config-operator"),
-        };
-        assert_eq!(object["metadata"]["namespace"], want, "{object}");
+            (true, _) => assert_eq!(*namespace, json!(null), "{object}"),
+            (false, "mosb-controller-events") => assert_eq!(*namespace, json!("default")),
+            (false, _) if *namespace == OPERATOR_NAMESPACE => is_only_read(&object),
+            (false, _) => assert_eq!(*namespace, json!(NAMESPACE), "{object}"),
+        }
+        for subject in object["subjects"].as_array().into_iter().flatten() {
+            let want = json!({ "kind": "ServiceAccount", "name": "mosb-controller", "namespace": NAMESPACE });
+            assert_eq!(*subject, want, "{object}");
+        }
         if kind == "Deployment" {
             let container = &object["spec"]["template"]["spec"]["containers"][0];
             assert!(!renders(container), "{container}");
+            let arguments = container["args"].as_array().unwrap();
+            let operator = format!("--operator-namespace={OPERATOR_NAMESPACE}");
+            assert!(arguments.contains(&json!(operator)), "{container}");
         }
         if kind == "ClusterRole" {
             assert_eq!(object["metadata"]["name"], "mosb-controller");
         }
+    }
+}
+
+const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
+
+/// Secrets by name, and nothing that is written.
+fn is_only_read(object: &Value) {
+    for rule in object["rules"].as_array().into_iter().flatten() {
+        let verbs = rule["verbs"].as_array().unwrap();
+        let is_read = |verb: &Value| ["get", "list", "watch"].contains(&verb.as_str().unwrap());
+        assert!(verbs.iter().all(is_read), "{rule}");
+        if rule["resources"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("secrets"))
+        {
+            assert_eq!(rule["verbs"], json!(["get"]));
+            assert!(!rule["resourceNames"].as_array().unwrap().is_empty());
+        }
+    }
+}
+
+/// The API server of an OpenShift is not there to ask: the values that it takes are in a copy, with its source.
+#[test]
+fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
+    let known = include_str!("../testdata/openshift/security-context-constraints.json");
+    let known: Value = serde_json::from_str(known).unwrap();
+    let list = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
+    let (required, optional) = (list(&known["required"]), list(&known["optional"]));
+    let mut all = rendered("openshift");
+    all.retain(|object| object["kind"] == "SecurityContextConstraints");
+    assert_eq!(all.len(), 2);
+    for object in all {
+        let fields = object.as_object().unwrap();
+        for field in &required {
+            assert!(fields.contains_key(field), "{field} is missing");
+        }
+        for field in fields.keys() {
+            let of_all = ["apiVersion", "kind", "metadata"].contains(&&**field);
+            let there = required.contains(field) || optional.contains(field);
+            assert!(of_all || there, "{field}");
+        }
+        for (pointer, values) in known["values"].as_object().unwrap() {
+            let value = object
+                .pointer(pointer)
+                .unwrap()
+                .as_str()
+                .unwrap()
+                .to_owned();
+            assert!(list(values).contains(&value), "{pointer}: {value}");
+        }
+        for volume in list(&object["volumes"]) {
+            assert!(list(&known["volumes"]).contains(&volume), "{volume}");
+        }
+        // Everybody whom a Role does not name.
+        for field in ["users", "groups"] {
+            assert_eq!(object[field], json!([]));
+        }
+        let in_user_namespace = object["userNamespaceLevel"] == "RequirePodLevel";
+        let added = object["allowedCapabilities"].as_array();
+        assert_eq!(added.is_some(), in_user_namespace, "{object}");
     }
 }
 
@@ -162,7 +231,7 @@ fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
     let os_build = json!({"spec": {
         "machineConfig": {"name": "rendered-deploy-rights"}, "machineOSConfig": {"name": "deploy-rights"}, "renderedImagePushSpec": push,
     }});
-    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]});
+    let pod = json!({"restartPolicy": "Never", "automountServiceAccountToken": false, "containers": [{"name": "a", "image": "a"}]});
     let of_job = |api: &str, kind: &str, more: Value| owned(api, kind, "Job", job, more);
     let role = |resource: &str, verbs: Value| {
         let rule = json!({"apiGroups": [""], "resources": [resource], "resourceNames": ["digest-deploy-rights"], "verbs": verbs});

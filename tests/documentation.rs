@@ -26,15 +26,17 @@ const NO_CODES: [&str; 18] = [
     "wait-for-done",
 ];
 /// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and programs.
-const NO_CODES_IN: [&str; 12] = [
+const NO_CODES_IN: [&str; 14] = [
     "api/cluster_settings.rs",
     "api/extensions.rs",
     "api/image_builder.rs",
     "backend/job/names.rs",
     "backend/job/registries_conf.rs",
+    "backend/job/security_context_constraints.rs",
     "bootstrap/secrets.rs",
     "cli/plugin.rs",
     "controller/connect.rs",
+    "controller/namespaces.rs",
     "controller/observe.rs",
     "controller/stores.rs",
     "plan/packages.rs",

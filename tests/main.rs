@@ -12,6 +12,7 @@
 
 mod harness;
 
+mod admission_policy;
 mod bad_base;
 mod bad_config;
 mod bad_target;
@@ -24,11 +25,13 @@ mod buildah_world;
 mod cli_commands;
 mod cli_refusals;
 mod cluster_canary;
+mod cluster_control_plane;
 mod cluster_hostile;
 mod cluster_openshift;
 mod cluster_pod;
 mod cluster_render;
 mod cluster_story;
+mod cluster_two_namespaces;
 mod cluster_user_namespaces;
 mod cluster_world;
 mod consumers;

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use super::yaml;
 pub use error::ClusterSettingsError;
 pub use job::{
-    ContainerResources, Deadlines, ImagePullPolicy, JobSettings, Resources, StorageDriver,
-    Toleration, UserNamespaces,
+    ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,
+    StorageDriver, Toleration, UserNamespaces,
 };
 pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};

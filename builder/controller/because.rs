@@ -31,6 +31,13 @@ pub enum Because {
     MixedPlatforms(Vec<String>),
     /// Which Containerfile is in force depends on a node's platform, and there is no node.
     NoNode,
+    /// No control-plane node takes the pod of a build for control-plane machines.
+    NoControlPlaneNode {
+        /// The build.
+        build: String,
+        /// What the scheduler says; none if the cluster has no such node.
+        why: Option<String>,
+    },
     /// The pool is degraded for reasons that an image doesn't mend: no new build.
     PoolDegraded(Vec<String>),
     /// It is being found out what would be built.
@@ -116,6 +123,7 @@ impl Because {
             Self::NestedRepository(_) => "nested-repository",
             Self::MixedPlatforms(_) => "mixed-platforms",
             Self::NoNode => "no-node",
+            Self::NoControlPlaneNode { .. } => "no-control-plane-node",
             Self::PoolDegraded(_) => "pool-degraded",
             Self::Planning => "planning",
             Self::Problem(_) => "problem",
@@ -149,6 +157,7 @@ impl Because {
             Self::NestedRepository(_) => "NestedRepository",
             Self::MixedPlatforms(_) => "MixedPlatforms",
             Self::NoNode => "NoNode",
+            Self::NoControlPlaneNode { .. } => "NoControlPlaneNode",
             Self::PoolDegraded(_) => "PoolDegraded",
             Self::NotOptedIn
             | Self::LabelIncomplete(_)
@@ -223,6 +232,12 @@ impl fmt::Display for Because {
             Self::NoNode => write!(
                 f,
                 "the Containerfiles are for single architectures and the pool has no node yet that tells which"
+            ),
+            Self::NoControlPlaneNode { build, why } => write!(
+                f,
+                "{build} waits for a control-plane node, as it is for control-plane machines: {}; make room on one, or name other nodes in job.controlPlane of ConfigMap mosb-config",
+                why.as_deref()
+                    .unwrap_or("the pool's node selector selects none")
             ),
             Self::PoolDegraded(kinds) => write!(
                 f,

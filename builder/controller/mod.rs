@@ -19,6 +19,7 @@ pub mod lease;
 mod limit;
 mod logs;
 pub mod metrics;
+mod namespaces;
 mod observe;
 mod probe;
 mod question;
@@ -39,12 +40,15 @@ pub use decide::decide;
 pub use error::Error;
 pub use kept_logs::KeepLogs;
 pub use logs::{Line as LogLine, kept_logs, logs};
+pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use question::{
     Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Pull, Question,
 };
 pub use run::{Options, run};
-pub use snapshot::{Cluster, LabelOptIn, SeenComponent, SeenInput, SeenRunner, Snapshot, Support};
+pub use snapshot::{
+    BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenRunner, Snapshot, Support,
+};
 pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};

@@ -1,6 +1,7 @@
 //! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
 
 pub(super) mod component;
+mod nodes;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +11,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 
+use super::namespaces::OPERATOR_NAMESPACE;
 use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
-use super::stores::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, SeenNode, Stores,
-};
+use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, Stores};
 use crate::api::cluster_settings::UserNamespaces;
-use crate::api::{MachineConfigPool, MachineOsBuild, Selector, component_pool, labels};
+use crate::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use crate::backend::job::{InputKind, JobResult, Runner};
-use crate::image::{Digest, Platform};
+use crate::image::Digest;
 
+pub use nodes::machine_role;
 pub use settings::LastRead;
 
 /// What was found out about a cluster that no watch tells.
@@ -33,12 +34,10 @@ pub struct Facts {
 
 /// Deployments and DaemonSets by which others are known.
 const OTHER_BUILDER: &str = "machine-os-builder";
-const OPERATOR: &str = "machine-config-operator";
+pub const OPERATOR: &str = "machine-config-operator";
 const DAEMON: &str = "machine-config-daemon";
 /// Whoever renders pools where a Machine Config Operator runs.
 pub const RENDERER: &str = "machine-config-controller";
-/// Where the Machine Config Operator is installed.
-const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 
 /// Everything about the MachineOSConfig of this name, or about the pool of this name where there is none.
 pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
@@ -79,7 +78,11 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
             .unwrap_or_default(),
         pool_platforms: pool
             .as_deref()
-            .map(|pool| platforms(stores, pool))
+            .map(|pool| nodes::platforms(stores, pool))
+            .unwrap_or_default(),
+        build_nodes: pool
+            .as_deref()
+            .map(|pool| nodes::build_nodes(stores, pool))
             .unwrap_or_default(),
         cluster: cluster(stores, facts),
         config: config.as_deref().cloned(),
@@ -157,15 +160,15 @@ impl Stores {
         self.settings.get(name)?.get(name)
     }
 
-    /// Another builder that is at work in the namespace.
+    /// Another builder that is at work in the operator's namespace.
     pub fn other_builder(&self) -> Option<String> {
         let wanted = self.deployments.get(OTHER_BUILDER)?;
-        (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.namespace))
+        (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.operator_namespace))
     }
 
     /// Whether somebody else renders pools, here or where the operator's own namespace is.
     pub fn other_renderer(&self) -> Option<String> {
-        let places = [&*self.namespace, OPERATOR_NAMESPACE];
+        let places = [&*self.operator_namespace, OPERATOR_NAMESPACE];
         let mut named = places
             .map(|namespace| format!("{namespace}/{RENDERER}"))
             .into_iter();
@@ -323,36 +326,6 @@ fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
         }
     }
     results
-}
-
-/// The platforms of a pool's nodes. A node that another pool than `worker` wants is that one's.
-fn platforms(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<Platform> {
-    let selector = |pool: &MachineConfigPool| {
-        let wire = pool.spec.node_selector.as_ref()?;
-        // A selector that can't be read selects nothing, as in the cluster.
-        Selector::new(wire).ok()
-    };
-    let Some(own) = selector(pool) else {
-        return BTreeSet::new();
-    };
-    let others: Vec<Selector> = match pool.metadata.name.as_str() {
-        "worker" => {
-            let others = stores.pools.only(|other| other.metadata.name != "worker");
-            others.iter().filter_map(|other| selector(other)).collect()
-        }
-        _ => Vec::new(),
-    };
-    let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
-    let nodes = stores
-        .nodes
-        .only(|node| own.matches(&node.labels) && !theirs(node));
-    nodes.iter().filter_map(|node| platform(node)).collect()
-}
-
-fn platform(node: &SeenNode) -> Option<Platform> {
-    let label = |key: &str| node.labels.get(key);
-    let architecture = label("kubernetes.io/arch")?;
-    Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
 }
 
 #[cfg(test)]

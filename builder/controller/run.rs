@@ -17,6 +17,7 @@ use super::answer::Asking;
 use super::engine::Engine;
 use super::lease::{Lease, Times};
 use super::metrics::Metrics;
+use super::namespaces::Namespaces;
 use super::observe::concerned;
 use super::probe;
 use super::queue::Queue;
@@ -38,8 +39,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How it runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where everything of ours is that has a namespace.
-    pub namespace: String,
+    /// Where everything is that has a namespace.
+    pub namespaces: Namespaces,
     /// Where `/healthz`, `/readyz` and `/metrics` are.
     pub listen: Vec<SocketAddr>,
     /// Different for each process: who holds the Lease, and who tells events.
@@ -48,6 +49,8 @@ pub struct Options {
     pub builder_image: Option<String>,
     /// Whether pools are rendered too.
     pub render: bool,
+    /// Whether the accounts of builds need the right to SecurityContextConstraints.
+    pub security_context_constraints: bool,
     /// Of the Lease.
     pub times: Times,
 }
@@ -87,7 +90,7 @@ pub async fn run(
         let _ = causes.send(cause);
     };
     let (stores, _watches) =
-        Stores::watch(&client, &options.namespace, options.render, Arc::new(wake));
+        Stores::watch(&client, &options.namespaces, options.render, Arc::new(wake));
     let queue = Arc::new(Queue::default());
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
@@ -97,7 +100,7 @@ pub async fn run(
     })));
     let lease = Lease::new(
         client.clone(),
-        &options.namespace,
+        &options.namespaces.own,
         LEASE,
         &options.identity,
         options.times,
@@ -121,6 +124,7 @@ pub async fn run(
             lease: lease.clone(),
             instance: options.identity.clone(),
             builder_image: options.builder_image.clone(),
+            security_context_constraints: options.security_context_constraints,
         },
         Arc::clone(&metrics),
     ));
@@ -131,7 +135,7 @@ pub async fn run(
     }
     tracing::info!(
         "this controller acts now, in namespace {}",
-        options.namespace
+        options.namespaces.own
     );
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
@@ -144,7 +148,7 @@ pub async fn run(
     let mut lost = AbortOnDrop(lost);
     let ended = tokio::select! {
         error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
-            name: format!("{}/{LEASE}", options.namespace),
+            name: format!("{}/{LEASE}", options.namespaces.own),
             why: "its keeper ended".to_owned(),
         })),
         done = &mut work => {

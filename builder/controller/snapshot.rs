@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub lost_components: Vec<String>,
     /// The platforms of the pool's nodes; empty without a node.
     pub pool_platforms: BTreeSet<Platform>,
+    /// Where the pool's images may be built.
+    pub build_nodes: BuildNodes,
     /// What holds for all pools.
     pub cluster: Cluster,
     /// What this reconcile was answered so far.
@@ -121,6 +123,19 @@ pub struct LabelOptIn {
     pub settings: Option<BTreeMap<String, String>>,
     /// The key of the pool in `on-cluster-build-custom-dockerfile`.
     pub containerfile: Option<String>,
+}
+
+/// Where the images of a pool may be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BuildNodes {
+    /// On any node, or on those that the settings name.
+    #[default]
+    Any,
+    /// On control-plane nodes of the pool.
+    ControlPlane {
+        /// Whether the cluster has one.
+        exists: bool,
+    },
 }
 
 /// What holds for all pools of a cluster.

@@ -21,9 +21,11 @@ use serde_json::Value;
 use super::Error;
 use super::error::is_not_found;
 use super::kinds::Kind;
+use super::namespaces::Namespaces;
 use super::observe::{self, RENDERER};
 use super::shelf::{Change, Key, Shelf};
 use super::watch::{Board, Progress, Watched, follow};
+use crate::api::cluster_settings::CONFIG_MAP;
 use crate::api::openshift_build::OpenShiftBuild;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 use kept::{deployment, existence, job, keys, meta, node, pod, read, serving, typed};
@@ -47,7 +49,7 @@ pub const YUM_REPOSITORIES: &str = "etc-yum-repos-d";
 
 /// The ConfigMaps that are read by name.
 const CONFIG_MAPS: [&str; 7] = [
-    crate::api::cluster_settings::CONFIG_MAP,
+    CONFIG_MAP,
     OPERATOR_IMAGES,
     BASE_TREES,
     BUILD_CONFIG,
@@ -61,6 +63,8 @@ const CONFIG_MAPS: [&str; 7] = [
 pub struct Stores {
     /// Where everything of ours is that has a namespace.
     pub namespace: String,
+    /// Where the Machine Config Operator's settings are; ours on clusters without it.
+    pub operator_namespace: String,
     /// How far the watches are.
     pub board: Arc<Board>,
     /// MachineOSConfigs.
@@ -97,9 +101,9 @@ pub struct Stores {
     pub controller_configs: Arc<Shelf<Value>>,
     /// Mirror sets of the three kinds, as they are.
     pub mirror_sets: [Arc<Shelf<Value>>; 3],
-    /// Deployments of the namespace, and how many pods they want.
+    /// Deployments of the operator's namespace, and how many pods they want.
     pub deployments: Arc<Shelf<i32>>,
-    /// DaemonSets of the namespace.
+    /// DaemonSets of the operator's namespace.
     pub daemon_sets: Arc<Shelf<()>>,
     /// Whether pools are rendered here: only then the shelves below are filled.
     pub rendering: bool,
@@ -144,10 +148,23 @@ trait Visitor {
 }
 
 impl Stores {
+    fn new(namespaces: &Namespaces) -> Self {
+        Self {
+            operator_namespace: namespaces.operator.clone(),
+            ..Self::empty(&namespaces.own)
+        }
+    }
+
+    /// Whether Secrets are read in a second namespace too, in which no watch shows them.
+    pub fn has_unwatched_secrets(&self) -> bool {
+        self.namespace != self.operator_namespace
+    }
+
     pub(super) fn empty(namespace: &str) -> Self {
         let shelf = |name: &'static str| (name, Arc::default());
         Self {
             namespace: namespace.to_owned(),
+            operator_namespace: namespace.to_owned(),
             board: Arc::default(),
             configs: Arc::new(Shelf::by(|config: &MachineOsConfig| {
                 vec![Key::Pool(config.spec.machine_config_pool.name.clone())]
@@ -185,8 +202,8 @@ impl Stores {
     ///
     /// # Errors
     /// A kind that can't be listed, or must be there and isn't.
-    pub async fn read(client: &Client, namespace: &str) -> Result<Self, Error> {
-        let stores = Self::empty(namespace);
+    pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let stores = Self::new(namespaces);
         let mut lister = Lister {
             board: Arc::clone(&stores.board),
             lists: Vec::new(),
@@ -200,13 +217,13 @@ impl Stores {
     /// returned set.
     pub fn watch(
         client: &Client,
-        namespace: &str,
+        namespaces: &Namespaces,
         rendering: bool,
         wake: Arc<dyn Fn(Cause) + Send + Sync>,
     ) -> (Arc<Self>, tokio::task::JoinSet<()>) {
         let stores = Arc::new(Self {
             rendering,
-            ..Self::empty(namespace)
+            ..Self::new(namespaces)
         });
         let mut follower = Follower {
             board: Arc::clone(&stores.board),
@@ -361,6 +378,17 @@ impl Stores {
         visitor.visit(watched, shelf, serving, Serving::cause);
     }
 
+    /// A kind in the operator's namespace.
+    fn of_operator<K>(&self, client: &Client, what: &str) -> Watched<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Watched {
+            api: Api::namespaced(client.clone(), &self.operator_namespace),
+            ..self.watched(client, what, None)
+        }
+    }
+
     fn watched<K>(&self, client: &Client, what: &str, labels: Option<&str>) -> Watched<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -379,7 +407,11 @@ impl Stores {
 
     fn setting_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
         for (name, shelf) in &self.settings {
-            let mut watched = self.watched::<ConfigMap>(client, &format!("configmap {name}"), None);
+            let what = format!("configmap {name}");
+            let mut watched = match *name {
+                CONFIG_MAP | BASE_TREES => self.watched::<ConfigMap>(client, &what, None),
+                _ => self.of_operator::<ConfigMap>(client, &what),
+            };
             watched.config = watched.config.fields(&format!("metadata.name={name}"));
             // The base trees are our own note: reading it is enough.
             let cause = match *name {
@@ -400,9 +432,9 @@ impl Stores {
         for (kind, shelf) in mirrors.into_iter().zip(&self.mirror_sets) {
             visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
         }
-        let deployments = self.watched::<Deployment>(client, "deployments", None);
+        let deployments = self.of_operator::<Deployment>(client, "deployments");
         visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
-        let daemon_sets = self.watched::<PartialObjectMeta<DaemonSet>>(client, "daemonsets", None);
+        let daemon_sets = self.of_operator::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
         visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Cause::All);
     }
 }
@@ -503,7 +535,8 @@ mod tests {
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (stores, watches) = Stores::watch(&client, "mosb", true, Arc::new(|_| ()));
+        let (stores, watches) =
+            Stores::watch(&client, &Namespaces::one("mosb"), true, Arc::new(|_| ()));
         assert_eq!(stores.board.missing().len(), watches.len());
     }
 

@@ -68,6 +68,7 @@ impl View {
             | Because::OptingOut
             | Because::NotRendered
             | Because::NoNode
+            | Because::NoControlPlaneNode { .. }
             | Because::PoolDegraded(_)
             | Because::Planning
             | Because::SeedComponent(_)

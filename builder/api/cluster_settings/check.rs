@@ -143,9 +143,15 @@ fn job(settings: &ClusterSettings) -> Checked {
             return Err(wrong(field, "want at least 1 second"));
         }
     }
-    for (at, one) in job.tolerations.iter().enumerate() {
-        toleration(one)
-            .map_err(|(field, want)| wrong(format!("job.tolerations[{at}].{field}"), want))?;
+    let of_control_plane = job.control_plane.tolerations.as_deref().unwrap_or_default();
+    for (list, tolerations) in [
+        ("job.tolerations", &*job.tolerations),
+        ("job.controlPlane.tolerations", of_control_plane),
+    ] {
+        for (at, one) in tolerations.iter().enumerate() {
+            toleration(one)
+                .map_err(|(field, want)| wrong(format!("{list}[{at}].{field}"), want))?;
+        }
     }
     if let Some(class) = &job.priority_class_name {
         name("job.priorityClassName", class)?;
@@ -154,6 +160,9 @@ fn job(settings: &ClusterSettings) -> Checked {
         name(&format!("job.imagePullSecrets[{at}]"), secret)?;
     }
     labels("job.nodeSelector", &job.node_selector, true)?;
+    if let Some(selector) = &job.control_plane.node_selector {
+        labels("job.controlPlane.nodeSelector", selector, true)?;
+    }
     labels("job.labels", &job.labels, true)?;
     labels("job.annotations", &job.annotations, false)
 }

@@ -17,6 +17,8 @@ pub struct JobSettings {
     pub tolerations: Vec<Toleration>,
     /// Labels of nodes that build pods may run on, added to those by platform; the same key here wins.
     pub node_selector: BTreeMap<String, String>,
+    /// Where the images of control-plane machines are built.
+    pub control_plane: ControlPlaneBuilds,
     /// PriorityClass of build pods.
     pub priority_class_name: Option<String>,
     /// When the builder image is pulled. Without it, `IfNotPresent`.
@@ -81,6 +83,18 @@ pub struct Toleration {
     pub effect: Option<String>,
     /// How long `NoExecute` is borne; for ever if left out.
     pub toleration_seconds: Option<i64>,
+}
+
+/// Where the images of pools are built whose machines are control-plane nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ControlPlaneBuilds {
+    /// Labels of nodes that these builds may run on, instead of those in `job.nodeSelector`; `{}` is any node. Without it, the
+    /// control-plane nodes that the pool's own node selector selects.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that these builds tolerate beside those in `job.tolerations`. Without it, the taints
+    /// `node-role.kubernetes.io/control-plane` and `node-role.kubernetes.io/master`.
+    pub tolerations: Option<Vec<Toleration>>,
 }
 
 /// When an image is pulled.

@@ -12,7 +12,7 @@ use super::names::{
     ACCOUNT, CERTS, DOCKER_CONFIG_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
     REGISTRY_TRUST_KEY, result_name,
 };
-use super::{Input, JobRequest, NamedSecret, template};
+use super::{Input, JobRequest, NamedSecret, security_context_constraints, template};
 use crate::api::{ImageBuilderType, label_value, labels, object_name};
 use crate::payload;
 
@@ -23,6 +23,11 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
     let mut inputs: Vec<Input> = maps.map(|map| carried(request, map)).collect();
     inputs.push(credentials(request, PULL, &request.pull));
     inputs.push(credentials(request, PUSH, &request.push_secret));
+    inputs.extend(request.copies.iter().map(|copy| {
+        let mut copy = copy.clone();
+        *copy.metadata_mut() = metadata(request, copy.name().to_owned());
+        copy
+    }));
     // A Build is not ours inside: the cluster's own settings hold in it, and its status tells what has come of it.
     if request.openshift.is_none() {
         inputs.extend(registries(request));
@@ -143,6 +148,9 @@ fn rights(request: &JobRequest) -> [Input; 2] {
     role.metadata = metadata(request, name.clone());
     for rule in role.rules.iter_mut().flatten() {
         rule.resource_names = Some(vec![result_name(&request.build)]);
+    }
+    if let Some(rule) = security_context_constraints::rule(request) {
+        role.rules.get_or_insert_default().push(rule);
     }
     let mut binding = template::role_binding();
     binding.metadata = metadata(request, name.clone());

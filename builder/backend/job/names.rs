@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
-use super::InputKind;
+use super::{InputKind, PackageSource};
 use crate::api::{BuildName, object_name};
 
 /// Prefix of the mirrors' ConfigMap.
@@ -74,21 +74,21 @@ pub fn input_names(job: &Job, build: &BuildName) -> BTreeSet<(InputKind, String)
         .as_ref()
         .and_then(|spec| spec.template.spec.as_ref());
     if let Some(pod) = pod {
-        names.extend(mounted(pod));
+        names.extend(mounted(pod, build));
         names.extend(read_as_variables(pod));
     }
     names
 }
 
-fn mounted(pod: &PodSpec) -> impl Iterator<Item = (InputKind, String)> {
+fn mounted<'a>(
+    pod: &'a PodSpec,
+    build: &'a BuildName,
+) -> impl Iterator<Item = (InputKind, String)> + 'a {
     // The administrator's own, owned by nobody here.
     let foreign = |volume: &&Volume| {
-        [
-            volumes::ENTITLEMENT,
-            volumes::REPOSITORIES,
-            volumes::PACKAGE_KEYS,
-        ]
-        .contains(&&*volume.name)
+        let mut sources = PackageSource::ALL.into_iter();
+        let source = sources.find(|source| source.volume() == volume.name);
+        source.is_some_and(|source| !names(volume).contains(&source.copy_name(build)))
     };
     let ours = pod.volumes.iter().flatten().filter(move |v| !foreign(v));
     ours.flat_map(|volume| {
@@ -106,6 +106,14 @@ fn mounted(pod: &PodSpec) -> impl Iterator<Item = (InputKind, String)> {
         maps.chain(secret.map(|name| (InputKind::Secret, name)))
             .collect::<Vec<_>>()
     })
+}
+
+/// Of the ConfigMap or Secret that a volume is of.
+fn names(volume: &Volume) -> Vec<String> {
+    let map = volume.config_map.as_ref().map(|source| source.name.clone());
+    let secret = volume.secret.as_ref();
+    let secret = secret.and_then(|source| source.secret_name.clone());
+    map.into_iter().chain(secret).collect()
 }
 
 /// The ConfigMap with the API server's CA.

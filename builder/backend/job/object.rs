@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, EnvFromSource, KeyToPath, LocalObjectReference, PodSpec,
-    PodTemplateSpec, SeccompProfile, SecretEnvSource, SecurityContext, Toleration,
+    PodTemplateSpec, SeccompProfile, SecretEnvSource, SecurityContext,
 };
 
 use super::inputs::certs_key;
@@ -13,10 +13,12 @@ use super::names::{
     input_names, volumes,
 };
 use super::volume::Volumes;
-use super::{JobMethod, JobRequest, arguments, resources, template};
-use crate::api::cluster_settings::{self, StorageDriver};
+use super::{
+    JobMethod, JobRequest, MachineRole, arguments, placement, resources,
+    security_context_constraints, template,
+};
+use crate::api::cluster_settings::StorageDriver;
 use crate::api::{job_name, labels, object_name};
-use crate::image::Platform;
 use crate::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
 
 /// The Job of a build, suspended, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists what must be there first.
@@ -60,6 +62,12 @@ fn fill_spec(spec: &mut JobSpec, request: &JobRequest) {
         spec.active_deadline_seconds = Some(seconds.into());
     }
     fill_template(&mut spec.template, request);
+    if request.machine_role != MachineRole::Other {
+        // A Job's deadline counts while its pod waits for a node, a pod's does not.
+        let pod = spec.template.spec.as_mut();
+        let pod = pod.expect("a test fills both templates");
+        pod.active_deadline_seconds = spec.active_deadline_seconds.take();
+    }
 }
 
 fn fill_template(template: &mut PodTemplateSpec, request: &JobRequest) {
@@ -71,6 +79,8 @@ fn fill_template(template: &mut PodTemplateSpec, request: &JobRequest) {
     meta.labels = Some(all);
     let mut all = request.settings.annotations.clone();
     all.extend(all_annotations(request));
+    let needed = security_context_constraints::needed(request).map(str::to_owned);
+    all.extend(needed.map(|name| (security_context_constraints::REQUIRED.to_owned(), name)));
     meta.annotations = Some(all);
     let pod = template.spec.as_mut().expect("a test fills both templates");
     fill_pod(pod, request);
@@ -83,10 +93,7 @@ fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
         .clone_from(&settings.priority_class_name);
     let pull = |name: &String| LocalObjectReference { name: name.clone() };
     pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
-    pod.tolerations = given(settings.tolerations.iter().map(toleration).collect());
-    let mut nodes = node_selector(request);
-    nodes.extend(settings.node_selector.clone());
-    pod.node_selector = (!nodes.is_empty()).then_some(nodes);
+    placement::place(pod, request);
     fill_volumes(pod, request);
     let all = pod.init_containers.iter_mut().flatten();
     for container in all.chain(&mut pod.containers) {
@@ -99,32 +106,6 @@ fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
 
 fn given<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
-}
-
-/// `RUN` lines are run by machines of the pool's own kind; a direct build runs nothing.
-pub(super) fn node_selector(request: &JobRequest) -> std::collections::BTreeMap<String, String> {
-    let platform = request.node_platform.as_ref();
-    let platform = platform.filter(|_| request.method == JobMethod::Containerfile);
-    let pairs = |platform: &Platform| {
-        [
-            ("kubernetes.io/os".to_owned(), platform.os().to_owned()),
-            (
-                "kubernetes.io/arch".to_owned(),
-                platform.architecture().to_owned(),
-            ),
-        ]
-    };
-    platform.map(pairs).into_iter().flatten().collect()
-}
-
-fn toleration(one: &cluster_settings::Toleration) -> Toleration {
-    Toleration {
-        key: one.key.clone(),
-        operator: one.operator.clone(),
-        value: one.value.clone(),
-        effect: one.effect.clone(),
-        toleration_seconds: one.toleration_seconds,
-    }
 }
 
 fn fill_container(container: &mut Container, request: &JobRequest) {

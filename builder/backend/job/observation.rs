@@ -22,6 +22,11 @@ pub enum Observation {
         /// Why not, if the cluster says so.
         why: Option<String>,
     },
+    /// No node takes its pod.
+    Unscheduled {
+        /// What the scheduler says.
+        why: String,
+    },
     /// Its pod runs.
     Running,
     /// It has ended, and what its pod told is not seen yet: look again at this time.
@@ -101,7 +106,8 @@ fn of_job(
         .cloned()
         .or_else(|| pods.iter().find_map(|pod| last_words(pod, uid)));
     let failed = ended(job, "Failed");
-    let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some("DeadlineExceeded"));
+    let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(TOO_LONG))
+        || pods.iter().any(|pod| reason(pod) == Some(TOO_LONG));
     let taken = || pods.iter().find_map(|pod| taken(pod));
     if too_long
         && told.is_none()
@@ -142,7 +148,7 @@ fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) 
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let told = told.cloned().or_else(|| last_words(pod, uid));
     let status = pod.status.clone().unwrap_or_default();
-    let too_long = status.reason.as_deref() == Some("DeadlineExceeded");
+    let too_long = status.reason.as_deref() == Some(TOO_LONG);
     if let Some(end) = finished(told, too_long) {
         return end;
     }
@@ -164,6 +170,9 @@ fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) 
     }
 }
 
+/// Why a Job or a pod ended that took longer than it may.
+const TOO_LONG: &str = "DeadlineExceeded";
+
 /// What there is to say of something that ended without an error and without a result.
 const SILENT: &str = "it ended well, and its result can't be found; was its ConfigMap deleted?";
 
@@ -180,6 +189,11 @@ fn finished(told: Option<JobResult>, too_long: bool) -> Option<Observation> {
 }
 
 fn on_its_way(pod: &Pod) -> Observation {
+    if let Some(("Unschedulable", why)) = unscheduled(pod) {
+        return Observation::Unscheduled {
+            why: why.to_owned(),
+        };
+    }
     match hindered(pod) {
         Some(why) => Observation::Pending { why: Some(why) },
         None if containers(pod).any(has_begun) => Observation::Running,
@@ -329,13 +343,23 @@ fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
     }
 }
 
+fn reason(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.reason.as_deref()
+}
+
+/// Why no node takes a pod, or why none is looked for, by the scheduler's word for it.
+fn unscheduled(pod: &Pod) -> Option<(&str, &str)> {
+    let conditions = pod.status.as_ref()?.conditions.iter().flatten();
+    let mut unscheduled = conditions
+        .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+    unscheduled.find_map(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or_default();
+        Some((reason, condition.message.as_deref()?))
+    })
+}
+
 /// Why a pod can't start.
 fn hindered(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let scheduled = status.conditions.iter().flatten();
-    let unscheduled = scheduled
-        .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
-        .find_map(|condition| condition.message.clone());
     let waiting = || {
         containers(pod).find_map(|one| {
             let waiting = state(one).waiting?;
@@ -347,7 +371,9 @@ fn hindered(pod: &Pod) -> Option<String> {
             Some(format!("{}: {reason}{colon}{message}", one.name))
         })
     };
-    unscheduled.or_else(waiting)
+    unscheduled(pod)
+        .map(|(_, message)| message.to_owned())
+        .or_else(waiting)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::metadata::{by_build, metadata};
 use super::names::{PULL, PUSH, volumes};
-use super::object::node_selector;
+use super::placement::node_selector;
 use super::{InputKind, JobRequest, resources};
 use crate::api::openshift_build::{
     BuildOutput, BuildSource, BuildStrategy, BuildVolume, BuildVolumeMount, BuildVolumeSource,
@@ -42,8 +42,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
         (labels::NEEDS.to_owned(), needs.join(" ")),
     ]);
     let settings = &request.settings;
-    let mut nodes = node_selector(request);
-    nodes.extend(settings.node_selector.clone());
+    let nodes = node_selector(request);
     let mut wanted = ResourceRequirements::default();
     resources::fill(&mut wanted, &settings.resources.image_build);
     OpenShiftBuild {
@@ -102,6 +101,8 @@ fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String
     needs.extend(
         [PULL, PUSH].map(|prefix| (InputKind::Secret, object_name(prefix, &request.build))),
     );
+    let copies = request.copies.iter();
+    needs.extend(copies.map(|copy| (copy.kind(), copy.name().to_owned())));
     needs
 }
 

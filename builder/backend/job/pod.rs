@@ -30,7 +30,7 @@ pub fn pod(request: &JobRequest) -> Pod {
         *needs = words.collect::<Vec<_>>().join(" ");
     }
     let mut pod = spec.template.spec.expect("a test fills both templates");
-    pod.active_deadline_seconds = spec.active_deadline_seconds;
+    pod.active_deadline_seconds = spec.active_deadline_seconds.or(pod.active_deadline_seconds);
     pod.scheduling_gates = Some(vec![PodSchedulingGate {
         name: GATE.to_owned(),
     }]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DockerConfigJson, JobMethod, OpenShiftSource};
+use super::{DockerConfigJson, Input, JobMethod, MachineRole, OpenShiftSource};
 use crate::api::cluster_settings::{JobSettings, Proxy};
 use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use crate::image::{PinnedRef, Platform, RepoRef};
@@ -55,6 +55,8 @@ pub struct JobRequest {
     pub repositories: Option<String>,
     /// Secret with keys of packages, if there is one.
     pub package_keys: Option<String>,
+    /// Those of the three above that are copies, by the name that they have there.
+    pub copies: Vec<Input>,
     /// Mirrors: [`registries_conf`](super::registries_conf).
     pub registries_conf: Option<String>,
     /// CAs (PEM) of registries, by `host[:port]`.
@@ -69,8 +71,12 @@ pub struct JobRequest {
     pub builder_image: String,
     /// Overrides.
     pub settings: JobSettings,
+    /// What the machines are that it is for, which decides the nodes that it may be built on.
+    pub machine_role: MachineRole,
     /// What the pool's nodes are, for the nodes that `RUN` lines run on.
     pub node_platform: Option<Platform>,
+    /// Whether its account needs the right to SecurityContextConstraints.
+    pub security_context_constraints: bool,
     /// Whether the cluster really has user namespaces, and they are wanted.
     pub user_namespaces: bool,
 }

@@ -58,6 +58,9 @@ mod tests {
 
     const BY_HAND: &str = include_str!("../../../job-templates/by-hand.yaml");
     const NETWORK_POLICY: &str = include_str!("../../../deploy/base/network-policy.yaml");
+    const CONTROLLER_NETWORK_POLICY: &str =
+        include_str!("../../../deploy/base/network-policy-controller.yaml");
+    const DEPLOYMENT: &str = include_str!("../../../deploy/base/deployment.yaml");
 
     /// What the API's types don't know is lost in them.
     #[test]
@@ -75,7 +78,37 @@ mod tests {
         same::<RoleBinding>(ROLE_BINDING);
         same::<ConfigMap>(RESULT);
         same::<NetworkPolicy>(NETWORK_POLICY);
+        same::<NetworkPolicy>(CONTROLLER_NETWORK_POLICY);
     }
+
+    /// It asks servers that others name, as `RUN` lines do.
+    #[test]
+    fn the_controller_is_kept_from_the_same_addresses_as_build_pods() {
+        let [of_builds, of_controller] = [NETWORK_POLICY, CONTROLLER_NETWORK_POLICY].map(|text| {
+            let policy: NetworkPolicy = read(text);
+            policy.spec.unwrap()
+        });
+        assert!(of_builds.egress.is_some());
+        assert_eq!(of_controller.egress, of_builds.egress);
+        let deployment = yaml::parse_one(DEPLOYMENT.as_bytes()).unwrap();
+        let pod = &deployment["spec"]["template"];
+        let selected = of_controller.pod_selector.unwrap().match_labels;
+        assert_eq!(
+            serde_json::to_value(selected).unwrap(),
+            pod["metadata"]["labels"]
+        );
+        // A port by a name that no container has lets nobody in.
+        let port = of_controller
+            .ingress
+            .unwrap()
+            .remove(0)
+            .ports
+            .unwrap()
+            .remove(0);
+        let named = serde_json::to_value(port.port).unwrap();
+        assert_eq!(pod["spec"]["containers"][0]["ports"][0]["name"], named);
+    }
+
     /// The policy is for the pods of both templates.
     #[test]
     fn build_pods_are_under_the_network_policy() {

@@ -90,6 +90,7 @@ fn direct_of(pool: &str) -> JobRequest {
         entitlement: None,
         repositories: None,
         package_keys: None,
+        copies: Vec::new(),
         registries_conf: None,
         certs: BTreeMap::new(),
         registry_trust: None,
@@ -97,7 +98,9 @@ fn direct_of(pool: &str) -> JobRequest {
         base_tree: None,
         builder_image: "registry.example:5000/mosb@sha256:1".to_owned(),
         settings: JobSettings::default(),
+        machine_role: MachineRole::Other,
         node_platform: Some("linux/amd64".parse().unwrap()),
+        security_context_constraints: false,
         user_namespaces: true,
         build,
         pool,
@@ -240,10 +243,60 @@ fn openshift() -> JobRequest {
     }
 }
 
-fn cases() -> [(&'static str, JobRequest); 8] {
+/// For control-plane machines, where workers are built elsewhere.
+fn control_plane() -> JobRequest {
+    let selector = json!({
+        "matchLabels": { "node-role.kubernetes.io/master": "" },
+        "matchExpressions": [{ "key": "edge", "operator": "DoesNotExist" }],
+    });
+    let text = "job: {nodeSelector: {disk: fast}, tolerations: [{key: build, operator: Exists}]}";
+    JobRequest {
+        machine_role: MachineRole::ControlPlane(serde_json::from_value(selector).unwrap()),
+        settings: ClusterSettings::parse(text).unwrap().job,
+        ..containerfile()
+    }
+}
+
+/// What is for packages is in another namespace.
+fn copied(request: JobRequest) -> JobRequest {
+    let copy = |source: PackageSource| source.copy_name(&request.build);
+    let [entitlement, repositories, keys] = [
+        PackageSource::Entitlement,
+        PackageSource::Repositories,
+        PackageSource::Keys,
+    ]
+    .map(copy);
+    let named = |name: &String| k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+        name: Some(name.clone()),
+        ..Default::default()
+    };
+    let secret = |name: &String| {
+        Input::Secret(Secret {
+            metadata: named(name),
+            data: Some([("key".to_owned(), ByteString(b"package-canary".to_vec()))].into()),
+            ..Secret::default()
+        })
+    };
+    let map = k8s_openapi::api::core::v1::ConfigMap {
+        metadata: named(&repositories),
+        data: Some([("a.repo".to_owned(), "[a]\n".to_owned())].into()),
+        ..Default::default()
+    };
+    JobRequest {
+        copies: vec![secret(&entitlement), Input::ConfigMap(map), secret(&keys)],
+        entitlement: Some(entitlement),
+        repositories: Some(repositories),
+        package_keys: Some(keys),
+        ..request
+    }
+}
+
+fn cases() -> [(&'static str, JobRequest); 10] {
     [
         ("direct", direct()),
         ("containerfile", containerfile()),
+        ("control-plane", control_plane()),
+        ("copied", copied(containerfile())),
         ("degraded", degraded()),
         ("everything", everything()),
         ("long-names", long_names()),
@@ -311,6 +364,17 @@ fn the_runner_needs_its_inputs() {
 }
 
 #[test]
+fn a_build_of_openshift_waits_for_the_copies_that_it_mounts() {
+    let request = copied(openshift());
+    let build = Runner::new(&request);
+    let needs = build.annotation("mosb.dev/needs").unwrap();
+    for copy in &request.copies {
+        let need = format!("{}/{}", copy.kind(), copy.name());
+        assert!(needs.split(' ').any(|one| one == need), "{needs}");
+    }
+}
+
+#[test]
 fn names_and_labels_fit_whatever_the_pool_is_called() {
     let request = long_names();
     let job = job(&request);
@@ -325,6 +389,68 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
         }
         let whole = &metadata.annotations.as_ref().unwrap()["machineconfiguration.openshift.io/machine-os-build"];
         assert_eq!(whole, request.build.as_str());
+    }
+}
+
+/// What of a pod says where it may run, and of a Build.
+#[test]
+fn the_settings_name_other_nodes_for_control_plane_machines() {
+    for (what, job, selector, tolerated) in [
+        (
+            "some",
+            "{controlPlane: {nodeSelector: {builders: trusted}}, nodeSelector: {disk: fast}}",
+            json!({ "builders": "trusted" }),
+            &CONTROL_PLANE_LABELS[..],
+        ),
+        (
+            "any",
+            "{controlPlane: {nodeSelector: {}, tolerations: []}}",
+            json!(null),
+            &[],
+        ),
+        (
+            "other taints",
+            "{controlPlane: {nodeSelector: {}, tolerations: [{key: a, operator: Exists}]}}",
+            json!(null),
+            &["a"],
+        ),
+    ] {
+        let settings = ClusterSettings::parse(&format!("job: {job}")).unwrap();
+        let request = JobRequest {
+            method: JobMethod::Direct,
+            settings: settings.job,
+            ..control_plane()
+        };
+        let pod = pod(&request).spec.unwrap();
+        assert_eq!(json!(pod.node_selector), selector, "{what}");
+        assert_eq!(pod.affinity, None, "{what}");
+        let keys = pod.tolerations.iter().flatten();
+        let keys: Vec<_> = keys.filter_map(|one| one.key.as_deref()).collect();
+        assert_eq!(keys, tolerated, "{what}");
+    }
+    for (what, pool, want) in [
+        (
+            "by role",
+            json!({ "node-role.kubernetes.io/control-plane": "" }),
+            json!({ "node-role.kubernetes.io/control-plane": "" }),
+        ),
+        (
+            "by another",
+            json!({ "a": "b" }),
+            json!({ "a": "b", "node-role.kubernetes.io/master": "" }),
+        ),
+    ] {
+        let selector = json!({ "matchLabels": pool });
+        let request = JobRequest {
+            machine_role: MachineRole::ControlPlane(serde_json::from_value(selector).unwrap()),
+            node_platform: None,
+            settings: JobSettings::default(),
+            ..openshift()
+        };
+        let Runner::Build(build) = Runner::new(&request) else {
+            panic!("no Build");
+        };
+        assert_eq!(json!(build.spec.node_selector), want, "{what}");
     }
 }
 
@@ -423,11 +549,14 @@ fn a_pod_does_alone_what_a_job_does_with_it() {
             );
         }
         let spec = pod.spec.unwrap();
+        let inside = in_job.template.spec.as_ref().unwrap();
         assert_eq!(
-            spec.active_deadline_seconds, in_job.active_deadline_seconds,
+            spec.active_deadline_seconds,
+            in_job
+                .active_deadline_seconds
+                .or(inside.active_deadline_seconds),
             "{case}"
         );
-        let inside = in_job.template.spec.as_ref().unwrap();
         let all = |spec: &PodSpec| {
             let init = spec.init_containers.clone().into_iter().flatten();
             init.chain(spec.containers.clone()).collect::<Vec<_>>()

@@ -26,6 +26,12 @@ pub struct Controller {
     /// Which cluster.
     #[command(flatten)]
     pub cluster: Cluster,
+    /// Where the Machine Config Operator runs: its ConfigMaps and Secrets are read there [default: where mosb is installed]
+    #[arg(long, value_name = "NAME")]
+    pub operator_namespace: Option<String>,
+    /// Let each build's account use the SecurityContextConstraints of deploy/openshift that it needs
+    #[arg(long)]
+    pub security_context_constraints: bool,
     /// Render pools too, where nobody else does
     #[arg(long)]
     pub render: bool,

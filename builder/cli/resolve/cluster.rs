@@ -49,6 +49,10 @@ pub enum ClusterJob {
 /// `controller`.
 #[derive(Debug)]
 pub struct Controller {
+    /// `--operator-namespace`.
+    pub operator_namespace: Option<String>,
+    /// `--security-context-constraints`.
+    pub security_context_constraints: bool,
     /// `--render`.
     pub render: bool,
     /// `--listen`.
@@ -70,6 +74,8 @@ fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
 
 pub fn controller(typed: args::Controller, environment: &Environment) -> InCluster {
     let what = Controller {
+        operator_namespace: typed.operator_namespace,
+        security_context_constraints: typed.security_context_constraints,
         render: typed.render,
         listen: typed.listen,
         builder_image: typed

@@ -78,6 +78,7 @@ impl Acting {
             method,
             user_namespaces: round.facts.user_namespaces,
             builder_image: self.builder_image.as_deref(),
+            security_context_constraints: self.security_context_constraints,
         };
         kept.request(&wish, &self.stores).map_err(Stopped::Problem)
     }

@@ -39,6 +39,8 @@ pub struct Acting {
     pub instance: String,
     /// The image that build pods run where the settings name none.
     pub builder_image: Option<String>,
+    /// Whether the accounts of builds need the right to SecurityContextConstraints.
+    pub security_context_constraints: bool,
 }
 
 impl std::fmt::Debug for Acting {

@@ -4,6 +4,7 @@
 
 mod compared;
 mod doors;
+mod packages;
 mod plan;
 mod recognise;
 mod secrets;

@@ -1,6 +1,7 @@
 //! What would be built, and everything that its Job is then made of.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use kube::Resource as _;
 use kube::api::GetParams;
@@ -9,12 +10,13 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::super::kinds::Kind;
-use super::super::observe::base_trees;
+use super::super::observe::{base_trees, machine_role};
 use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
-use super::super::stores::{Stores, YUM_REPOSITORIES};
+use super::super::stores::Stores;
 use super::super::{Error, error::is_not_found};
 use super::compared::{compared, os_parts};
+use super::packages::{Copies, Packages};
 use super::recognise::{self, recognised};
 use super::{Asking, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
@@ -42,8 +44,12 @@ pub struct Kept {
     pull: NamedSecret,
     proxy: Option<Proxy>,
     settings: ClusterSettings,
+    /// Copies of the operator's Secrets that its pod mounts.
+    copies: Copies,
     /// resourceVersions of what was read.
     versions: Versions,
+    /// When Secrets were read that no watch shows; none if there are no such.
+    unwatched: Option<Instant>,
 }
 
 /// What a Job takes from its plan.
@@ -56,6 +62,9 @@ struct MadeOf {
     build_args: BTreeMap<String, String>,
     platform: Platform,
 }
+
+/// How long Secrets are believed that no watch shows: one may have been mended since.
+const UNWATCHED: Duration = Duration::from_secs(30);
 
 /// What would make the plan another one if it changed, by the names that the stores know it under.
 type Versions = BTreeMap<String, Option<String>>;
@@ -77,10 +86,13 @@ pub struct Wish<'a> {
     pub user_namespaces: Support,
     /// The image that the pod runs where the settings name none.
     pub builder_image: Option<&'a str>,
+    /// Whether its account needs the right to SecurityContextConstraints.
+    pub security_context_constraints: bool,
 }
 
 pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kept, Problem> {
     let versions = versions(question, &asking.stores);
+    let unwatched = asking.stores.has_unwatched_secrets().then(Instant::now);
     let settings = asking.settings()?;
     let own = question.pull_secret.as_deref();
     let (config, push, pull, proxy) = futures_util::try_join!(
@@ -116,6 +128,7 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     };
     let config = &drafted.draft.request().config;
     planned.is_recognised = recognised(asking, question, config, with).await;
+    let copies = asking.copies(&question.pool, &planned.build).await?;
     let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
     // Compressing is most of it.
     let builder = question.builder;
@@ -130,7 +143,9 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         pull,
         proxy,
         settings,
+        copies,
         versions,
+        unwatched,
     })
 }
 
@@ -322,7 +337,9 @@ impl Kept {
         let same_settings = stores
             .settings()
             .is_ok_and(|(settings, _)| settings == self.settings);
-        question.base.as_ref() == Some(&self.base)
+        let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED);
+        is_fresh
+            && question.base.as_ref() == Some(&self.base)
             && question.compare.is_none()
             && question.recognise.is_none()
             && pinned(&self.question) == pinned(question)
@@ -354,7 +371,7 @@ impl Kept {
         let base_tree = base_trees(stores)
             .get(&made_of.base_manifest)
             .map(|digest| self.question.push.pinned(*digest));
-        let secret = |name: &str| stores.secrets.get(name).map(|_| name.to_owned());
+        let packages = Packages::of(stores, &self.question.pool, &build, &self.copies);
         Ok(JobRequest {
             build_uid: wish.build_uid.to_owned(),
             config: wish.config.to_owned(),
@@ -372,11 +389,10 @@ impl Kept {
             build_args: made_of.build_args.clone(),
             pull: self.pull.clone(),
             push_secret: self.push.clone(),
-            entitlement: secret(&format!("etc-pki-entitlement-{}", self.question.pool)),
-            repositories: stores
-                .named(YUM_REPOSITORIES)
-                .map(|_| YUM_REPOSITORIES.to_owned()),
-            package_keys: secret("etc-pki-rpm-gpg"),
+            entitlement: packages.entitlement,
+            repositories: packages.repositories,
+            package_keys: packages.keys,
+            copies: packages.copies,
             registries_conf: registries_conf(&settings.mirrors),
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
@@ -385,7 +401,13 @@ impl Kept {
             openshift,
             builder_image: builder_image.to_owned(),
             settings: settings.job.clone(),
+            machine_role: stores
+                .pools
+                .get(self.question.pool.as_str())
+                .map(|pool| machine_role(stores, &pool))
+                .unwrap_or_default(),
             node_platform: self.question.platform.clone(),
+            security_context_constraints: wish.security_context_constraints,
             user_namespaces: user_namespace(settings.job.user_namespaces, wish)?,
             namespace,
             build,

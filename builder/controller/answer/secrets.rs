@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::GetParams;
 
 use super::super::Error;
-use super::super::error::is_not_found;
+use super::super::error::{code, is_not_found};
 use super::super::question::Problem;
 use super::{Asking, given};
 use crate::api::ClusterSettings;
@@ -15,18 +15,45 @@ use crate::api::cluster_settings::Proxy;
 use crate::backend::job::{DockerConfigJson, NamedSecret};
 
 impl Asking {
-    async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.stores.namespace);
-        let object = format!("secret {}/{name}", self.stores.namespace);
+    /// A Secret of our namespace, else of the operator's.
+    pub(super) async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
+        let stores = &self.stores;
         // As new as the watch told at least: the API server then has it in memory.
-        let seen = self.stores.secrets.get(name);
+        let seen = stores.secrets.get(name);
+        let version = seen.and_then(|seen| seen.resource_version.clone());
+        let own = self.read_secret_in(&stores.namespace, name, version);
+        match own.await? {
+            None if stores.has_unwatched_secrets() => {
+                let place = &stores.operator_namespace;
+                self.read_secret_in(place, name, None).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    async fn read_secret_in(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: Option<String>,
+    ) -> Result<Option<Secret>, Problem> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let seen = GetParams {
-            resource_version: seen.and_then(|seen| seen.resource_version.clone()),
+            resource_version: version,
         };
         match api.get_with(name, &seen).await {
             Ok(secret) => Ok(Some(secret)),
             Err(error) if is_not_found(&error) => Ok(None),
-            Err(error) => Err(Error::api(object, "get")(error).into()),
+            Err(error) if namespace != self.stores.namespace && code(&error) == Some(403) => {
+                let message = format!(
+                    "secret {namespace}/{name}: there is none in {}, and mosb may not read this one; create it in {0}, or add its name to Role mosb-controller-secrets in {namespace}",
+                    self.stores.namespace
+                );
+                Err(given("no-secret", message))
+            }
+            Err(error) => {
+                Err(Error::api(format!("secret {namespace}/{name}"), "get")(error).into())
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::because::Because;
 use super::super::question::{Planned, Question};
-use super::super::snapshot::SeenRunner;
+use super::super::snapshot::{BuildNodes, SeenRunner};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
@@ -148,6 +148,23 @@ impl<'a> Round<'a> {
             Observation::Waiting => to(self, Progress::Prepared(&reference), because),
             Observation::Pending { why } => {
                 let because = Because::Pending { build: name, why };
+                to(self, Progress::Prepared(&reference), because)
+            }
+            Observation::Unscheduled { why } => {
+                let because = match self.world.build_nodes {
+                    BuildNodes::Any => Because::Pending {
+                        build: name,
+                        why: Some(why),
+                    },
+                    BuildNodes::ControlPlane { .. } => {
+                        let because = Because::NoControlPlaneNode {
+                            build: name,
+                            why: Some(why),
+                        };
+                        self.block(&because);
+                        because
+                    }
+                };
                 to(self, Progress::Prepared(&reference), because)
             }
             Observation::Running => {

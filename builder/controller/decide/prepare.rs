@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::because::Because;
 use super::super::question::{Problem, Question};
+use super::super::snapshot::BuildNodes;
 use super::super::step::Step;
 use super::Round;
 use super::attempt::{LONGEST, Setback};
@@ -49,6 +50,14 @@ impl<'a> Round<'a> {
                     .unwrap_or_default()
                     .to_owned(),
             });
+        }
+        if self.world.build_nodes == (BuildNodes::ControlPlane { exists: false }) {
+            let because = Because::NoControlPlaneNode {
+                build: name,
+                why: None,
+            };
+            self.block(&because);
+            return same(because);
         }
         let planned = match self.plan(|| self.plan_question(Some(build), self.wish.builder))? {
             Ok(planned) => planned,

@@ -1,7 +1,9 @@
+use super::super::snapshot::BuildNodes;
 use super::super::snapshot::SeenComponent;
-use super::super::stores::Serving;
+use super::super::stores::{SeenNode, Serving};
 use super::*;
 use crate::api::MachineOsConfig;
+use crate::backend::job::MachineRole;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
@@ -270,6 +272,83 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
             .map(ToString::to_string)
             .collect();
         assert_eq!(platforms, [want], "{pool}");
+    }
+}
+
+/// A pool of this name that selects nodes by this label, seen beside a worker and a control-plane node.
+fn build_nodes(pool_name: &str, label: &str, settings: &str) -> (bool, BuildNodes) {
+    let stores = Stores::empty("mosb");
+    let map = json!({ "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings } });
+    fill(&stores.settings["mosb-config"], vec![map]);
+    fill(&stores.pools, vec![pool(pool_name, label, json!({}))]);
+    let nodes = [
+        ("a", &["node-role.kubernetes.io/worker", "linux"][..]),
+        (
+            "b",
+            &["node-role.kubernetes.io/control-plane", "linux", "new"],
+        ),
+        ("c", &["node-role.kubernetes.io/master", "linux", "old"]),
+    ];
+    stores.nodes.fill(nodes.map(|(name, labels)| {
+        let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
+        let node = SeenNode {
+            uid: name.to_owned(),
+            labels: labels.collect(),
+        };
+        (name.to_owned(), node)
+    }));
+    let pool = stores.pools.get(pool_name).unwrap();
+    let is_control_plane = nodes::machine_role(&stores, &pool) != MachineRole::Other;
+    (is_control_plane, nodes::build_nodes(&stores, &pool))
+}
+
+#[test]
+fn a_pool_of_control_plane_nodes_is_built_on_them_by_default() {
+    let on_them = |exists| (true, BuildNodes::ControlPlane { exists });
+    let worker = "node-role.kubernetes.io/worker";
+    for (what, pool, label, settings, want) in [
+        ("workers", "worker", worker, "", (false, BuildNodes::Any)),
+        ("all are", "infra", "new", "", on_them(true)),
+        (
+            "all are, by the old label",
+            "infra",
+            "old",
+            "",
+            on_them(true),
+        ),
+        ("some are", "all", "linux", "", (false, BuildNodes::Any)),
+        ("no node", "infra", "none", "", (false, BuildNodes::Any)),
+        ("the name", "master", "linux", "", on_them(true)),
+        (
+            "the name, and no node",
+            "master",
+            "none",
+            "",
+            on_them(false),
+        ),
+        (
+            "the name, and only workers",
+            "master",
+            worker,
+            "",
+            on_them(false),
+        ),
+        (
+            "the settings name others",
+            "master",
+            "new",
+            "job: {controlPlane: {nodeSelector: {builders: trusted}}}",
+            (true, BuildNodes::Any),
+        ),
+        (
+            "the settings say any",
+            "master",
+            "none",
+            "job: {controlPlane: {nodeSelector: {}}}",
+            (true, BuildNodes::Any),
+        ),
+    ] {
+        assert_eq!(build_nodes(pool, label, settings), want, "{what}");
     }
 }
 

@@ -186,7 +186,18 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
                 json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes" }] }),
             )],
             None,
-            pending(Some("0/3 nodes")),
+            Observation::Unscheduled {
+                why: "0/3 nodes".to_owned(),
+            },
+        ),
+        (
+            "its pod took longer than the pod itself may",
+            failed("BackoffLimitExceeded"),
+            vec![pod(
+                json!({ "phase": "Failed", "reason": "DeadlineExceeded", "containerStatuses": [ends("image-push", 137, "Error", "")] }),
+            )],
+            None,
+            lost(Lost::DeadlineExceeded),
         ),
         (
             "the image can't be pulled",

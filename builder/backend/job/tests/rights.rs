@@ -358,3 +358,39 @@ fn the_sidecar_may_write_one_config_map() {
         )
     );
 }
+
+/// The account of a build may use the constraints that its pod asks for, and no others; those that mosb does not make come with OpenShift.
+#[test]
+fn a_builds_account_may_use_the_constraints_that_its_pod_needs() {
+    for (what, request, want) in [
+        ("direct", direct(), "nonroot-v2"),
+        ("containerfile", containerfile(), "mosb-image-build"),
+        (
+            "degraded",
+            degraded(),
+            "mosb-image-build-without-user-namespace",
+        ),
+    ] {
+        let request = JobRequest {
+            security_context_constraints: true,
+            ..request
+        };
+        let inputs = inputs(&request, JOB_UID);
+        let role = inputs
+            .iter()
+            .find_map(|input| match input {
+                Input::Role(role) => Some(role),
+                _ => None,
+            })
+            .unwrap();
+        let rules = role.rules.iter().flatten();
+        let names: Vec<_> = rules
+            .filter(|rule| rule.verbs == ["use"])
+            .flat_map(|rule| rule.resource_names.iter().flatten())
+            .collect();
+        assert_eq!(names, [want], "{what}");
+        let template = job(&request).spec.unwrap().template;
+        let annotations = template.metadata.unwrap().annotations.unwrap();
+        assert_eq!(annotations["openshift.io/required-scc"], want, "{what}");
+    }
+}

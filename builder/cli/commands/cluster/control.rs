@@ -9,7 +9,7 @@ use super::found;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Controller, InCluster};
-use crate::controller::{self, Options};
+use crate::controller::{self, Namespaces, Options};
 
 /// Runs until a signal; a second one ends it at once.
 ///
@@ -23,11 +23,18 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         None => controller::own_image(&client, &namespace, wanted.pod.as_deref()).await,
     };
     let options = Options {
-        namespace,
+        namespaces: Namespaces {
+            operator: wanted
+                .operator_namespace
+                .clone()
+                .unwrap_or_else(|| namespace.clone()),
+            own: namespace,
+        },
         listen: wanted.listen.clone(),
         identity: identity(wanted.pod.as_deref()),
         builder_image,
         render: wanted.render,
+        security_context_constraints: wanted.security_context_constraints,
         times: controller::lease::Times::default(),
     };
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;

@@ -13,16 +13,20 @@ use crate::api::BuildName;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::objects::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
-use crate::controller::{self, LogLine, Stand, Stores, View};
+use crate::controller::{self, LogLine, Namespaces, Stand, Stores, View};
 
-pub async fn status(client: &Client, namespace: &str, pool: Option<&str>) -> Result<ClusterStatus> {
-    let stores = Stores::read(client, namespace).await?;
+pub async fn status(
+    client: &Client,
+    namespaces: &Namespaces,
+    pool: Option<&str>,
+) -> Result<ClusterStatus> {
+    let stores = Stores::read(client, namespaces).await?;
     let views = controller::views(&stores, pool);
     if let (Some(pool), true) = (pool, views.is_empty()) {
         return Err(no_pool(pool).into());
     }
     Ok(ClusterStatus {
-        namespace: namespace.to_owned(),
+        namespace: namespaces.own.clone(),
         pools: views.iter().map(told).collect(),
     })
 }
@@ -63,8 +67,12 @@ fn opted_in(stores: &Stores, pool: &str) -> Result<(View, String), Error> {
     Ok((view, config))
 }
 
-pub async fn rebuild(client: &Client, namespace: &str, pool: &str) -> Result<RebuildRequest> {
-    let stores = Stores::read(client, namespace).await?;
+pub async fn rebuild(
+    client: &Client,
+    namespaces: &Namespaces,
+    pool: &str,
+) -> Result<RebuildRequest> {
+    let stores = Stores::read(client, namespaces).await?;
     let (_, config) = opted_in(&stores, pool)?;
     controller::request_rebuild(client, &config).await?;
     Ok(RebuildRequest {
@@ -73,8 +81,9 @@ pub async fn rebuild(client: &Client, namespace: &str, pool: &str) -> Result<Reb
     })
 }
 
-pub async fn logs(client: &Client, namespace: &str, of: &str, follow: bool) -> Result<()> {
-    let stores = Stores::read(client, namespace).await?;
+pub async fn logs(client: &Client, namespaces: &Namespaces, of: &str, follow: bool) -> Result<()> {
+    let namespace = &*namespaces.own;
+    let stores = Stores::read(client, namespaces).await?;
     let build = match stores.builds.get(of) {
         Some(build) => (*build).clone(),
         None => {
@@ -120,7 +129,7 @@ pub async fn logs(client: &Client, namespace: &str, of: &str, follow: bool) -> R
 /// Until the pool is done, stuck, or the time is over.
 pub async fn wait(
     client: &Client,
-    namespace: &str,
+    namespaces: &Namespaces,
     pool: &str,
     limit: Duration,
 ) -> Result<(PoolStatus, ExitCode)> {
@@ -130,7 +139,7 @@ pub async fn wait(
         // Nobody hears it only when we are through.
         let _ = changes.send(());
     };
-    let (stores, _watches) = Stores::watch(client, namespace, false, Arc::new(wake));
+    let (stores, _watches) = Stores::watch(client, namespaces, false, Arc::new(wake));
     let over = || Error::TimedOut {
         pool: pool.to_owned(),
         seconds: limit.as_secs(),

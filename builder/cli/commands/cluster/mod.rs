@@ -12,7 +12,7 @@ use crate::cli::ExitCode;
 use crate::cli::objects::Object;
 use crate::cli::output;
 use crate::cli::resolve::{ClusterJob, InCluster, Settings};
-use crate::controller;
+use crate::controller::{self, Namespaces};
 
 pub use control::control;
 
@@ -26,24 +26,25 @@ pub async fn in_cluster(job: &InCluster, settings: &Settings) -> Result<ExitCode
         Some(namespace) => namespace.clone(),
         None => controller::installed_in(&client, namespace).await,
     };
+    let namespaces = Namespaces::find(&client, namespace).await;
     match &job.what {
         ClusterJob::Controller(_) => {
             unreachable!("it handles signals itself, so it is called otherwise")
         }
         ClusterJob::Status(pool) => {
-            let status = look::status(&client, &namespace, pool.as_deref()).await?;
+            let status = look::status(&client, &namespaces, pool.as_deref()).await?;
             print(settings, &status)
         }
         ClusterJob::Rebuild(pool) => {
-            let request = look::rebuild(&client, &namespace, pool).await?;
+            let request = look::rebuild(&client, &namespaces, pool).await?;
             print(settings, &request)
         }
         ClusterJob::Logs { of, follow } => {
-            look::logs(&client, &namespace, of, *follow).await?;
+            look::logs(&client, &namespaces, of, *follow).await?;
             Ok(0)
         }
         ClusterJob::Wait { pool, timeout } => {
-            let (status, code) = look::wait(&client, &namespace, pool, *timeout).await?;
+            let (status, code) = look::wait(&client, &namespaces, pool, *timeout).await?;
             print(settings, &status)?;
             Ok(code)
         }

@@ -450,3 +450,36 @@ fn another_jobs_leftovers_go_first() {
     world.build();
     assert_eq!(world.state(), Some(Succeeded));
 }
+
+/// The build of control-plane machines waits for one of them, says so, and never counts the time.
+#[test]
+fn a_build_waits_for_a_control_plane_node() {
+    let mut world = World::opted_in();
+    world.seen.build_nodes = BuildNodes::ControlPlane { exists: false };
+    let decision = world.settle();
+    assert_eq!(decision.because.code(), "no-control-plane-node");
+    assert!(world.seen.runners.is_empty(), "nothing runs");
+    let blocked = ("True".to_owned(), "NoControlPlaneNode".to_owned());
+    assert_eq!(world.blocked(), Some(blocked.clone()));
+
+    world.seen.build_nodes = BuildNodes::ControlPlane { exists: true };
+    world.settle();
+    let cordoned = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
+        "reason": "Unschedulable", "message": "0/2 nodes are available" }] });
+    world.pod_is(cordoned.clone());
+    assert_eq!(world.settle().because.code(), "no-control-plane-node");
+    assert_eq!(world.blocked(), Some(blocked));
+
+    // The same of any other pool is no more than said.
+    let mut other = world.clone();
+    other.seen.build_nodes = BuildNodes::Any;
+    assert_eq!(other.settle().because.code(), "pending");
+
+    world.run();
+    world.settle();
+    world.succeed();
+    world.build();
+    let unblocked = ("False".to_owned(), "AsExpected".to_owned());
+    assert_eq!(world.blocked(), Some(unblocked));
+    assert_eq!(world.state(), Some(Succeeded));
+}

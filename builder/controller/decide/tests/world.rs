@@ -407,6 +407,11 @@ impl World {
         );
     }
 
+    /// The pod has this status.
+    pub fn pod_is(&mut self, status: serde_json::Value) {
+        set_status(self.job().expect("a runner"), status);
+    }
+
     /// The pod tells how it ended.
     pub fn tell(&mut self, outcome: Outcome) {
         let runner = &self.job().expect("a runner").runner;

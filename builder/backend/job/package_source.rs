@@ -1,0 +1,33 @@
+//! What an administrator keeps for the packages of all builds.
+
+use super::names::volumes;
+use crate::api::{BuildName, object_name};
+
+/// An object of the administrator's that a build's pod mounts: itself, or a copy where it is in another namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PackageSource {
+    /// Entitlements.
+    Entitlement,
+    /// Yum repositories.
+    Repositories,
+    /// GPG keys.
+    Keys,
+}
+
+impl PackageSource {
+    pub(super) const ALL: [Self; 3] = [Self::Entitlement, Self::Repositories, Self::Keys];
+
+    /// The volume in `job-templates/`.
+    pub(super) fn volume(self) -> &'static str {
+        match self {
+            Self::Entitlement => volumes::ENTITLEMENT,
+            Self::Repositories => volumes::REPOSITORIES,
+            Self::Keys => volumes::PACKAGE_KEYS,
+        }
+    }
+
+    /// The name of a build's copy.
+    pub fn copy_name(self, build: &BuildName) -> String {
+        object_name(self.volume(), build)
+    }
+}

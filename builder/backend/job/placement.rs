@@ -1,0 +1,134 @@
+//! Which nodes a build's pod may run on.
+//!
+//! Whoever is root on a node can alter what its pods build, and a pool boots what was built for it. So the images of control-plane
+//! machines are built on control-plane nodes, unless the settings name others.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+    Toleration,
+};
+
+use super::{JobMethod, JobRequest};
+use crate::api::{LabelSelector, cluster_settings};
+
+/// The labels of control-plane nodes, and the keys of their taints.
+pub const CONTROL_PLANE_LABELS: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+/// The label that control-plane nodes have in every OpenShift.
+const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
+
+/// What the machines are that an image is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MachineRole {
+    /// Machines whose images may be built on any node.
+    #[default]
+    Other,
+    /// Control-plane nodes, which the pool selects with this.
+    ControlPlane(LabelSelector),
+}
+
+/// Says on a pod which nodes may run it.
+pub(super) fn place(pod: &mut PodSpec, request: &JobRequest) {
+    let selector = node_selector(request);
+    pod.node_selector = (!selector.is_empty()).then_some(selector);
+    let tolerations = tolerations(request);
+    pod.tolerations = (!tolerations.is_empty()).then_some(tolerations);
+    if let (MachineRole::ControlPlane(pool), None) = (&request.machine_role, named(request)) {
+        pod.affinity = Some(Affinity {
+            node_affinity: Some(NodeAffinity {
+                required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                    node_selector_terms: CONTROL_PLANE_LABELS
+                        .map(|label| of_control_plane(label, pool))
+                        .into(),
+                }),
+                ..NodeAffinity::default()
+            }),
+            ..Affinity::default()
+        });
+    }
+}
+
+/// The labels that a node must have. An OpenShift Build can ask for nothing else.
+pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
+    let mut labels = platform(request);
+    match (&request.machine_role, named(request)) {
+        (MachineRole::Other, _) => labels.extend(request.settings.node_selector.clone()),
+        (MachineRole::ControlPlane(_), Some(named)) => labels.extend(named.clone()),
+        (MachineRole::ControlPlane(pool), None) => {
+            labels.extend(pool.match_labels.clone());
+            let says_role = |label: &&str| labels.contains_key(*label);
+            if request.openshift.is_some() && !CONTROL_PLANE_LABELS.iter().any(says_role) {
+                labels.insert(OPENSHIFT_CONTROL_PLANE.to_owned(), String::new());
+            }
+        }
+    }
+    labels
+}
+
+/// The nodes that the settings name for images of control-plane machines.
+fn named(request: &JobRequest) -> Option<&BTreeMap<String, String>> {
+    request.settings.control_plane.node_selector.as_ref()
+}
+
+/// `RUN` lines are run by machines of the pool's own kind; a direct build runs nothing.
+fn platform(request: &JobRequest) -> BTreeMap<String, String> {
+    let platform = request.node_platform.as_ref();
+    let Some(platform) = platform.filter(|_| request.method == JobMethod::Containerfile) else {
+        return BTreeMap::new();
+    };
+    [
+        ("kubernetes.io/os", platform.os()),
+        ("kubernetes.io/arch", platform.architecture()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
+}
+
+fn of_control_plane(label: &str, pool: &LabelSelector) -> NodeSelectorTerm {
+    let role = NodeSelectorRequirement {
+        key: label.to_owned(),
+        operator: "Exists".to_owned(),
+        values: None,
+    };
+    let expressions = pool.match_expressions.iter();
+    let expressions = expressions.map(|one| NodeSelectorRequirement {
+        key: one.key.clone(),
+        operator: one.operator.clone(),
+        values: (!one.values.is_empty()).then(|| one.values.clone()),
+    });
+    NodeSelectorTerm {
+        match_expressions: Some([role].into_iter().chain(expressions).collect()),
+        match_fields: None,
+    }
+}
+
+fn tolerations(request: &JobRequest) -> Vec<Toleration> {
+    let settings = &request.settings;
+    let everybodys = settings.tolerations.iter().map(toleration);
+    let of_control_plane = match (&request.machine_role, &settings.control_plane.tolerations) {
+        (MachineRole::Other, _) => Vec::new(),
+        (MachineRole::ControlPlane(_), Some(given)) => given.iter().map(toleration).collect(),
+        (MachineRole::ControlPlane(_), None) => CONTROL_PLANE_LABELS
+            .map(|taint| Toleration {
+                key: Some(taint.to_owned()),
+                operator: Some("Exists".to_owned()),
+                ..Toleration::default()
+            })
+            .into(),
+    };
+    everybodys.chain(of_control_plane).collect()
+}
+
+fn toleration(one: &cluster_settings::Toleration) -> Toleration {
+    Toleration {
+        key: one.key.clone(),
+        operator: one.operator.clone(),
+        value: one.value.clone(),
+        effect: one.effect.clone(),
+        toleration_seconds: one.toleration_seconds,
+    }
+}

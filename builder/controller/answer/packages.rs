@@ -1,0 +1,115 @@
+//! What builds are given for their packages: entitlements, repositories, keys. A pod mounts objects of its own namespace only, so it gets
+//! copies of those in the operator's.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::ObjectMeta;
+
+use super::super::question::Problem;
+use super::super::stores::{Stores, YUM_REPOSITORIES};
+use super::Asking;
+use crate::api::{BuildName, PoolName};
+use crate::backend::job::{Input, PackageSource};
+
+/// Copies of Secrets of the operator's namespace, by what they are.
+pub(super) type Copies = BTreeMap<PackageSource, Input>;
+
+/// The objects that the pods of one build mount.
+#[derive(Debug, Default)]
+pub(super) struct Packages {
+    pub entitlement: Option<String>,
+    pub repositories: Option<String>,
+    pub keys: Option<String>,
+    /// Those of them that have to be made.
+    pub copies: Vec<Input>,
+}
+
+/// The Secrets, and what they are.
+fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
+    [
+        (
+            PackageSource::Entitlement,
+            format!("etc-pki-entitlement-{pool}"),
+        ),
+        (PackageSource::Keys, "etc-pki-rpm-gpg".to_owned()),
+    ]
+}
+
+impl Asking {
+    /// What our own namespace lacks and the operator's has.
+    pub(super) async fn copies(
+        &self,
+        pool: &PoolName,
+        build: &BuildName,
+    ) -> Result<Copies, Problem> {
+        let mut copies = Copies::new();
+        if !self.stores.has_unwatched_secrets() {
+            return Ok(copies);
+        }
+        for (source, name) in secrets(pool) {
+            if self.stores.secrets.get(&name).is_some() {
+                continue;
+            }
+            match self.read_secret(&name).await {
+                Ok(Some(secret)) => {
+                    let copy = Secret {
+                        metadata: named(source.copy_name(build)),
+                        data: secret.data,
+                        ..Secret::default()
+                    };
+                    copies.insert(source, Input::Secret(copy));
+                }
+                Ok(None) => {}
+                // Most clusters have none, and forbidden looks the same.
+                Err(problem) if problem.reason == "no-secret" => {
+                    tracing::debug!("{}", problem.message);
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(copies)
+    }
+}
+
+impl Packages {
+    pub fn of(stores: &Stores, pool: &PoolName, build: &BuildName, copies: &Copies) -> Self {
+        let mut packages = Self::default();
+        for (source, name) in secrets(pool) {
+            let mounted = match (stores.secrets.get(&name), copies.get(&source)) {
+                (Some(_), _) => Some(name),
+                (None, Some(copy)) => {
+                    packages.copies.push(copy.clone());
+                    Some(copy.name().to_owned())
+                }
+                (None, None) => None,
+            };
+            match source {
+                PackageSource::Entitlement => packages.entitlement = mounted,
+                PackageSource::Repositories => packages.repositories = mounted,
+                PackageSource::Keys => packages.keys = mounted,
+            }
+        }
+        packages.repositories = stores.named(YUM_REPOSITORIES).map(|map| {
+            if !stores.has_unwatched_secrets() {
+                return YUM_REPOSITORIES.to_owned();
+            }
+            let name = PackageSource::Repositories.copy_name(build);
+            packages.copies.push(Input::ConfigMap(ConfigMap {
+                metadata: named(name.clone()),
+                data: map.data.clone(),
+                binary_data: map.binary_data.clone(),
+                ..ConfigMap::default()
+            }));
+            name
+        });
+        packages
+    }
+}
+
+fn named(name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        ..ObjectMeta::default()
+    }
+}

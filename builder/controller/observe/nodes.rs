@@ -1,0 +1,80 @@
+//! The nodes of a pool: what they are, and which of them may build its images.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::super::snapshot::BuildNodes;
+use super::super::stores::{SeenNode, Stores};
+use crate::api::{MachineConfigPool, Selector};
+use crate::backend::job::{CONTROL_PLANE_LABELS, MachineRole};
+use crate::image::Platform;
+
+/// The pool of control-plane machines in every OpenShift.
+const CONTROL_PLANE_POOL: &str = "master";
+
+/// The platforms of a pool's nodes.
+pub(super) fn platforms(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<Platform> {
+    let nodes = nodes(stores, pool);
+    nodes.iter().filter_map(|node| platform(node)).collect()
+}
+
+/// What the machines of a pool are: control-plane nodes if it is named so, or if all of its nodes are.
+pub fn machine_role(stores: &Stores, pool: &MachineConfigPool) -> MachineRole {
+    let are_all = || {
+        let nodes = nodes(stores, pool);
+        !nodes.is_empty() && nodes.iter().all(|node| is_control_plane(node))
+    };
+    match pool.metadata.name == CONTROL_PLANE_POOL || are_all() {
+        true => MachineRole::ControlPlane(pool.spec.node_selector.clone().unwrap_or_default()),
+        false => MachineRole::Other,
+    }
+}
+
+/// Where the images of a pool may be built.
+pub(super) fn build_nodes(stores: &Stores, pool: &MachineConfigPool) -> BuildNodes {
+    let settings = stores.settings().ok();
+    let names_others =
+        settings.is_some_and(|(settings, _)| settings.job.control_plane.node_selector.is_some());
+    match machine_role(stores, pool) {
+        MachineRole::ControlPlane(_) if !names_others => BuildNodes::ControlPlane {
+            exists: nodes(stores, pool)
+                .iter()
+                .any(|node| is_control_plane(node)),
+        },
+        MachineRole::ControlPlane(_) | MachineRole::Other => BuildNodes::Any,
+    }
+}
+
+fn is_control_plane(node: &SeenNode) -> bool {
+    let mut labels = CONTROL_PLANE_LABELS.iter();
+    labels.any(|label| node.labels.contains_key(*label))
+}
+
+/// The nodes of a pool. A node that another pool than `worker` selects is not the pool `worker`'s.
+fn nodes(stores: &Stores, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
+    let selector = |pool: &MachineConfigPool| {
+        let wire = pool.spec.node_selector.as_ref()?;
+        // A selector that can't be read selects nothing, as in the cluster.
+        Selector::new(wire).ok()
+    };
+    let Some(own) = selector(pool) else {
+        return Vec::new();
+    };
+    let others: Vec<Selector> = match pool.metadata.name.as_str() {
+        "worker" => {
+            let others = stores.pools.only(|other| other.metadata.name != "worker");
+            others.iter().filter_map(|other| selector(other)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
+    stores
+        .nodes
+        .only(|node| own.matches(&node.labels) && !theirs(node))
+}
+
+fn platform(node: &SeenNode) -> Option<Platform> {
+    let label = |key: &str| node.labels.get(key);
+    let architecture = label("kubernetes.io/arch")?;
+    Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
+}
