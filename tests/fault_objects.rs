@@ -11,14 +11,14 @@ use crate::harness::wait;
 
 const SOON: Duration = Duration::from_secs(60);
 
-struct Hostile<'w> {
-    world: &'w World,
-    ended: BTreeSet<String>,
+pub struct Hostile<'w> {
+    pub world: &'w World,
+    pub ended: BTreeSet<String>,
 }
 
 impl Hostile<'_> {
     /// Asks for images of a pool that has a config with this number.
-    fn opt_in(&self, pool: &str, number: u32, change: impl FnOnce(&mut Value)) {
+    pub fn opt_in(&self, pool: &str, number: u32, change: impl FnOnce(&mut Value)) {
         self.world.pool(pool, number);
         self.ask(pool, change);
     }
@@ -31,7 +31,13 @@ impl Hostile<'_> {
 
     /// Waits for what is seen of a pool; its Jobs end if they may.
     #[track_caller]
-    fn until(&mut self, pool: &str, ends: bool, what: &str, fits: impl Fn(&Pool) -> bool) -> Pool {
+    pub fn until(
+        &mut self,
+        pool: &str,
+        ends: bool,
+        what: &str,
+        fits: impl Fn(&Pool) -> bool,
+    ) -> Pool {
         let mut last = Value::Null;
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait(what, SOON, || {
@@ -48,7 +54,7 @@ impl Hostile<'_> {
 
     /// Waits until a MachineOSConfig says that it is blocked for this reason, with all these words.
     #[track_caller]
-    fn is_blocked(&mut self, config: &str, reason: &str, words: &[&str]) -> Pool {
+    pub fn is_blocked(&mut self, config: &str, reason: &str, words: &[&str]) -> Pool {
         let says = |pool: &Pool| {
             condition(&pool.config, "Blocked").is_some_and(|one| {
                 let message = text(&one["message"]);
@@ -60,7 +66,7 @@ impl Hostile<'_> {
 
     /// Waits until its image is in service, and nothing said to be in its way any more, which comes last.
     #[track_caller]
-    fn serves(&mut self, pool: &str) -> Pool {
+    pub fn serves(&mut self, pool: &str) -> Pool {
         let is_free = |pool: &Pool| condition(&pool.config, "Blocked").is_none();
         let fits = |pool: &Pool| pool.serves(ends::ONE) && is_free(pool);
         self.until(pool, true, "its image", fits)

@@ -43,6 +43,7 @@ mod fault_moments;
 mod fault_objects;
 mod fault_refused;
 mod fault_stories;
+mod fault_trust;
 mod fault_world;
 mod fetch_world;
 mod fidelity;

@@ -51,6 +51,8 @@ pub struct ClusterSettings {
     pub mirrors: Vec<Mirrors>,
     /// Name of the Secret that images are pulled with; a MachineOSConfig's own pull secret goes over it, registry by registry.
     pub global_pull_secret: String,
+    /// Names of Secrets that MachineOSConfigs may name as `baseImagePullSecret`, beside those with the label `mosb.dev/pull-secret`.
+    pub pull_secrets: Vec<String>,
     /// How build Jobs are made.
     pub job: JobSettings,
 }
@@ -67,6 +69,7 @@ impl Default for ClusterSettings {
             image_registry_bundles: BTreeMap::new(),
             mirrors: Vec::new(),
             global_pull_secret: "global-pull-secret-copy".to_owned(),
+            pull_secrets: Vec::new(),
             job: JobSettings::default(),
         }
     }

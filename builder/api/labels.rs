@@ -111,6 +111,8 @@ pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";
 /// Annotation of the component MachineConfig that brings a pool its pre-built image: the MachineOSConfig that it serves. Only one with it
 /// is ever deleted by mosb.
 pub const SERVES: &str = "mosb.dev/machine-os-config";
+/// Label of a Secret (`true`): MachineOSConfigs may name it for pulls, so that the `RUN` lines of their Containerfiles may read it.
+pub const PULL_SECRET: &str = "mosb.dev/pull-secret";
 /// Label of the ConfigMap in which a build's pod tells its result, so that it can be watched without the large ones.
 pub const RESULT: &str = "mosb.dev/result";
 /// Annotation of a node: the rendered config that it has.

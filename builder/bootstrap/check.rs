@@ -8,7 +8,7 @@ pub use fields::wrong as wrong_fields;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
-use crate::backend::job::NamedSecret;
+use crate::backend::job::{NamedSecret, pull_permission};
 use crate::image::PinnedRef;
 use crate::plan;
 use crate::report::Finding;
@@ -90,6 +90,7 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     let pools = Pools::of(manifests, asked.cluster);
     let mut looked = Looked {
         asked,
+        settings: &settings,
         secrets,
         global,
         pools,
@@ -100,16 +101,17 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     let configs = manifests.os_configs.iter();
     let mut seeds: Vec<Seed> = configs.filter_map(|config| looked.seed(config)).collect();
     seeds.sort_by(|a, b| a.pool.cmp(&b.pool));
-    if !looked.problems.is_empty() {
-        return Err(Error::Invalid {
-            problems: looked.problems,
-        });
+    let Looked {
+        problems, notices, ..
+    } = looked;
+    if !problems.is_empty() {
+        return Err(Error::Invalid { problems });
     }
     Ok(Checked {
         seeds,
         settings,
         release: settings::release(manifests),
-        notices: looked.notices,
+        notices,
     })
 }
 
@@ -184,6 +186,7 @@ impl<'a> Pools<'a> {
 /// What one look at a MachineOSConfig after the other finds.
 struct Looked<'a> {
     asked: &'a Asked,
+    settings: &'a ClusterSettings,
     secrets: Secrets<'a>,
     global: NamedSecret,
     pools: Pools<'a>,
@@ -229,6 +232,9 @@ impl<'a> Looked<'a> {
         );
         let own = object.spec.base_image_pull_secret.as_ref();
         let own = own.and_then(|own| self.named(config, "spec.baseImagePullSecret", &own.name));
+        if let Some(own) = &object.spec.base_image_pull_secret {
+            self.pull_permission(config, &own.name);
+        }
         let image = self.image(config);
         if self.problems.len() > before {
             return None;
@@ -242,6 +248,20 @@ impl<'a> Looked<'a> {
             push_secret,
             pull: self.pull(own),
         })
+    }
+
+    /// Tells of a Secret that the controller would not take for pulls.
+    fn pull_permission(&mut self, config: &Manifest<MachineOsConfig>, name: &str) {
+        // What is wrong with it is told where its logins are read.
+        let Some(secret) = self.secrets.find(name, &mut Vec::new()) else {
+            return;
+        };
+        if let Err(why) = pull_permission(&secret.metadata, self.settings, &[]) {
+            let field = "spec.baseImagePullSecret.name";
+            let place = config.place(KIND, &config.object.metadata.name, field);
+            let notice = Finding::new("pull-secret-not-permitted", format!("secret {name}: {why}"));
+            self.notices.push(notice.on(place));
+        }
     }
 
     /// The logins that machines pull with. OpenShift's have the cluster's own alone; a MachineOSConfig's are for builds there.

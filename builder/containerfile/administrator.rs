@@ -25,10 +25,11 @@ const INSTRUCTIONS: [&str; 18] = [
 
 /// One instruction with its continuation lines joined.
 #[derive(Debug, PartialEq, Eq)]
-struct Instruction {
-    line: usize,
-    name: String,
-    arguments: String,
+pub(super) struct Instruction {
+    pub line: usize,
+    /// In upper case.
+    pub name: String,
+    pub arguments: String,
     heredocs: Vec<String>,
 }
 
@@ -52,7 +53,8 @@ pub fn needs_heredoc(text: &str) -> bool {
     found.is_ok_and(|found| found.iter().any(|one| !one.heredocs.is_empty()))
 }
 
-fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
+/// All of them; those that there aren't too.
+pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
     let mut out: Vec<Instruction> = Vec::new();
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
     while let Some((number, line)) = lines.next() {
@@ -123,7 +125,7 @@ fn heredocs(name: &str, arguments: &str) -> Vec<String> {
     arguments.split_whitespace().filter_map(end).collect()
 }
 
-fn wrong(line: usize, problem: &str) -> Error {
+pub(super) fn wrong(line: usize, problem: &str) -> Error {
     Error::Administrator {
         line,
         problem: problem.to_owned(),
@@ -131,7 +133,7 @@ fn wrong(line: usize, problem: &str) -> Error {
 }
 
 impl Instruction {
-    fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let name = self.name.as_str();
         if !INSTRUCTIONS.contains(&name) {
             let known = INSTRUCTIONS.join(", ");

@@ -6,9 +6,11 @@
 
 mod administrator;
 mod error;
+mod images;
 mod render;
 mod template;
 
 pub use administrator::{check, has_instruction, needs_heredoc};
 pub use error::Error;
+pub use images::images;
 pub use render::render;

@@ -2,6 +2,7 @@
 
 pub(super) mod component;
 mod nodes;
+mod result;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -319,7 +320,12 @@ fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
     for map in maps {
         let Some(data) = &map.data else { continue };
         match JobResult::from_config_map(data) {
-            Ok(Some(result)) => drop(results.insert(result.build.to_string(), result)),
+            Ok(Some(result)) => match result::not_believed(&map.metadata, &result) {
+                None => drop(results.insert(result.build.to_string(), result)),
+                Some(why) => {
+                    tracing::warn!("configmap {}: its result is ignored: {why}", map.name_any());
+                }
+            },
             Ok(None) => {}
             // Written by a pod: the Job's own end tells that something is wrong, and its deadline at the latest.
             Err(error) => tracing::warn!("configmap {}: {error}", map.name_any()),

@@ -163,12 +163,13 @@ impl DockerConfig {
     }
 }
 
-/// Whether a login with this key is for this repository, if no more specific one is.
-pub fn covers(key: &str, repo: &RepoRef) -> bool {
+/// How many bytes of `host/repository` the key of a login covers; none if the login is not for this repository. The one that covers
+/// most is used.
+pub fn covers(key: &str, repo: &RepoRef) -> Option<usize> {
     let (key, host) = (normal_key(key), normal_host(repo.host()));
     let name = format!("{host}/{}", repo.repository());
-    let rest = name.strip_prefix(&*key);
-    !key.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let rest = name.strip_prefix(&*key)?;
+    (!key.is_empty() && (rest.is_empty() || rest.starts_with('/'))).then_some(key.len())
 }
 
 fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {

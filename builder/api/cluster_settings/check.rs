@@ -38,6 +38,9 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
         mirror(mirrors).map_err(|problem| wrong(format!("mirrors[{at}].{problem}"), PLACE))?;
     }
     name("globalPullSecret", &settings.global_pull_secret)?;
+    for (at, secret) in settings.pull_secrets.iter().enumerate() {
+        name(&format!("pullSecrets[{at}]"), secret)?;
+    }
     proxy(settings)?;
     job(settings)
 }

@@ -142,7 +142,32 @@ impl DockerConfigJson {
     #[must_use]
     pub fn only_for(&self, repos: &[RepoRef]) -> Self {
         let mut logins = self.0.expose().clone();
-        logins.retain(|key, _| repos.iter().any(|repo| covers(key, repo)));
+        logins.retain(|key, _| repos.iter().any(|repo| covers(key, repo).is_some()));
+        Self(Secret::new(logins))
+    }
+
+    /// The logins that these repositories are reached with: of several for one repository, the most specific.
+    #[must_use]
+    pub fn used_for(&self, repos: &[RepoRef]) -> Self {
+        let usable = |login: &Map<String, Value>| {
+            ["auth", "username"].iter().any(|field| {
+                let value = login.get(*field).and_then(Value::as_str);
+                value.is_some_and(|value| !value.is_empty())
+            })
+        };
+        let mut logins = self.0.expose().clone();
+        logins.retain(|_, login| usable(login));
+        let used: Vec<_> = repos
+            .iter()
+            .map(|repo| {
+                let covered = logins.keys().filter_map(|key| covers(key, repo)).max();
+                (repo, covered)
+            })
+            .collect();
+        logins.retain(|key, _| {
+            used.iter()
+                .any(|(repo, covered)| covered.is_some() && covers(key, repo) == *covered)
+        });
         Self(Secret::new(logins))
     }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::pod::is_held_back;
 use super::result::Outcome;
 use super::{JobResult, Runner};
+use crate::api::job_name;
 
 /// What a runner has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +72,7 @@ const LAST_WORDS: SignedDuration = SignedDuration::from_secs(120);
 /// The cluster's clock may be ahead of ours by so much; if it is by more, one of them is wrong, and not waited for.
 const SKEW: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a build's runner has come to. A result of another runner is ignored, and a Job's counters always are.
+/// What a build's runner has come to. A result of another runner or another build is ignored, and a Job's counters always are.
 ///
 /// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the runner itself
 /// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. `quiet` is for how long nothing new
@@ -83,7 +85,7 @@ pub fn observe(
     now: Timestamp,
 ) -> Observation {
     let uid = runner.uid();
-    let told = result.filter(|result| !uid.is_empty() && result.job_uid == uid);
+    let told = result.filter(|result| is_of(result, runner.metadata()));
     match runner {
         Runner::Job(job) => {
             let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
@@ -101,10 +103,9 @@ fn of_job(
     quiet: Duration,
     now: Timestamp,
 ) -> Observation {
-    let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let told = told
         .cloned()
-        .or_else(|| pods.iter().find_map(|pod| last_words(pod, uid)));
+        .or_else(|| pods.iter().find_map(|pod| last_words(pod, &job.metadata)));
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(TOO_LONG))
         || pods.iter().any(|pod| reason(pod) == Some(TOO_LONG));
@@ -145,8 +146,7 @@ fn of_job(
 }
 
 fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) -> Observation {
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let told = told.cloned().or_else(|| last_words(pod, uid));
+    let told = told.cloned().or_else(|| last_words(pod, &pod.metadata));
     let status = pod.status.clone().unwrap_or_default();
     let too_long = status.reason.as_deref() == Some(TOO_LONG);
     if let Some(end) = finished(told, too_long) {
@@ -259,10 +259,17 @@ fn has_begun(container: &ContainerStatus) -> bool {
 }
 
 /// The result in a main container's termination message.
-fn last_words(pod: &Pod, job_uid: &str) -> Option<JobResult> {
+fn last_words(pod: &Pod, runner: &ObjectMeta) -> Option<JobResult> {
     let messages = main_containers(pod).filter_map(|one| state(one).terminated?.message);
     let mut results = messages.filter_map(|text| JobResult::from_termination_message(&text));
-    results.find(|result| result.job_uid == job_uid)
+    results.find(|result| is_of(result, runner))
+}
+
+/// Whether a result is of this runner: of its UID, and of the build that it runs.
+fn is_of(result: &JobResult, runner: &ObjectMeta) -> bool {
+    !result.job_uid.is_empty()
+        && runner.uid.as_ref() == Some(&result.job_uid)
+        && runner.name.as_ref() == Some(&job_name(&result.build))
 }
 
 /// Whether somebody took the pod away, which says nothing about the build.

@@ -1,13 +1,12 @@
 //! What a new machine is given so that it can pull its image.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use crate::api::ClusterSettings;
-use crate::backend::job::{DockerConfigJson, registries_conf};
+use crate::backend::job::{DockerConfigJson, pull_repositories, registries_conf};
 use crate::http::Secret;
 use crate::image::{PinnedRef, RepoRef};
-use crate::registry::registries_conf::{By, RegistriesConf};
+use crate::registry::registries_conf::By;
 
 use super::super::seed::Seed;
 
@@ -37,7 +36,7 @@ impl Given {
     /// What the machines of a pool need.
     pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(&settings.mirrors);
-        let repos = places(seed.image.repo(), conf.as_deref());
+        let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
         let everywhere = [
             &settings.additional_trust_bundle,
             &settings.registry_trust_bundle,
@@ -94,25 +93,6 @@ fn one(name: &str, mode: u32, bytes: &[u8]) -> GivenFile {
         mode,
         bytes: bytes.to_owned(),
     }
-}
-
-/// The repositories that the image may be pulled from: its own, and those of its mirrors.
-fn places(repo: &RepoRef, conf: Option<&str>) -> Vec<RepoRef> {
-    let mut all = RegistriesConf::default();
-    let places = conf.and_then(|text| {
-        all.add(text, Path::new("mirrors")).ok()?;
-        all.pull_places(repo, By::Digest).ok()
-    });
-    let mut repos: Vec<RepoRef> = places
-        .into_iter()
-        .flatten()
-        .map(|place| place.repo)
-        .collect();
-    // A source that is never asked may still be the one that a login is written for.
-    if !repos.contains(repo) {
-        repos.push(repo.clone());
-    }
-    repos
 }
 
 /// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).

@@ -184,6 +184,30 @@ fn a_pull_secret_that_is_named_must_be_there() {
 }
 
 #[test]
+fn a_pull_secret_that_is_not_meant_for_it_is_told() {
+    let own = json!({ "name": "own" });
+    let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
+    let label = json!({ labels::PULL_SECRET: "true" });
+    for (what, own, want) in [
+        (
+            "as it is",
+            secret("own"),
+            &["no-base-image", "pull-secret-not-permitted"][..],
+        ),
+        (
+            "it says so",
+            with(secret("own"), "/metadata/labels", label),
+            &["no-base-image"],
+        ),
+    ] {
+        let all = manifests(&[pool("worker"), secret("push"), own, config.clone()]);
+        let checked = check(&all, &asked(Cluster::Kubernetes)).unwrap();
+        let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
+        assert_eq!(codes, want, "{what}");
+    }
+}
+
+#[test]
 fn several_objects_are_judged_together() {
     let seeded = |mut config: Value| {
         config["metadata"]["annotations"] = json!({});

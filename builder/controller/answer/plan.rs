@@ -21,14 +21,17 @@ use super::recognise::{self, recognised};
 use super::{Asking, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{BuildName, ClusterSettings, ImageBuilderType, RenderedConfig};
-use crate::backend::job::{JobMethod, JobRequest, NamedSecret, OpenShiftSource, registries_conf};
+use crate::backend::job::{
+    JobMethod, JobRequest, NamedSecret, OpenShiftSource, pull_repositories, registries_conf,
+};
 use crate::backend::prepare::{self, Drafted, Means, Wanted};
 use crate::containerfile;
 use crate::image::tree::BaseTree;
-use crate::image::{Digest, ImageRef, PinnedRef, Platform};
+use crate::image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 use crate::payload;
 use crate::plan::{BaseName, Draft, Format, MethodChoice, Reason, Request};
 use crate::registry::Source;
+use crate::registry::registries_conf::By;
 use crate::report::Class;
 
 /// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
@@ -61,6 +64,8 @@ struct MadeOf {
     extensions: Option<PinnedRef>,
     build_args: BTreeMap<String, String>,
     platform: Platform,
+    /// Repositories that it pulls from, beside that of the base.
+    pulled: Vec<RepoRef>,
 }
 
 /// How long Secrets are believed that no watch shows: one may have been mended since.
@@ -162,8 +167,7 @@ fn planned(
         (None, true) => JobMethod::Direct,
         (None, false) => JobMethod::Containerfile,
     };
-    let text = draft.request().containerfile.as_deref();
-    let wrong = text.and_then(|text| containerfile::check(text).err());
+    let wrong = pulled(draft.request()).err();
     let mut warnings = draft.warnings();
     warnings.extend(drafted.warnings.iter().cloned());
     Planned {
@@ -181,6 +185,25 @@ fn planned(
     }
 }
 
+/// The repositories that a build pulls from, where no mirror stands for them.
+fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
+    let platform = &request.base.config.platform;
+    let mut arguments = request.build_args.clone();
+    arguments.extend([
+        ("TARGETPLATFORM".to_owned(), platform.to_string()),
+        ("TARGETOS".to_owned(), platform.os().to_owned()),
+        ("TARGETARCH".to_owned(), platform.architecture().to_owned()),
+    ]);
+    let text = request.containerfile.as_deref().unwrap_or_default();
+    let images = containerfile::images(text, &arguments)?;
+    let images = images.iter().map(|image| image.repo().clone());
+    let extensions = request
+        .extensions_image
+        .iter()
+        .map(|image| image.repo().clone());
+    Ok(images.chain(extensions).collect())
+}
+
 fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespace: &str) -> MadeOf {
     let request = draft.request();
     let containerfile = request.containerfile.as_deref();
@@ -196,6 +219,8 @@ fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespac
     };
     MadeOf {
         payload,
+        // Nothing is made of a Containerfile that is refused.
+        pulled: pulled(request).unwrap_or_default(),
         base_manifest: request.base.manifest_digest,
         base_name: request.base.name.as_str().to_owned(),
         extensions: request.extensions_image.clone(),
@@ -372,6 +397,11 @@ impl Kept {
             .get(&made_of.base_manifest)
             .map(|digest| self.question.push.pinned(*digest));
         let packages = Packages::of(stores, &self.question.pool, &build, &self.copies);
+        let conf = registries_conf(&settings.mirrors);
+        let pulled = made_of.pulled.iter().chain([self.base.repo()]);
+        let pulled: Vec<RepoRef> = pulled
+            .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
+            .collect();
         Ok(JobRequest {
             build_uid: wish.build_uid.to_owned(),
             config: wish.config.to_owned(),
@@ -387,13 +417,16 @@ impl Kept {
             platform: made_of.platform.clone(),
             payload,
             build_args: made_of.build_args.clone(),
-            pull: self.pull.clone(),
+            pull: NamedSecret {
+                name: self.pull.name.clone(),
+                credentials: self.pull.credentials.used_for(&pulled),
+            },
             push_secret: self.push.clone(),
             entitlement: packages.entitlement,
             repositories: packages.repositories,
             package_keys: packages.keys,
             copies: packages.copies,
-            registries_conf: registries_conf(&settings.mirrors),
+            registries_conf: conf,
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),

@@ -12,7 +12,7 @@ use super::super::question::Problem;
 use super::{Asking, given};
 use crate::api::ClusterSettings;
 use crate::api::cluster_settings::Proxy;
-use crate::backend::job::{DockerConfigJson, NamedSecret};
+use crate::backend::job::{DockerConfigJson, NamedSecret, pull_permission};
 
 impl Asking {
     /// A Secret of our namespace, else of the operator's.
@@ -57,15 +57,19 @@ impl Asking {
         }
     }
 
-    /// The logins of a registry Secret.
-    pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
-        let Some(secret) = self.read_secret(name).await? else {
+    async fn existing(&self, name: &str) -> Result<Secret, Problem> {
+        self.read_secret(name).await?.ok_or_else(|| {
             let namespace = &self.stores.namespace;
             let message = format!(
                 "secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
             );
-            return Err(given("no-secret", message));
-        };
+            given("no-secret", message)
+        })
+    }
+
+    /// The logins of a registry Secret.
+    pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
+        let secret = self.existing(name).await?;
         Ok(NamedSecret {
             name: name.to_owned(),
             credentials: DockerConfigJson::from_secret(&secret)?,
@@ -83,18 +87,27 @@ impl Asking {
             Some(secret) => DockerConfigJson::from_secret(&secret)?,
             None => DockerConfigJson::empty(),
         };
-        Ok(match own {
-            Some(own) => {
-                let own = self.secret(own).await?;
-                NamedSecret {
-                    credentials: own.credentials.over(&logins),
-                    name: own.name,
-                }
-            }
-            None => NamedSecret {
+        let Some(own) = own.filter(|own| own != global) else {
+            return Ok(NamedSecret {
                 name: global.clone(),
                 credentials: logins,
-            },
+            });
+        };
+        let secret = self.existing(own).await?;
+        let pushes = self
+            .stores
+            .configs
+            .only(|config| config.spec.rendered_image_push_secret.name == own);
+        let pushes: Vec<&str> = pushes.iter().map(|config| &*config.metadata.name).collect();
+        pull_permission(&secret.metadata, settings, &pushes).map_err(|why| {
+            given(
+                "pull-secret-not-permitted",
+                format!("secret {}/{own}: {why}", self.stores.namespace),
+            )
+        })?;
+        Ok(NamedSecret {
+            credentials: DockerConfigJson::from_secret(&secret)?.over(&logins),
+            name: own.to_owned(),
         })
     }
 

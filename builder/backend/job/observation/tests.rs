@@ -47,7 +47,7 @@ fn job(spec: Value, condition: Option<(&str, &str, &str)>) -> Job {
     });
     // The counters say anything.
     serde_json::from_value(json!({
-        "metadata": { "uid": UID, "name": "build-x" }, "spec": spec,
+        "metadata": { "uid": UID, "name": "build-worker-0123456789abcdef0123456789abcdef" }, "spec": spec,
         "status": { "conditions": conditions, "failed": 7, "succeeded": 9, "active": 3 },
     }))
     .unwrap()
@@ -55,7 +55,7 @@ fn job(spec: Value, condition: Option<(&str, &str, &str)>) -> Job {
 
 fn pod(status: Value) -> Pod {
     serde_json::from_value(json!({
-        "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "build-x", "uid": UID }] },
+        "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID }] },
         "status": status,
     }))
     .unwrap()
@@ -93,6 +93,7 @@ fn what_we_just_saw_end_may_still_be_told_of() {
         let of_phase = |phase: &str| {
             let mut pod = pod(json!({ "phase": phase, "containerStatuses": [last.clone()] }));
             pod.metadata.uid = Some(UID.to_owned());
+            pod.metadata.name = Some("build-worker-0123456789abcdef0123456789abcdef".to_owned());
             Runner::from(pod)
         };
         for runner in [
@@ -146,6 +147,10 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
     );
     stranger.metadata.owner_references = None;
     let told = good(UID).to_termination_message();
+    let of_another_build = JobResult {
+        build: "infra-0123456789abcdef0123456789abcdef".parse().unwrap(),
+        ..good(UID)
+    };
     let failed_told = bad(UID).to_termination_message();
     let pending = |why: Option<&str>| Observation::Pending {
         why: why.map(str::to_owned),
@@ -435,6 +440,15 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             lost(Lost::OutOfMemory("image-build".to_owned())),
         ),
         (
+            "a result of another build",
+            job(free.clone(), None),
+            vec![pod(
+                json!({ "containerStatuses": [ends("image-push", 0, "", &of_another_build.to_termination_message())] }),
+            )],
+            Some(of_another_build.clone()),
+            Observation::Running,
+        ),
+        (
             "the Job's own words",
             failed("PodFailurePolicy"),
             vec![pod(json!({ "phase": "Failed" }))],
@@ -453,7 +467,7 @@ fn a_pod_alone_is_what_it_says_itself() {
     const LONG_AGO: &str = "2026-01-01T00:00:00Z";
     let alone = |status: Value, spec: Value, gone: bool| -> Pod {
         serde_json::from_value(json!({
-            "metadata": { "name": "build-x", "uid": UID, "deletionTimestamp": gone.then_some(LONG_AGO) },
+            "metadata": { "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID, "deletionTimestamp": gone.then_some(LONG_AGO) },
             "spec": spec, "status": status,
         }))
         .unwrap()
@@ -600,7 +614,7 @@ fn a_pod_alone_is_what_it_says_itself() {
 fn a_build_is_what_its_status_says() {
     let build = |status: Value, gone: bool| -> Runner {
         let build: crate::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
-            "metadata": { "name": "build-x", "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
+            "metadata": { "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
                 "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
                     "name": "worker-0123456789abcdef0123456789abcdef", "uid": "b" }] },
             "spec": { "completionDeadlineSeconds": 60 }, "status": status,

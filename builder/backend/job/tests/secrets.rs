@@ -1,6 +1,7 @@
 //! Which registry Secrets are taken, and what pods get (reference, acceptance 44 and 48).
 
 use super::*;
+use crate::image::RepoRef;
 
 fn secret(kind: Option<&str>, data: &[(&str, &str)]) -> Secret {
     let bytes =
@@ -99,6 +100,49 @@ fn both_forms_become_one() {
             Ok(want.to_owned()),
             "{what}"
         );
+    }
+}
+
+#[test]
+fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
+    let given = r#"{"auths":{
+        "quay.io":{"auth":"YTpi"},"quay.io/acme":{"auth":"YTpi"},"quay.io/acme/os":{"auth":""},"quay.io/acme/secret":{"auth":"YTpi"},
+        "https://index.docker.io/v1/":{"username":"u","password":"p"},"mirror.example:5000":{"auth":"YTpi"},"quay.io.evil":{"auth":"YTpi"}}}"#;
+    let logins = DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, given)])).unwrap();
+    for (what, repos, want) in [
+        ("no image", &[][..], &[][..]),
+        (
+            "an empty login is none",
+            &["quay.io/acme/os"],
+            &["quay.io/acme"],
+        ),
+        (
+            "its own",
+            &["quay.io/acme/secret"],
+            &["quay.io/acme/secret"],
+        ),
+        ("the registry's", &["quay.io/acmes/os"], &["quay.io"]),
+        (
+            "Docker Hub by another name",
+            &["docker.io/library/a"],
+            &["https://index.docker.io/v1/"],
+        ),
+        (
+            "several",
+            &["mirror.example:5000/a", "quay.io/acme/a", "quay.io/acme/b"],
+            &["mirror.example:5000", "quay.io/acme"],
+        ),
+        (
+            "a registry without one",
+            &["mirror.example/a", "evil.example/a"],
+            &[],
+        ),
+    ] {
+        let repos: Vec<RepoRef> = repos.iter().map(|repo| repo.parse().unwrap()).collect();
+        let used = logins.used_for(&repos).to_bytes().expose().clone();
+        let used: serde_json::Value = serde_json::from_slice(&used).unwrap();
+        let keys: Vec<&String> = used["auths"].as_object().unwrap().keys().collect();
+        assert_eq!(keys, want, "{what}");
     }
 }
 

@@ -1,0 +1,131 @@
+//! Whether a ConfigMap may tell how a build ended.
+
+use kube::api::ObjectMeta;
+
+use crate::api::job_name;
+use crate::backend::job::{JobResult, is_runner, result_name};
+
+/// Why a result is not believed from the ConfigMap that it is in. Anybody may have put our labels on one, and a build's sidecar may write all of its
+/// own, its metadata too: so the name is the build's, and the owner is the Job, Pod or Build that the result says it is of.
+pub(super) fn not_believed(map: &ObjectMeta, result: &JobResult) -> Option<String> {
+    let name = result_name(&result.build);
+    if map.name.as_ref() != Some(&name) {
+        return Some(format!(
+            "it is of build {}, whose result is in {name}",
+            result.build
+        ));
+    }
+    let runner = job_name(&result.build);
+    let mut owners = map.owner_references.iter().flatten();
+    let is_owner =
+        owners.any(|owner| is_runner(owner) && owner.name == runner && owner.uid == result.job_uid);
+    (!is_owner).then(|| {
+        format!(
+            "it says that it is of {runner} with UID {:?}, which does not own the ConfigMap",
+            result.job_uid
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
+    const OTHER: &str = "infra-0123456789abcdef0123456789abcdef";
+
+    fn owner(kind: &str, build: &str, uid: &str) -> Value {
+        json!({ "apiVersion": "x/v1", "kind": kind, "name": format!("build-{build}"), "uid": uid })
+    }
+
+    #[test]
+    fn a_result_is_believed_only_where_its_job_owns_the_map_of_its_build() {
+        let name = format!("digest-{BUILD}");
+        let own = owner("Job", BUILD, "uid");
+        for (what, name, owners, build, uid, want) in [
+            (
+                "as the controller made it",
+                &*name,
+                json!([own]),
+                BUILD,
+                "uid",
+                true,
+            ),
+            (
+                "of a Pod",
+                &name,
+                json!([owner("Pod", BUILD, "uid")]),
+                BUILD,
+                "uid",
+                true,
+            ),
+            (
+                "among other owners",
+                &name,
+                json!([owner("Node", "x", "n"), own]),
+                BUILD,
+                "uid",
+                true,
+            ),
+            ("labels alone", &name, json!(null), BUILD, "uid", false),
+            (
+                "a name of its own",
+                "forged",
+                json!([own]),
+                BUILD,
+                "uid",
+                false,
+            ),
+            (
+                "of the Job before",
+                &name,
+                json!([owner("Job", BUILD, "before")]),
+                BUILD,
+                "uid",
+                false,
+            ),
+            (
+                "of another kind",
+                &name,
+                json!([owner("ConfigMap", BUILD, "uid")]),
+                BUILD,
+                "uid",
+                false,
+            ),
+            (
+                "of another's Job",
+                &name,
+                json!([owner("Job", OTHER, "uid")]),
+                BUILD,
+                "uid",
+                false,
+            ),
+            (
+                "another build's, from our map",
+                &name,
+                json!([own]),
+                OTHER,
+                "uid",
+                false,
+            ),
+            (
+                "another build's, whose Job was made its owner",
+                &name,
+                json!([owner("Job", OTHER, "other")]),
+                OTHER,
+                "other",
+                false,
+            ),
+            ("another's UID", &name, json!([own]), BUILD, "other", false),
+        ] {
+            let map = json!({ "name": name, "ownerReferences": owners });
+            let map: ObjectMeta = serde_json::from_value(map).unwrap();
+            let result = json!({ "jobUid": uid, "build": build, "outcome": "NeedsContainerfile", "reasons": [] });
+            let result: JobResult = serde_json::from_value(result).unwrap();
+            let why = not_believed(&map, &result);
+            assert_eq!(why.is_none(), want, "{what}: {why:?}");
+        }
+    }
+}
