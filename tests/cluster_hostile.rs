@@ -15,6 +15,9 @@ use crate::harness::{BUSYBOX_IMAGE, Compression, Layout, Node, base_image, run};
 use crate::part_node::pod;
 use found::Found;
 
+/// The login of a registry that the build has nothing to do with, beside the one that it pulls with.
+const ELSEWHERE: &str = "elsewhere:b3RoZXJz";
+
 /// What another pod of the namespace keeps to itself.
 const NEIGHBOUR: &str = "neighbours-word-7d1c";
 
@@ -61,6 +64,7 @@ fn holds_nothing(cluster: &Cluster, what: &str, text: &str) {
         ("the push password", registry.password.clone()),
         ("the push credentials", auth(&registry.docker_config())),
         ("a token", "eyJhbGciOi".to_owned()),
+        ("another registry's login", STANDARD.encode(ELSEWHERE)),
         ("the neighbour's word", NEIGHBOUR.to_owned()),
     ] {
         assert!(!text.contains(&secret), "{what} holds {whose}:\n{text}");
@@ -92,6 +96,9 @@ fn run_lines_get_nothing_and_harm_nothing() {
         "env": [{ "name": "WORD", "value": NEIGHBOUR }], "volumeMounts": [{ "name": "work", "mountPath": "/work" }],
         "command": ["/bin/sh", "-c", "echo $WORD > /work/word; sleep 600"] }], "volumes": [{ "name": "work", "emptyDir": {} }] });
     cluster.namespace.apply(&pod("neighbour", "", more));
+    let mut pulls = cluster.node.registry().pull_config();
+    pulls["auths"]["elsewhere.test"] = json!({ "auth": STANDARD.encode(ELSEWHERE) });
+    cluster.secret("global-pull-secret-copy", &pulls);
     cluster.render_on(&armed_base(cluster.node), "one");
     cluster.start();
 

@@ -27,6 +27,8 @@ fn images_are_built_by_openshift() {
         SOON,
         |crd| condition(crd, "Established"),
     );
+    let builders = ["Job", "openshift-image-builder"];
+    cluster.settings_with(&json!({ "builders": builders }));
     let rendered = cluster.render("one");
     cluster.opt_in_by("openshift-image-builder", None);
     let is_over = AtomicBool::new(false);

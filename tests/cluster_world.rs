@@ -69,12 +69,16 @@ impl Cluster {
 
     /// The settings of the cluster, with these for Jobs.
     pub fn settings(&self, job: &Value) {
+        self.settings_with(&json!({ "job": job }));
+    }
+
+    /// The settings of the cluster, with these.
+    pub fn settings_with(&self, more: &Value) {
         let registry = self.node.registry();
-        let settings = json!({
-            "builderImage": MOSB_IMAGE,
-            "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
-            "job": job,
-        });
+        let mut settings =
+            json!({ "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        let more = more.as_object().unwrap().clone();
+        settings.as_object_mut().unwrap().extend(more);
         self.config_map(
             "mosb-config",
             &json!({ "config.yaml": settings.to_string() }),
@@ -151,6 +155,7 @@ impl Cluster {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--verbose", "--log-format", "json"])
+            .args(["--builder-image", MOSB_IMAGE])
             .args(["--listen", "127.0.0.1:0", "--namespace"])
             .arg(&self.namespace.name)
             .arg("--kubeconfig")

@@ -197,6 +197,34 @@ fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
     }
 }
 
+/// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: nobody has the right to one by accident.
+#[test]
+fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
+    let grants_builds = |object: &Value| object["rules"].to_string().contains("build.openshift.io");
+    for folder in ["kubernetes", "openshift"] {
+        let found = rendered(folder).into_iter().find(grants_builds);
+        assert_eq!(found, None, "{folder}");
+    }
+    let named = |object: &Value| format!("{}/{}", object["kind"], object["metadata"]["name"]);
+    let openshift = rendered("openshift");
+    let mut more = rendered("openshift-builds");
+    let account = openshift
+        .iter()
+        .find(|object| object["kind"] == "ServiceAccount")
+        .unwrap();
+    let namespace = account["metadata"]["namespace"].clone();
+    more.retain(|object| openshift.iter().all(|one| named(one) != named(object)));
+    assert_eq!(more.len(), 2, "{more:#?}");
+    assert!(more.iter().any(grants_builds), "{more:#?}");
+    for object in &more {
+        assert_eq!(object["metadata"]["namespace"], namespace, "{object:#}");
+        let subject = &object["subjects"][0];
+        let is_controllers = *subject
+            == json!({ "kind": "ServiceAccount", "name": "mosb-controller", "namespace": namespace });
+        assert!(subject.is_null() || is_controllers, "{object:#}");
+    }
+}
+
 /// The node's API server asks of who sets `blockOwnerDeletion` that he may change the owner's finalizers, and of who makes
 /// a Role that he has its rights.
 #[test]

@@ -105,7 +105,7 @@ impl World {
     /// What mosb's own ConfigMap says, with this of Jobs beside that no node takes them.
     pub fn settings(&self, job: &Value) {
         let registry = self.node.registry();
-        let mut settings = json!({ "builderImage": "mosb.test/none:1", "job": job,
+        let mut settings = json!({ "job": job,
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
         settings["job"]["nodeSelector"] = json!({ "no-node": "has-this" });
         let change = json!({ "data": { "config.yaml": settings.to_string() } });
@@ -217,6 +217,7 @@ impl World {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--verbose", "--listen", "127.0.0.1:0"])
+            .args(["--builder-image", "mosb.test/none:1"])
             .args(["--namespace", NAMESPACE, "--kubeconfig"])
             .arg(kubeconfig)
             .env_clear()

@@ -100,7 +100,7 @@ impl World {
             ],
         );
         let settings = json!({
-            "baseOSContainerImage": self.base, "builderImage": MOSB_IMAGE, "globalPullSecret": "pull",
+            "baseOSContainerImage": self.base, "globalPullSecret": "pull",
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
         });
         self.write(
@@ -155,6 +155,7 @@ impl World {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--render", "--verbose"])
+            .args(["--builder-image", MOSB_IMAGE])
             .args(["--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
             .arg("--kubeconfig")
             .arg(self.node.kubeconfig())

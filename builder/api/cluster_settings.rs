@@ -1,5 +1,6 @@
 //! The cluster-wide settings: one ConfigMap of ours, over which the cluster's own objects win.
 
+mod annotation;
 mod check;
 mod error;
 mod job;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::yaml;
+use super::{ImageBuilderType, yaml};
 pub use error::ClusterSettingsError;
 pub use job::{
     ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,
@@ -37,7 +38,7 @@ pub struct ClusterSettings {
     /// Pullspec of the extensions image of configs that name none.
     #[serde(rename = "baseOSExtensionsContainerImage")]
     pub base_os_extensions_container_image: Option<String>,
-    /// Pullspec of the image that build pods run. Without it, the controller's own.
+    /// The image that build pods run, by digest. Without it, the controller's own.
     pub builder_image: Option<String>,
     /// How build pods reach registries.
     pub proxy: Option<Proxy>,
@@ -53,6 +54,8 @@ pub struct ClusterSettings {
     pub global_pull_secret: String,
     /// Names of Secrets that MachineOSConfigs may name as `baseImagePullSecret`, beside those with the label `mosb.dev/pull-secret`.
     pub pull_secrets: Vec<String>,
+    /// What may run builds, as annotation `mosb.dev/builder` spells it.
+    pub builders: Vec<ImageBuilderType>,
     /// How build Jobs are made.
     pub job: JobSettings,
 }
@@ -70,6 +73,7 @@ impl Default for ClusterSettings {
             mirrors: Vec::new(),
             global_pull_secret: "global-pull-secret-copy".to_owned(),
             pull_secrets: Vec::new(),
+            builders: vec![ImageBuilderType::Job, ImageBuilderType::CustomPod],
             job: JobSettings::default(),
         }
     }

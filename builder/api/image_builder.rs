@@ -3,16 +3,23 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 /// What runs a build: `imageBuilderType` of a MachineOSBuild's `status.builder`, of ConfigMap `on-cluster-build-config`, and annotation
 /// `mosb.dev/builder` of a MachineOSConfig.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize, JsonSchema,
+)]
 pub enum ImageBuilderType {
     /// A Kubernetes Job.
     #[default]
     Job,
     /// A Pod of its own.
+    #[serde(rename = "custom-pod-builder")]
     CustomPod,
     /// A Build of OpenShift's API.
+    #[serde(rename = "openshift-image-builder")]
     OpenShiftImage,
 }
 
@@ -63,6 +70,11 @@ mod tests {
     fn it_is_read_as_it_is_spelt() {
         for one in ImageBuilderType::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
+            let value = serde_json::Value::from(one.as_str());
+            assert_eq!(
+                serde_json::from_value::<ImageBuilderType>(value).unwrap(),
+                one
+            );
         }
         let error = "job".parse::<ImageBuilderType>().unwrap_err();
         assert_eq!(

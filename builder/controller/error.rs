@@ -129,6 +129,11 @@ pub fn is_not_found(error: &kube::Error) -> bool {
     code(error) == Some(404)
 }
 
+/// Whether an answer says that the right is missing.
+pub fn is_forbidden(error: &kube::Error) -> bool {
+    code(error) == Some(403)
+}
+
 /// Whether an answer says that the object is another one by now, or there already.
 pub fn is_conflict(error: &kube::Error) -> bool {
     code(error) == Some(409)

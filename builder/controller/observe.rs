@@ -15,7 +15,7 @@ use kube::api::ObjectMeta;
 use super::namespaces::OPERATOR_NAMESPACE;
 use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
-use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, OPENSHIFT_BUILDS, Stores};
+use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, Stores};
 use crate::api::cluster_settings::UserNamespaces;
 use crate::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use crate::backend::job::{InputKind, JobResult, Runner};
@@ -208,7 +208,6 @@ fn cluster(stores: &Stores, facts: Facts) -> Cluster {
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(stores),
         namespace: stores.namespace.clone(),
-        openshift_builds: stores.board.serves(OPENSHIFT_BUILDS),
         nested_digests_refused: facts.nested_digests_refused,
     }
 }

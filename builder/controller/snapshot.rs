@@ -155,8 +155,6 @@ pub struct Cluster {
     pub base_trees: BTreeMap<Digest, Digest>,
     /// Where Jobs, ConfigMaps and Secrets are.
     pub namespace: String,
-    /// Whether the cluster carries out Builds of OpenShift's API.
-    pub openshift_builds: bool,
     /// Whether the cluster's CRDs refuse a digest in a repository with more than one component before its name.
     pub nested_digests_refused: bool,
 }

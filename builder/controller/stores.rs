@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Error;
-use super::error::is_not_found;
+use super::error::{is_forbidden, is_not_found};
 use super::kinds::Kind;
 use super::namespaces::Namespaces;
 use super::observe::{self, RENDERER};
@@ -253,6 +253,7 @@ impl Stores {
             api: Api::<Deployment>::all(client.clone()),
             config: Config::default().fields(&format!("metadata.name={RENDERER}")),
             optional: false,
+            granted_apart: false,
         };
         let placed = |object: Deployment| {
             let namespace = object.namespace()?;
@@ -293,6 +294,7 @@ impl Stores {
             ),
             config: Config::default(),
             optional: kind.is_optional(),
+            granted_apart: false,
         };
         visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
             Cause::MachineConfig(meta.name.clone().unwrap_or_default())
@@ -303,6 +305,7 @@ impl Stores {
             api: Api::<PartialObjectMeta<Node>>::all(client.clone()),
             config: Config::default(),
             optional: false,
+            granted_apart: false,
         };
         visitor.visit(nodes, &self.nodes, node, |_| Cause::All);
     }
@@ -319,6 +322,7 @@ impl Stores {
         visitor.visit(pods, &self.pods, pod, |pod| serves(&pod.metadata));
         let builds = Watched {
             optional: true,
+            granted_apart: true,
             ..self.watched::<OpenShiftBuild>(client, OPENSHIFT_BUILDS, Some(&ours))
         };
         visitor.visit(builds, &self.openshift_builds, typed, |build| {
@@ -402,6 +406,7 @@ impl Stores {
                 None => config,
             },
             optional: false,
+            granted_apart: false,
         }
     }
 
@@ -447,6 +452,7 @@ fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
         what: resource.plural,
         config: Config::default(),
         optional: kind.is_optional(),
+        granted_apart: false,
     }
 }
 
@@ -516,7 +522,10 @@ impl Visitor for Lister {
                     shelf.fill(list.items.into_iter().filter_map(read));
                     board.set(&watched.what, Progress::Current, watched.optional);
                 }
-                Err(error) if watched.optional && is_not_found(&error) => {
+                Err(error)
+                    if watched.optional && is_not_found(&error)
+                        || watched.granted_apart && is_forbidden(&error) =>
+                {
                     board.set(&watched.what, Progress::NotServed, watched.optional);
                 }
                 Err(error) => return Err(Error::api(watched.what, "list")(error)),

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::error::told;
+use super::error::{is_forbidden, is_not_found, told};
 use super::shelf::{Change, Shelf};
 
 /// The first wait after a watch broke, and the longest.
@@ -122,6 +122,8 @@ pub struct Watched<K> {
     pub config: Config,
     /// Whether a cluster may well not know the kind.
     pub optional: bool,
+    /// Whether the right to it is given apart: without it, it is as if the cluster did not know the kind.
+    pub granted_apart: bool,
 }
 
 /// Watches for ever, and tells the board that expects it. `read` makes of each object its name and what is kept of it; `wake` learns of each change that `keep`s
@@ -141,6 +143,7 @@ pub async fn follow<K, T>(
         api,
         config,
         optional,
+        granted_apart,
     } = watched;
     let tell = |progress| board.set(&what, progress, optional);
     let begin = || watcher(api.clone(), config.clone());
@@ -167,7 +170,8 @@ pub async fn follow<K, T>(
                 if since.elapsed() > GOOD {
                     wait = BACK_OFF.0;
                 }
-                match trouble(&error) {
+                // What was there once is not gone with the right to see it.
+                match trouble(&error, granted_apart && !listed) {
                     None => tracing::debug!("{what}: the watch begins anew"),
                     Some(trouble) => {
                         broken = true;
@@ -228,11 +232,11 @@ fn taken<K, T: PartialEq>(
 }
 
 /// What is wrong with a watch; none if it only has to begin anew, as after a time without bookmarks.
-fn trouble(error: &watcher::Error) -> Option<Progress> {
+fn trouble(error: &watcher::Error, may_be_forbidden: bool) -> Option<Progress> {
     let broken = |why: String| Some(Progress::Broken { listed: false, why });
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            match super::error::is_not_found(error) {
+            match is_not_found(error) || may_be_forbidden && is_forbidden(error) {
                 true => Some(Progress::NotServed),
                 false => broken(told(error)),
             }

@@ -139,7 +139,7 @@ impl Events {
             "a secret rotated" => rotate(world, random),
             "settings changed" => {
                 let number = random.below(1000).to_string();
-                world.settings(&json!({ "annotations": { "mosb.test/number": number } }));
+                world.settings(&json!({ "annotations": { "number": number } }));
             }
             "a write disturbed" => {
                 let faults = [

@@ -54,7 +54,7 @@ impl World {
         let node = Node::start(&programs()).unwrap();
         node.install_kinds();
         node.make_namespace(NAMESPACE);
-        let settings = json!({ "builderImage": "mosb.test/none:1", "job": { "nodeSelector": { "no-node": "has-this" } } });
+        let settings = json!({ "job": { "nodeSelector": { "no-node": "has-this" } } });
         let of_ours = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name, "namespace": NAMESPACE } });
         let mut map = of_ours("ConfigMap", "mosb-config");
         map["data"] = json!({ "config.yaml": settings.to_string() });
@@ -142,6 +142,7 @@ impl World {
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
             .args(["controller", "--listen", "127.0.0.1:0"])
+            .args(["--builder-image", "mosb.test/none:1"])
             .args(["--namespace", NAMESPACE, "--kubeconfig"])
             .arg(self.node.kubeconfig())
             .env_clear()

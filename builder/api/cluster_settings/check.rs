@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::annotation::is_harmless;
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
 use crate::api::names::is_subdomain;
 
@@ -40,6 +41,12 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     name("globalPullSecret", &settings.global_pull_secret)?;
     for (at, secret) in settings.pull_secrets.iter().enumerate() {
         name(&format!("pullSecrets[{at}]"), secret)?;
+    }
+    if settings.builders.is_empty() {
+        return Err(wrong(
+            "builders",
+            "want at least one; leave it out for Job and custom-pod-builder",
+        ));
     }
     proxy(settings)?;
     job(settings)
@@ -167,7 +174,12 @@ fn job(settings: &ClusterSettings) -> Checked {
         labels("job.controlPlane.nodeSelector", selector, true)?;
     }
     labels("job.labels", &job.labels, true)?;
-    labels("job.annotations", &job.annotations, false)
+    labels("job.annotations", &job.annotations, false)?;
+    let refused = job.annotations.keys().find(|key| !is_harmless(key));
+    refused.map_or(Ok(()), |key| {
+        let problem = "container runtimes and plugins of nodes act upon annotations like this one, and mosb does not know it as harmless; leave it out, use a label or a word without a domain";
+        Err(wrong(format!("job.annotations.{key}"), problem))
+    })
 }
 
 fn quantities(container: &str, resources: &Resources) -> Checked {

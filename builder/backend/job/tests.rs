@@ -202,7 +202,7 @@ job:
   imagePullSecrets: [puller]
   storageDriver: vfs
   labels: {team: os, machineconfiguration.openshift.io/machine-os-build: mine}
-  annotations: {example.com/why: we want it}
+  annotations: {why: we want it}
 ";
     JobRequest {
         settings: ClusterSettings::parse(text).unwrap().job,

@@ -2,6 +2,7 @@
 //!
 //! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
 
+mod builders;
 mod compared;
 mod doors;
 mod packages;

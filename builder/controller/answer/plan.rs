@@ -13,12 +13,12 @@ use super::super::kinds::Kind;
 use super::super::observe::{base_trees, machine_role};
 use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
-use super::super::stores::Stores;
+use super::super::stores::{OPENSHIFT_BUILDS, Stores};
 use super::super::{Error, error::is_not_found};
 use super::compared::{compared, os_parts};
 use super::packages::{Copies, Packages};
 use super::recognise::{self, recognised};
-use super::{Asking, given, sentence};
+use super::{Asking, builders, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
 use crate::api::{BuildName, ClusterSettings, ImageBuilderType, RenderedConfig};
 use crate::backend::job::{
@@ -99,6 +99,8 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     let versions = versions(question, &asking.stores);
     let unwatched = asking.stores.has_unwatched_secrets().then(Instant::now);
     let settings = asking.settings()?;
+    let serves_builds = asking.stores.board.serves(OPENSHIFT_BUILDS);
+    builders::permitted(question.builder, &settings, serves_builds)?;
     let own = question.pull_secret.as_deref();
     let (config, push, pull, proxy) = futures_util::try_join!(
         rendered(asking, question.rendered.as_str()),
@@ -387,10 +389,7 @@ impl Kept {
     pub fn request(&self, wish: &Wish<'_>, stores: &Stores) -> Result<JobRequest, Problem> {
         let (made_of, settings) = (&self.made_of, &self.settings);
         let build = self.planned.build.clone();
-        let Some(builder_image) = settings.builder_image.as_deref().or(wish.builder_image) else {
-            let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
-            return Err(given("no-builder-image", message.to_owned()));
-        };
+        let builder_image = builder_image(settings.builder_image.as_deref(), wish.builder_image)?;
         let namespace = stores.namespace.clone();
         let (payload, openshift) = made_of.payload.clone()?;
         let base_tree = base_trees(stores)
@@ -461,6 +460,24 @@ fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSourc
         dockerfile: containerfile::render(&plan)?,
         context: payload::context_maps(&plan, Some(namespace))?,
     })
+}
+
+/// What build pods run, which has the push credentials: the settings name it by digest, so that nobody else says what that is.
+fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a str, Problem> {
+    match (set, own) {
+        (Some(set), own) if own == Some(set) || set.parse::<PinnedRef>().is_ok() => Ok(set),
+        (Some(set), _) => {
+            let message = format!(
+                "builderImage of ConfigMap mosb-config: {set:?} has no digest, and build pods hold the push credentials; write host/repository@sha256:…, or leave it out for the controller's own image"
+            );
+            Err(given("bad-reference", message))
+        }
+        (None, Some(own)) => Ok(own),
+        (None, None) => {
+            let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
+            Err(given("no-builder-image", message.to_owned()))
+        }
+    }
 }
 
 /// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.

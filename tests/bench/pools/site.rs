@@ -107,7 +107,7 @@ impl Site {
     /// What mosb needs beside pools.
     fn settle(&self) {
         let registry = self.node.registry();
-        let settings = json!({ "builderImage": "mosb.test/none:1",
+        let settings = json!({ "builderImage": format!("mosb.test/none@sha256:{:064}", 0),
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
         let secret = |name: &str| {
             json!({ "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": { "name": name },

@@ -352,7 +352,6 @@ fn a_pool_says_what_builds_its_images() {
         ("the annotation goes first", Some("Job"), Some(pod), "Job"),
     ] {
         let mut world = World::opted_in();
-        world.seen.cluster.openshift_builds = true;
         world.seen.label = label.map(of_label);
         if let Some(text) = annotation {
             world.annotate(labels::BUILDER, text);
@@ -374,13 +373,6 @@ fn a_pool_says_what_builds_its_images() {
         Some(("True".to_owned(), "BadMachineOSConfig".to_owned()))
     );
     world.annotate(labels::BUILDER, openshift);
-    let because = world.settle().because.to_string();
-    assert!(
-        because.contains("does not serve build.openshift.io/v1"),
-        "{because}"
-    );
-    // It comes with a capability that can be enabled at any time.
-    world.seen.cluster.openshift_builds = true;
     world.build();
     assert_eq!(world.state(), Some(BuildCondition::Succeeded));
     assert_eq!(world.made[0].2, JobMethod::Containerfile);

@@ -171,7 +171,6 @@ proptest! {
             false => World::opted_in(),
         };
         world.annotate(labels::BUILDER, builder.as_str());
-        world.seen.cluster.openshift_builds = true;
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         world.seen.builds.push(serde_json::from_value(foreign).unwrap());
         let mut late = world.decide();

@@ -118,7 +118,6 @@ impl World {
     pub fn built_by(builder: ImageBuilderType) -> Self {
         let mut world = Self::opted_in();
         world.annotate(labels::BUILDER, builder.as_str());
-        world.seen.cluster.openshift_builds = true;
         world
     }
 
