@@ -99,11 +99,11 @@ impl Asking {
             .configs
             .only(|config| config.spec.rendered_image_push_secret.name == own);
         let pushes: Vec<&str> = pushes.iter().map(|config| &*config.metadata.name).collect();
+        let namespace = secret.metadata.namespace.as_deref();
+        let namespace = namespace.unwrap_or(&self.stores.namespace);
         pull_permission(&secret.metadata, settings, &pushes).map_err(|why| {
-            given(
-                "pull-secret-not-permitted",
-                format!("secret {}/{own}: {why}", self.stores.namespace),
-            )
+            let message = format!("secret {namespace}/{own}: {why}");
+            given("pull-secret-not-permitted", message)
         })?;
         Ok(NamedSecret {
             credentials: DockerConfigJson::from_secret(&secret)?.over(&logins),
