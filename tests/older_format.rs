@@ -6,7 +6,7 @@ use std::fs;
 use mosb::api::RenderedConfig;
 use mosb::backend::direct;
 use mosb::backend::prepare::{self, Drafted, Means, Wanted};
-use mosb::plan::{Format, MethodChoice};
+use mosb::plan::{BaseName, Format, MethodChoice};
 use serde_json::{Value, json};
 
 use crate::build_world::{World, config};
@@ -18,13 +18,18 @@ use crate::registry_world::anybody;
 /// Digest of the image of [`config`] as version 0.1.0 made it.
 const V1: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
 
-/// What is decided of [`config`] on a base.
-async fn drafted(means: Means<'_>, base: &str, push: Option<&str>) -> Drafted {
-    let config = serde_json::from_str(&config()).unwrap();
+/// What is decided of a config on a base, which labels call so, or else as it is given here.
+pub async fn drafted(
+    means: Means<'_>,
+    config: Value,
+    base: &str,
+    name: Option<BaseName>,
+    push: Option<&str>,
+) -> Drafted {
     let wanted = Wanted {
         config: RenderedConfig::from_value(config).unwrap(),
         base: Some(base.parse().unwrap()),
-        base_name: None,
+        base_name: name,
         extensions_image: None,
         containerfile: None,
         build_args: BTreeMap::new(),
@@ -47,7 +52,8 @@ fn an_image_of_an_older_format_has_the_digest_that_it_had() {
         on_step: &|_| {},
     };
     let digest = block_on(async {
-        let mut drafted = drafted(means, &world.reference(), None).await;
+        let config = serde_json::from_str(&config()).unwrap();
+        let mut drafted = drafted(means, config, &world.reference(), None, None).await;
         drafted.draft = drafted.draft.in_format(Format::V1);
         let plan = prepare::finish(means, drafted).await.unwrap().plan;
         direct::assemble(&plan).unwrap().edited.digest()
@@ -84,7 +90,8 @@ fn a_job_makes_the_image_in_the_format_that_its_build_is_named_for() {
         trees: None,
         on_step: &|_| {},
     };
-    let draft = block_on(drafted(means, &base, Some(&push))).draft;
+    let config = serde_json::from_str(&config()).unwrap();
+    let draft = block_on(drafted(means, config, &base, None, Some(&push))).draft;
     let name = |format| draft.names_in(format).1.to_string();
     assert_eq!(name(Format::V2), pod.build);
     pod.build = name(Format::V1);

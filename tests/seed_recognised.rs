@@ -1,11 +1,19 @@
-//! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later: the change needs no Job. One that
-//! only says so does.
+//! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later: the change needs no Job, also where an
+//! earlier version built it. One that only says so does.
 
 use std::fs;
 
+use mosb::api::yaml;
+use mosb::backend::direct;
+use mosb::backend::prepare::{self, Means};
+use mosb::plan::{BaseName, Format};
+use mosb::registry::Target;
 use serde_json::{Value, json};
 
+use crate::buildah_world::block_on;
 use crate::harness::{Mosb, Node, base_image, run, wait};
+use crate::older_format::drafted;
+use crate::registry_world::anybody;
 use crate::seed_kill::{M, SOON, World, machine_config, stock};
 
 /// An image with the label of another one, and nothing of what that has.
@@ -55,6 +63,45 @@ fn build(node: &Node, mosb: &Mosb) -> Value {
     built.ok().json()
 }
 
+/// The image that [`build`] made, as version 0.1.0 would have made it.
+fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
+    let rendered = fs::read(mosb.home().join("rendered.yaml")).unwrap();
+    let config = yaml::parse_one(&rendered).unwrap();
+    let name = BaseName::from_os_image_url(&stock(node)).unwrap();
+    let folder = format!("oci:{}", mosb.home().join("older").display());
+    let target: Target = folder.parse().unwrap();
+    let client = anybody();
+    let means = Means {
+        client: &client,
+        trees: None,
+        on_step: &|_| {},
+    };
+    let base = base_image().reference("base");
+    let (tag, digest) = block_on(async {
+        let mut drafted = drafted(means, config, &base, Some(name), None).await;
+        drafted.draft = drafted.draft.in_format(Format::V1);
+        let prepared = prepare::finish(means, drafted).await.unwrap();
+        let built = direct::build(&client, &prepared.plan, &prepared.base, &target).await;
+        let [tag, _] = prepared.plan.tags;
+        (tag, *built.unwrap().pushed.digest.value())
+    });
+    let registry = node.registry();
+    registry.push(&format!("{folder}:{tag}"), "acme/known:older");
+    registry.repository(&format!("acme/known@{digest}"))
+}
+
+/// Takes the pool's configs away, with all its builds.
+fn forget(world: &World) {
+    let delete = ["delete", "--wait=true", "--timeout=30s"];
+    for object in ["machineosconfig/known", "machineconfig/50-known"] {
+        world.node.kubectl(&[&delete[..], &[object]].concat()).ok();
+    }
+    wait("the end of all builds", SOON, || {
+        let builds = world.node.get(&["machineosbuilds"]);
+        (builds["items"] == json!([])).then_some(())
+    });
+}
+
 /// Seeds the pool with an image and changes it; the build that follows.
 fn seed_and_change(world: &World, image: &str) -> Value {
     world.apply("known", image);
@@ -85,17 +132,17 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     let annotations = &next["metadata"]["annotations"];
     assert_eq!(annotations["mosb.dev/inputs"].as_str().unwrap().len(), 64);
     assert_eq!(annotations["mosb.dev/method"], "direct", "it is built");
-    let delete = ["delete", "--wait=true", "--timeout=30s"];
-    for object in ["machineosconfig/known", "machineconfig/50-known"] {
-        world.node.kubectl(&[&delete[..], &[object]].concat()).ok();
-    }
-    wait("the end of all builds", SOON, || {
-        let builds = world.node.get(&["machineosbuilds"]);
-        (builds["items"] == json!([])).then_some(())
-    });
 
-    let image = built["image"].as_str().unwrap();
-    let next = seed_and_change(&world, image);
+    let older = build_of_older_format(&world.node, &mosb);
+    for image in [&older, built["image"].as_str().unwrap()] {
+        forget(&world);
+        is_recognised(&world, image);
+    }
+}
+
+/// The change makes a build without a Job, which has the image.
+fn is_recognised(world: &World, image: &str) {
+    let next = seed_and_change(world, image);
     let annotations = &next["metadata"]["annotations"];
     assert_eq!(annotations["mosb.dev/recognised"], "true");
     assert!(annotations["mosb.dev/adopted-from"].is_string());
