@@ -17,7 +17,7 @@ pub(crate) use named_by::{ForbiddenAddress, NamedBy};
 pub use proxy::{BadProxy, ProxyVariables};
 pub(crate) use proxy::{Proxies, is_loopback};
 pub use retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
-pub use secret::Secret;
+pub use secret::{Secret, Wipe};
 pub use speed::LeastSpeed;
 pub(crate) use speed::SpeedMeter;
 pub(crate) use upload_speed::UploadMeter;

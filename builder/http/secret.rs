@@ -1,12 +1,19 @@
-//! What must never be printed.
+//! What must never be printed, nor stay in memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value that can be used and not shown: `Debug` prints `[secret]`, and there is no `Display` and no `Serialize`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret<T>(T);
+use k8s_openapi::api::core::v1;
+use serde_json::{Map, Value};
+use url::Url;
+use zeroize::Zeroize as _;
 
-impl<T> Secret<T> {
+/// A value that can be used and not shown: `Debug` prints `[secret]`, and there is no `Display` and no `Serialize`. Its memory
+/// is overwritten when it is dropped; copies that a request needs for its headers or its body are not ours to overwrite.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret<T: Wipe>(T);
+
+impl<T: Wipe> Secret<T> {
     /// Hides a value.
     pub fn new(value: T) -> Self {
         Self(value)
@@ -18,14 +25,82 @@ impl<T> Secret<T> {
     }
 }
 
-impl<T> fmt::Debug for Secret<T> {
+impl<T: Wipe> Drop for Secret<T> {
+    fn drop(&mut self) {
+        self.0.wipe();
+    }
+}
+
+impl<T: Wipe> fmt::Debug for Secret<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
     }
 }
 
+/// What can be overwritten in memory.
+pub trait Wipe {
+    /// Overwrites the bytes, also where the compiler sees that nobody reads them again.
+    fn wipe(&mut self);
+}
+
+impl Wipe for String {
+    fn wipe(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl Wipe for Vec<u8> {
+    fn wipe(&mut self) {
+        self.zeroize();
+    }
+}
+
+impl Wipe for Url {
+    fn wipe(&mut self) {
+        let empty = Self::parse("x:").expect("a URL");
+        String::from(std::mem::replace(self, empty)).wipe();
+    }
+}
+
+impl Wipe for Value {
+    fn wipe(&mut self) {
+        match self {
+            Self::String(text) => text.wipe(),
+            Self::Array(all) => all.iter_mut().for_each(Wipe::wipe),
+            Self::Object(all) => all.wipe(),
+            Self::Null | Self::Bool(_) | Self::Number(_) => {}
+        }
+    }
+}
+
+impl Wipe for Map<String, Value> {
+    fn wipe(&mut self) {
+        self.values_mut().for_each(Wipe::wipe);
+    }
+}
+
+impl<T: Wipe> Wipe for BTreeMap<String, T> {
+    fn wipe(&mut self) {
+        self.values_mut().for_each(Wipe::wipe);
+    }
+}
+
+impl Wipe for v1::Secret {
+    fn wipe(&mut self) {
+        let data = self.data.iter_mut().flat_map(BTreeMap::values_mut);
+        data.for_each(|bytes| bytes.0.wipe());
+        let texts = self.string_data.iter_mut().flat_map(BTreeMap::values_mut);
+        texts.for_each(Wipe::wipe);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -38,5 +113,48 @@ mod tests {
             0
         );
         assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn whatever_holds_a_login_can_be_overwritten() {
+        fn wiped<T: Wipe>(mut value: T) -> T {
+            value.wipe();
+            value
+        }
+        assert_eq!(wiped("hunter2".to_owned()), "");
+        assert_eq!(wiped(b"hunter2".to_vec()), b"");
+        let url: Url = "http://me:hunter2@proxy.example.com".parse().unwrap();
+        assert_eq!(wiped(url).as_str(), "x:");
+        let logins = json!({ "quay.io": { "auth": "hunter2", "more": ["hunter2", 1, null] } });
+        assert!(!wiped(logins.clone()).to_string().contains("hunter2"));
+        let logins: BTreeMap<String, Map<String, Value>> = serde_json::from_value(logins).unwrap();
+        assert!(!format!("{:?}", wiped(logins)).contains("hunter2"));
+        let secret = json!({ "data": { "a": "aHVudGVyMg==" }, "stringData": { "b": "hunter2" } });
+        let secret: v1::Secret = serde_json::from_value(secret).unwrap();
+        assert_eq!(
+            serde_json::to_value(wiped(secret)).unwrap(),
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": { "a": "" }, "stringData": { "b": "" } })
+        );
+    }
+
+    /// Tells when it is overwritten.
+    #[derive(Clone)]
+    struct Seen(Rc<RefCell<u32>>);
+
+    impl Wipe for Seen {
+        fn wipe(&mut self) {
+            *self.0.borrow_mut() += 1;
+        }
+    }
+
+    #[test]
+    fn a_secret_is_overwritten_when_it_is_dropped_and_each_copy_of_it_too() {
+        let count = Rc::new(RefCell::new(0));
+        let secret = Secret::new(Seen(Rc::clone(&count)));
+        let copy = secret.clone();
+        drop(secret);
+        assert_eq!(*count.borrow(), 1);
+        drop(copy);
+        assert_eq!(*count.borrow(), 2);
     }
 }

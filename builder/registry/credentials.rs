@@ -216,8 +216,8 @@ const STANDARD_LENIENT: base64::engine::GeneralPurpose = base64::engine::General
 
 /// `Basic` credentials as a header has them.
 pub(super) fn basic(user: &Secret<String>, password: &Secret<String>) -> Secret<String> {
-    let pair = format!("{}:{}", user.expose(), password.expose());
-    Secret::new(format!("Basic {}", STANDARD.encode(pair)))
+    let pair = Secret::new(format!("{}:{}", user.expose(), password.expose()));
+    Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())))
 }
 
 /// The one name of Docker Hub among its many.

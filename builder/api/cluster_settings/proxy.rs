@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use zeroize::Zeroize as _;
 
 use super::ClusterSettingsError;
 
@@ -58,6 +59,13 @@ impl ProxyUrl {
         ["http://", "https://"].contains(&scheme)
             && !host.is_empty()
             && !self.0.chars().any(|c| c.is_control() || c.is_whitespace())
+    }
+}
+
+/// Its memory is overwritten: it may hold a password.
+impl Drop for ProxyUrl {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
