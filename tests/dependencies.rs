@@ -78,6 +78,33 @@ fn every_crate_is_allowed() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
+/// A crate of another registry, or of a repository, is in no index whose checksum Cargo.lock could repeat.
+#[test]
+fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
+    let policy = Policy::read();
+    let sources = &policy.0["sources"];
+    for refused in ["unknown-registry", "unknown-git"] {
+        assert_eq!(sources[refused].as_str(), Some("deny"), "{refused}");
+    }
+    let allowed = sources["allow-registry"].as_array().unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock");
+    let lock: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let text = |of: &toml::Value, key: &str| of.get(key)?.as_str().map(str::to_owned);
+    let strange = |one: &&toml::Value| match text(one, "source") {
+        // Our own.
+        None => !["mosb", "mosb-fuzz"].contains(&text(one, "name").unwrap().as_str()),
+        Some(source) => {
+            let registry = source.strip_prefix("registry+");
+            let is_allowed = allowed.iter().any(|one| one.as_str() == registry);
+            !is_allowed || text(one, "checksum").is_none()
+        }
+    };
+    let packages = lock["package"].as_array().unwrap();
+    assert!(packages.len() > 100);
+    let strange: Vec<_> = packages.iter().filter(strange).collect();
+    assert!(strange.is_empty(), "{strange:#?}");
+}
+
 /// What C and TLS come from is there once: two versions would both be linked, and one of them be forgotten.
 #[test]
 fn what_links_c_or_speaks_tls_is_there_once() {
