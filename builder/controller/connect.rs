@@ -13,6 +13,7 @@ use super::Error;
 use super::error::{code, told};
 use super::limit::{ANSWER, PartsLayer};
 use super::run::LEASE;
+use crate::image::{ImageRef, PinnedRef};
 
 /// Where the controller is installed: by `deploy/kubernetes`, by `deploy/openshift`.
 const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
@@ -76,15 +77,150 @@ pub async fn installed_in(client: &Client, otherwise: String) -> String {
     otherwise
 }
 
-/// The image of the pod that we run in.
+/// Our own container of the Deployment in `deploy/base`. A service mesh puts others beside it, also before it.
+const CONTAINER: &str = "controller";
+
+/// The image of our own container in the pod that we run in, by digest where the node reports one.
 pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    match pods.get(pod?).await {
-        Ok(pod) => pod.spec?.containers.into_iter().next()?.image,
+    let name = pod?;
+    match pods.get(name).await {
+        Ok(pod) => {
+            let image = image_of(&pod);
+            if image.is_none() {
+                tracing::warn!(
+                    "pod {namespace}/{name}: several containers, none of them named {CONTAINER}; give --builder-image, or set builderImage in ConfigMap mosb-config"
+                );
+            }
+            image
+        }
         Err(error) => {
             // The settings may name one.
             tracing::warn!("the controller's own image is not known: {}", told(&error));
             None
+        }
+    }
+}
+
+/// The image of our container: that of the name `controller`, or the only one. The digest counts only if the node reports it
+/// of the repository that the pod names: of an image that was loaded into a node by hand it reports a name that nobody can
+/// pull.
+fn image_of(pod: &Pod) -> Option<String> {
+    let containers = &pod.spec.as_ref()?.containers;
+    let named = containers.iter().find(|one| one.name == CONTAINER);
+    let own = match (named, containers.as_slice()) {
+        (Some(named), _) => named,
+        (None, [only]) => only,
+        (None, _) => return None,
+    };
+    let image = own.image.clone()?;
+    let statuses = pod.status.iter();
+    let mut statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
+    let pinned = statuses
+        .find(|status| status.name == own.name)
+        .and_then(|status| pinned(&image, &status.image_id));
+    Some(pinned.map_or(image, |pinned| pinned.to_string()))
+}
+
+/// The image that a pod names, by the digest that its node runs.
+fn pinned(image: &str, image_id: &str) -> Option<PinnedRef> {
+    let image: ImageRef = image.parse().ok()?;
+    // Where cri-dockerd is the runtime.
+    let id = image_id.trim_start_matches("docker-pullable://");
+    let id: PinnedRef = id.parse().ok()?;
+    (image.digest().is_none() && image.repo() == id.repo()).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn id(character: &str) -> String {
+        format!("sha256:{}", character.repeat(64))
+    }
+
+    #[test]
+    fn our_own_image_is_that_of_our_container_by_the_digest_that_runs() {
+        let ours = |name: &str, image: &str| json!({ "name": name, "image": image });
+        let proxy = ours("istio-proxy", "mesh.example.com/proxy:1");
+        let mosb = ours("controller", "quay.io/acme/mosb:1");
+        let by_digest = format!("quay.io/acme/mosb@{}", id("a"));
+        let fixed = format!("quay.io/acme/mosb:1@{}", id("b"));
+        let runs = |name: &str, image_id: &str| json!({ "name": name, "image": "", "imageID": image_id, "ready": true, "restartCount": 0 });
+        let mesh = runs(
+            "istio-proxy",
+            &format!("mesh.example.com/proxy@{}", id("c")),
+        );
+        let tag = Some("quay.io/acme/mosb:1");
+        let cases: [(&str, Value, Value, Option<&str>); 10] = [
+            (
+                "injected before ours",
+                json!([proxy, mosb]),
+                json!([mesh, runs("controller", &by_digest)]),
+                Some(&by_digest),
+            ),
+            (
+                "not started yet",
+                json!([mosb]),
+                json!([runs("controller", "")]),
+                tag,
+            ),
+            ("no status", json!([mosb]), Value::Null, tag),
+            (
+                "only the other one reports",
+                json!([proxy, mosb]),
+                json!([mesh]),
+                tag,
+            ),
+            (
+                "loaded by hand: the id of a config",
+                json!([mosb]),
+                json!([runs("controller", &id("d"))]),
+                tag,
+            ),
+            (
+                "loaded by hand: a name of the node's own",
+                json!([mosb]),
+                json!([runs(
+                    "controller",
+                    &format!("docker.io/library/import@{}", id("d"))
+                )]),
+                tag,
+            ),
+            (
+                "cri-dockerd",
+                json!([mosb]),
+                json!([runs(
+                    "controller",
+                    &format!("docker-pullable://{by_digest}")
+                )]),
+                Some(&by_digest),
+            ),
+            (
+                "named by digest already",
+                json!([ours("controller", &fixed)]),
+                json!([runs("controller", &by_digest)]),
+                Some(&fixed),
+            ),
+            (
+                "the only one, by another name",
+                json!([ours("mosb", "quay.io/acme/mosb:1")]),
+                Value::Null,
+                tag,
+            ),
+            (
+                "two of other names",
+                json!([proxy, ours("mosb", "quay.io/acme/mosb:1")]),
+                Value::Null,
+                None,
+            ),
+        ];
+        for (what, containers, statuses, want) in cases {
+            let pod = json!({ "spec": { "containers": containers }, "status": { "containerStatuses": statuses } });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(image_of(&pod).as_deref(), want, "{what}");
         }
     }
 }

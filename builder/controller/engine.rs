@@ -379,7 +379,13 @@ fn passing_problem(world: &Snapshot) -> Option<String> {
         .filter_map(|found| found.as_ref().err());
     let os_image = world.answers.os_image.values();
     let os_image = os_image.filter_map(|named| named.as_ref().err());
-    let mut problems = plan.into_iter().chain(exists).chain(os_image);
+    let results = world.answers.results.values();
+    let results = results.filter_map(|found| found.as_ref().err());
+    let mut problems = plan
+        .into_iter()
+        .chain(exists)
+        .chain(os_image)
+        .chain(results);
     let passing = problems.find(|problem| problem.class == Class::Retry)?;
     Some(passing.reason.clone())
 }

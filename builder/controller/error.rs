@@ -50,6 +50,18 @@ pub enum Error {
         /// How.
         why: String,
     },
+    /// The cluster's data is older than what was seen of it before.
+    #[error(
+        "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; the program ends and is started again, so that everything is read anew"
+    )]
+    WentBack {
+        /// Namespace and name.
+        name: String,
+        /// The newest that was seen.
+        before: u64,
+        /// What it is now.
+        now: u64,
+    },
     /// An address that can't be listened on.
     #[error("{address}: not to be listened on; give another --listen")]
     Listen {
@@ -92,7 +104,7 @@ impl Error {
             | Self::NotOurs { .. }
             | Self::Unreadable { .. }
             | Self::Listen { .. } => Class::UserInput,
-            Self::LostLease { .. } => Class::Retry,
+            Self::LostLease { .. } | Self::WentBack { .. } => Class::Retry,
         }
     }
 
@@ -111,6 +123,7 @@ impl Error {
             Self::NotOurs { .. } => "not-ours",
             Self::Unreadable { .. } => "unreadable-object",
             Self::LostLease { .. } => "lost-lease",
+            Self::WentBack { .. } => "cluster-went-back",
             Self::Listen { .. } => "not-listening",
         }
     }

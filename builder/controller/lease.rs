@@ -4,6 +4,7 @@
 //! duration *as we saw it*. A lease that was given back, or made free, is taken at the moment the watch tells of it.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Error;
 use super::error::{is_conflict, told};
+use super::lease_gate::Writes;
+
+/// How long writes that were broken off may take to end.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// How long a lease lasts, is tried to be renewed, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +56,9 @@ pub struct Lease {
     times: Times,
     /// When the last request began that made it ours: another one may count from then.
     renewed: Arc<Mutex<Option<Instant>>>,
+    /// The newest resourceVersion that the API server reported for it.
+    newest: Arc<AtomicU64>,
+    writes: Writes,
 }
 
 impl Lease {
@@ -63,7 +71,14 @@ impl Lease {
             identity: identity.to_owned(),
             times,
             renewed: Arc::default(),
+            newest: Arc::default(),
+            writes: Writes::default(),
         }
+    }
+
+    /// The writes under way that need it.
+    pub(super) fn writes(&self) -> &Writes {
+        &self.writes
     }
 
     /// Whether it is surely ours at this moment. A process that was stopped for a while asks before it writes.
@@ -72,7 +87,7 @@ impl Lease {
     }
 
     /// For how long it is surely ours.
-    fn left(&self) -> Option<Duration> {
+    pub(super) fn left(&self) -> Option<Duration> {
         let renewed = *self.renewed();
         renewed.map(|at| self.times.deadline.saturating_sub(at.elapsed()))
     }
@@ -83,6 +98,27 @@ impl Lease {
 
     fn object(&self) -> String {
         format!("lease {}/{}", self.namespace, self.name)
+    }
+
+    /// Takes note of the version that the API server reports. It is asked for the newest state, one request after another, and
+    /// all objects of the cluster share one count. So a smaller number means that the cluster's data went back in time, as when
+    /// etcd was restored from a backup: watches then tell nothing until the count has come back to where it was, and what
+    /// they told before is not what there is.
+    fn seen(&self, object: &Object) -> Result<(), Error> {
+        let version = object.metadata.resource_version.as_deref();
+        let Some(now) = version.and_then(|version| version.parse().ok()) else {
+            return Ok(());
+        };
+        let before = self.newest.fetch_max(now, Ordering::SeqCst);
+        if now >= before {
+            return Ok(());
+        }
+        *self.renewed() = None;
+        Err(Error::WentBack {
+            name: format!("{}/{}", self.namespace, self.name),
+            before,
+            now,
+        })
     }
 
     /// Waits until it is ours.
@@ -100,6 +136,7 @@ impl Lease {
                     return Ok(());
                 }
                 Ok(Some(spec)) => spec,
+                Err(error @ Error::WentBack { .. }) => return Err(error),
                 Err(error) if matches!(error.code(), Some(401 | 403 | 404)) => return Err(error),
                 Err(error) => {
                     tracing::warn!("{error}");
@@ -164,11 +201,12 @@ impl Lease {
                 spec: Some(self.spec_after(None)),
             };
             return match self.api.create(&PostParams::default(), &object).await {
-                Ok(_) => Ok(None),
+                Ok(created) => self.seen(&created).map(|()| None),
                 Err(error) if is_conflict(&error) => Ok(Some(LeaseSpec::default())),
                 Err(error) => Err(Error::api(self.object(), "create")(error)),
             };
         };
+        self.seen(&object)?;
         let spec = object.spec.clone().unwrap_or_default();
         let seen = seen.map(|(spec, since)| (spec, since.elapsed()));
         if !may_take(&spec, &self.identity, seen, self.times.duration) {
@@ -176,7 +214,7 @@ impl Lease {
         }
         object.spec = Some(self.spec_after(Some(&spec)));
         match self.replace(&object).await {
-            Ok(_) => Ok(None),
+            Ok(replaced) => self.seen(&replaced).map(|()| None),
             Err(error) if is_conflict(&error) => Ok(Some(spec)),
             Err(error) => Err(Error::api(self.object(), "update")(error)),
         }
@@ -228,8 +266,9 @@ impl Lease {
                         *self.renewed() = None;
                         return self.lost_because(format!("it is {holder}'s"));
                     }
+                    Ok(Err(error @ Error::WentBack { .. })) => return error,
                     Ok(Err(error)) => {
-                        tracing::warn!("{}: not renewed: {}", self.object(), told(&error));
+                        tracing::warn!("not renewed: {error}");
                         sleep(Duration::from_secs(1).min(self.times.renew)).await;
                     }
                     Err(_) => {}
@@ -254,14 +293,18 @@ impl Lease {
     }
 
     /// Renews it once; else whose it is. Somebody else's write is seen by the conflict, and looked at the next time.
-    async fn renew(&self, seen: &mut Option<Object>) -> Result<Option<String>, kube::Error> {
+    async fn renew(&self, seen: &mut Option<Object>) -> Result<Option<String>, Error> {
         let known = match seen.take() {
             Some(object) => Some(object),
-            None => self.api.get_opt(&self.name).await?,
+            None => {
+                let get = self.api.get_opt(&self.name).await;
+                get.map_err(Error::api(self.object(), "get"))?
+            }
         };
         let Some(mut object) = known else {
             return Ok(Some("nobody".to_owned()));
         };
+        self.seen(&object)?;
         let before = object.spec.take().unwrap_or_default();
         if before.holder_identity.as_deref() != Some(&self.identity) {
             let holder = before.holder_identity.unwrap_or_default();
@@ -271,12 +314,23 @@ impl Lease {
             }));
         }
         object.spec = Some(self.spec_after(Some(&before)));
-        *seen = Some(self.replace(&object).await?);
+        let replaced = self.replace(&object).await;
+        let replaced = replaced.map_err(Error::api(self.object(), "update"))?;
+        self.seen(&replaced)?;
+        *seen = Some(replaced);
         Ok(None)
     }
 
-    /// Gives it back, so that the next one need not wait.
+    /// Gives it back, so that the next one need not wait. From now on nothing is written, and what is under way has ended before.
     pub async fn release(&self) {
+        *self.renewed() = None;
+        if !self.writes.ended(LAST_WRITES).await {
+            tracing::warn!(
+                "{}: not given back: a write is still under way",
+                self.object()
+            );
+            return;
+        }
         let released: Result<(), kube::Error> = async {
             let Some(mut object) = self.api.get_opt(&self.name).await? else {
                 return Ok(());
@@ -321,7 +375,21 @@ fn may_take(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use hyper::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::{BoxError, service_fn};
+
     use super::*;
+
+    impl Lease {
+        /// As if it was just renewed.
+        pub(in crate::controller) fn hold_in_a_test(&self) {
+            *self.renewed() = Some(Instant::now());
+        }
+    }
 
     #[test]
     fn a_lease_is_taken_when_it_is_free_or_ran_out_before_our_eyes() {
@@ -372,12 +440,70 @@ mod tests {
         let client = Client::try_from(nowhere).unwrap();
         let lease = Lease::new(client, "mosb-system", "x", "us", Times::default());
         assert!(!lease.is_held(), "nobody asked for it");
-        *lease.renewed() = Some(Instant::now());
+        lease.hold_in_a_test();
         let second = Duration::from_secs(1);
         tokio::time::advance(lease.times.deadline - second).await;
         assert!(lease.is_held());
         tokio::time::advance(second).await;
         assert!(!lease.is_held(), "another one may have it soon");
+    }
+
+    /// An API server in whose data the Lease has these versions, one request after another.
+    fn server_of(versions: &[&str]) -> Client {
+        let versions: Mutex<VecDeque<String>> = Mutex::new(
+            versions
+                .iter()
+                .map(|version| (*version).to_owned())
+                .collect(),
+        );
+        let answer = move |request: Request<Body>| {
+            let mut left = versions.lock().unwrap();
+            let version = left.pop_front().expect("no more requests than versions");
+            let object = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": "x", "resourceVersion": version },
+                "spec": { "holderIdentity": "us", "leaseDurationSeconds": 60 },
+            });
+            drop(request);
+            let body = Body::from(object.to_string().into_bytes());
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        };
+        Client::new(service_fn(answer), "mosb-system")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_went_back_in_time_ends_the_program() {
+        let of = |versions: &[&str]| {
+            Lease::new(
+                server_of(versions),
+                "mosb-system",
+                "x",
+                "us",
+                Times::default(),
+            )
+        };
+        // Read and taken, read again and renewed, then renewed from what was written.
+        let lease = of(&["7", "8", "8", "9", "12", "4"]);
+        lease.acquire().await.unwrap();
+        let ended = lease.keep().await;
+        let went_back = |error: &Error| {
+            matches!(
+                error,
+                Error::WentBack {
+                    before: 12,
+                    now: 4,
+                    ..
+                }
+            )
+        };
+        assert!(went_back(&ended), "{ended}");
+        assert!(!lease.is_held());
+        // Who waits for it learns it too.
+        let waiting = of(&["12", "4"]);
+        let ended = waiting.acquire().await.unwrap_err();
+        assert!(went_back(&ended), "{ended}");
+        // What is no number is not compared.
+        of(&["b", "a"]).acquire().await.unwrap();
     }
 
     #[test]

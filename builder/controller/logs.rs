@@ -20,6 +20,11 @@ use crate::api::{BuildName, job_name, label_value, labels};
 /// The sidecar: it ends last, so it is told last.
 const SIDECAR: &str = "wait-for-done";
 
+/// The most that is read of a line, in bytes: as much as is kept of a container's log.
+pub(super) const LINE: usize = 64 << 10;
+/// What stands at the end of a line that was longer.
+pub(super) const CUT: &str = " [cut here: the line is longer than 64 KiB]";
+
 /// What is told, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
@@ -63,7 +68,7 @@ pub async fn logs(
         let failed = |source| Error::api(object(), "get log")(kube::Error::ReadEvents(source));
         let mut lines = pin!(lines(log));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
-            tell(Line::Text(line));
+            tell(Line::Text(line.with_remark()));
         }
     }
     Ok(Some(told))
@@ -96,15 +101,49 @@ pub async fn kept_logs(
     }))
 }
 
-/// The lines of a log. Programs may write anything: what is no text is replaced.
-pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<String>> {
+/// A line of a log as a program wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Raw {
+    /// Without the end of the line. Programs may write anything: what is no text is replaced.
+    pub text: String,
+    /// Whether the line was longer: only its first [`LINE`] bytes are here.
+    pub is_cut: bool,
+}
+
+impl Raw {
+    /// The text, with a remark where it was cut.
+    pub fn with_remark(mut self) -> String {
+        if self.is_cut {
+            self.text.push_str(CUT);
+        }
+        self.text
+    }
+}
+
+/// The lines of a log. Of one that does not end only the beginning is held in memory; its rest is read and dropped.
+pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<Raw>> {
     try_unfold(Box::pin(log), |mut log| async move {
-        let mut line = Vec::new();
-        if log.read_until(b'\n', &mut line).await? == 0 {
-            return Ok(None);
+        let (mut line, mut is_cut, mut ended) = (Vec::new(), false, false);
+        while !ended {
+            let part = log.fill_buf().await?;
+            if part.is_empty() {
+                if line.is_empty() {
+                    return Ok(None);
+                }
+                break;
+            }
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let text = &part[..end.unwrap_or(part.len())];
+            let fits = &text[..text.len().min(LINE - line.len())];
+            is_cut |= fits.len() < text.len();
+            line.extend_from_slice(fits);
+            ended = end.is_some();
+            let taken = text.len() + usize::from(ended);
+            log.consume_unpin(taken);
         }
         let text = String::from_utf8_lossy(&line);
-        Ok(Some((text.trim_end_matches(['\r', '\n']).to_owned(), log)))
+        let text = text.trim_end_matches('\r').to_owned();
+        Ok(Some((Raw { text, is_cut }, log)))
     })
 }
 
@@ -214,6 +253,54 @@ fn ended(pod: &Pod) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    async fn read(log: &[u8]) -> Vec<Raw> {
+        // As it comes from the network: in parts.
+        let log = futures_util::io::BufReader::with_capacity(1000, log);
+        lines(log).try_collect().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_line_is_read_as_it_is_and_one_without_end_only_so_far() {
+        let line = |text: &str, is_cut| Raw {
+            text: text.to_owned(),
+            is_cut,
+        };
+        let exact = "x".repeat(LINE);
+        for (what, log, want) in [
+            ("nothing", String::new(), vec![]),
+            ("one", "a\n".to_owned(), vec![line("a", false)]),
+            (
+                "empty ones, and none at the end",
+                "\na\r\n\nb".to_owned(),
+                vec![
+                    line("", false),
+                    line("a", false),
+                    line("", false),
+                    line("b", false),
+                ],
+            ),
+            (
+                "as long as may be",
+                format!("{exact}\nb\n"),
+                vec![line(&exact, false), line("b", false)],
+            ),
+            (
+                "longer by one",
+                format!("{exact}y\nb\n"),
+                vec![line(&exact, true), line("b", false)],
+            ),
+            (
+                "without end",
+                "x".repeat(20 * LINE),
+                vec![line(&exact, true)],
+            ),
+        ] {
+            assert_eq!(read(log.as_bytes()).await, want, "{what}");
+        }
+        assert_eq!(read(b"a\xffb\n").await, [line("a\u{fffd}b", false)]);
+        assert_eq!(line("a", true).with_remark(), format!("a{CUT}"));
+    }
 
     #[test]
     fn containers_are_told_in_the_order_in_which_they_run() {

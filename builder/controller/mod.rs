@@ -16,6 +16,7 @@ pub mod events;
 mod kept_logs;
 pub mod kinds;
 pub mod lease;
+mod lease_gate;
 mod limit;
 mod logs;
 pub mod metrics;

@@ -315,22 +315,29 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
 
 fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
     let maps = stores.results.of([Key::Config(name.to_owned())]);
-    let mut results = BTreeMap::new();
-    for map in maps {
-        let Some(data) = &map.data else { continue };
-        match JobResult::from_config_map(data) {
-            Ok(Some(result)) => match result::not_believed(&map.metadata, &result) {
-                None => drop(results.insert(result.build.to_string(), result)),
-                Some(why) => {
-                    tracing::warn!("configmap {}: its result is ignored: {why}", map.name_any());
-                }
-            },
-            Ok(None) => {}
-            // Written by a pod: the Job's own end tells that something is wrong, and its deadline at the latest.
-            Err(error) => tracing::warn!("configmap {}: {error}", map.name_any()),
+    let results = maps.iter().filter_map(|map| result_in(map));
+    results
+        .map(|result| (result.build.to_string(), result))
+        .collect()
+}
+
+/// The result in a ConfigMap, if there is one that is believed.
+pub(super) fn result_in(map: &ConfigMap) -> Option<JobResult> {
+    match JobResult::from_config_map(map.data.as_ref()?) {
+        Ok(Some(result)) => match result::not_believed(&map.metadata, &result) {
+            None => Some(result),
+            Some(why) => {
+                tracing::warn!("configmap {}: its result is ignored: {why}", map.name_any());
+                None
+            }
+        },
+        Ok(None) => None,
+        // Written by a pod: the Job's own end tells that something is wrong, and its deadline at the latest.
+        Err(error) => {
+            tracing::warn!("configmap {}: {error}", map.name_any());
+            None
         }
     }
-    results
 }
 
 #[cfg(test)]

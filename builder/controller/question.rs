@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
-use crate::backend::job::JobMethod;
+use crate::backend::job::{JobMethod, JobResult};
 use crate::image::{PinnedRef, Platform, RepoRef};
 use crate::registry::Confirmed;
 use crate::report::{Class, Finding};
@@ -26,6 +26,11 @@ pub enum Question {
     OsImage {
         /// The rendered config.
         rendered: RenderedName,
+    },
+    /// What the pod of a build reported, whether or not a watch has shown it. The answer goes to [`Answers::results`].
+    Result {
+        /// The build.
+        build: BuildName,
     },
 }
 
@@ -89,6 +94,8 @@ pub struct Answers {
     pub exists: BTreeMap<PinnedRef, Result<Existence, Problem>>,
     /// To [`Question::OsImage`]: the image, empty if the config names none.
     pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
+    /// To [`Question::Result`]: none if the pod reported nothing.
+    pub results: BTreeMap<BuildName, Result<Option<JobResult>, Problem>>,
 }
 
 /// What would be built.

@@ -16,6 +16,7 @@ use super::act::Acting;
 use super::answer::Asking;
 use super::engine::Engine;
 use super::lease::{Lease, Times};
+use super::lease_gate::gated;
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::observe::concerned;
@@ -105,6 +106,8 @@ pub async fn run(
         &options.identity,
         options.times,
     );
+    // For whatever is written from here on.
+    let client = gated(client, &lease, &options.namespace);
     let asking = Asking {
         client: client.clone(),
         stores: Arc::clone(&stores),

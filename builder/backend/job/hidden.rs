@@ -82,6 +82,11 @@ impl Hidden {
         self.0.extend(inside.map(|(_, word)| word.to_owned()));
     }
 
+    /// The length of the longest one, in bytes.
+    pub fn longest(&self) -> usize {
+        self.0.first().map_or(0, String::len)
+    }
+
     /// A line without them.
     pub fn hide(&self, line: &str) -> String {
         let hide = |line: String, secret: &String| line.replace(secret.as_str(), HIDDEN);

@@ -109,24 +109,19 @@ fn of_job(
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(TOO_LONG))
         || pods.iter().any(|pod| reason(pod) == Some(TOO_LONG));
-    let taken = || pods.iter().find_map(|pod| taken(pod));
-    if too_long
-        && told.is_none()
-        && let Some(lost) = taken()
-    {
-        return Observation::Lost(lost);
-    }
     if let Some(end) = finished(told, too_long) {
         return end;
     }
+    let taken = || pods.iter().find_map(|pod| taken(pod));
+    if too_long {
+        return without_result(quiet, now, || taken().unwrap_or(Lost::DeadlineExceeded));
+    }
     if job.metadata.deletion_timestamp.is_some() {
-        return Observation::Lost(Lost::Deleted);
+        return without_result(quiet, now, || Lost::Deleted);
     }
     if let Some(end) = failed {
-        return match taken() {
-            Some(lost) => Observation::Lost(lost),
-            None => without_result(quiet, now, || died(pods, end.message.as_deref())),
-        };
+        let died = || died(pods, end.message.as_deref());
+        return without_result(quiet, now, || taken().unwrap_or_else(died));
     }
     if ended(job, "Complete").is_some() {
         return without_result(quiet, now, || Lost::Failed(SILENT.to_owned()));
@@ -152,17 +147,19 @@ fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) 
     if let Some(end) = finished(told, too_long) {
         return end;
     }
+    let taken = || taken(pod);
     match status.phase.as_deref() {
-        Some("Failed") => match taken(pod) {
-            Some(lost) => Observation::Lost(lost),
-            None => without_result(quiet, now, || died(&[pod], status.message.as_deref())),
-        },
+        Some("Failed") if too_long => without_result(quiet, now, || Lost::DeadlineExceeded),
+        Some("Failed") => {
+            let died = || died(&[pod], status.message.as_deref());
+            without_result(quiet, now, || taken().unwrap_or_else(died))
+        }
         Some("Succeeded") => without_result(quiet, now, || Lost::Failed(SILENT.to_owned())),
         // Its containers may still tell until they have ended.
         _ if pod.metadata.deletion_timestamp.is_some() => {
             match containers(pod).any(|one| state(one).running.is_some()) {
                 true => until_it_is_gone(pod, now),
-                false => Observation::Lost(taken(pod).unwrap_or(Lost::Deleted)),
+                false => without_result(quiet, now, || taken().unwrap_or(Lost::Deleted)),
             }
         }
         _ if is_held_back(pod) => Observation::Waiting,
@@ -182,7 +179,7 @@ fn finished(told: Option<JobResult>, too_long: bool) -> Option<Observation> {
         Some(told) if matches!(told.outcome, Outcome::Succeeded { .. }) => {
             Some(Observation::Finished(told))
         }
-        _ if too_long => Some(Observation::Lost(Lost::DeadlineExceeded)),
+        Some(_) if too_long => Some(Observation::Lost(Lost::DeadlineExceeded)),
         Some(told) => Some(Observation::Finished(told)),
         None => None,
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::error;
 use super::super::kept_logs::{KeepLogs, Tail};
-use super::super::logs::lines;
+use super::super::logs::{Raw, lines};
 use super::write::{delete_params, deleted, post};
 use super::{Acting, Stopped, stopped};
 use crate::api::labels;
@@ -95,10 +95,23 @@ impl Acting {
         let mut tail = Tail::default();
         let failed = |source| stopped(object(), "get log")(kube::Error::ReadEvents(source));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
-            tail.push(&hidden.hide(&line));
+            tail.push(&hide(hidden, line));
         }
         Ok(tail)
     }
+}
+
+/// A line without credentials. Where it was cut, a part of one may be at its end: as much as that may be is left out.
+fn hide(hidden: &Hidden, line: Raw) -> String {
+    let mut text = hidden.hide(&line.text);
+    if line.is_cut {
+        let mut end = text.len().saturating_sub(hidden.longest());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    Raw { text, ..line }.with_remark()
 }
 
 /// Puts it in the place of what was kept of an earlier attempt, or by us before we were killed.
@@ -132,4 +145,33 @@ async fn put(
     }
     let created = secrets.create(&post(), new).await;
     Ok(created.map(drop).map_err(stopped(object(), "create"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::super::super::logs::{CUT, LINE};
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_credential_is_left_where_a_line_was_cut() {
+        let secret = "correct-horse-battery";
+        let data = [("password".to_owned(), ByteString(secret.into()))].into();
+        let hidden = Hidden::of_secrets([data]);
+        // However much of it was read.
+        for read in 0..=secret.len() {
+            let text = format!("{}{}", "é".repeat(LINE / 2), &secret[..read]);
+            let cut = Raw { text, is_cut: true };
+            let found = hide(&hidden, cut);
+            let text = found.strip_suffix(CUT).unwrap();
+            assert!(text.chars().all(|c| c == 'é'), "{read}");
+            assert!(text.len() > LINE - 4 * secret.len());
+        }
+        let whole = Raw {
+            text: format!("a {secret}"),
+            is_cut: false,
+        };
+        assert_eq!(hide(&hidden, whole), "a [secret]");
+    }
 }

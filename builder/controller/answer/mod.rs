@@ -13,14 +13,17 @@ mod secrets;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use kube::Client;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
 
 use super::Error;
+use super::observe::result_in;
 use super::question::{Existence, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
-use crate::api::{ClusterSettings, ClusterSettingsError, RenderedName};
+use crate::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
 use crate::backend::door::DoorError;
+use crate::backend::job::{JobResult, result_name};
 use crate::image::{ImageRef, PinnedRef};
 use crate::registry;
 use crate::report::Class;
@@ -69,6 +72,9 @@ impl Asking {
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
                     Answer::OsImage(rendered.clone(), named)
                 }
+                Question::Result { build } => {
+                    Answer::Result(build.clone(), self.result(build).await)
+                }
             }
         });
         for answer in join_all(answers).await {
@@ -86,6 +92,9 @@ impl Asking {
                 }
                 Answer::OsImage(rendered, named) => {
                     world.answers.os_image.insert(rendered, named);
+                }
+                Answer::Result(build, result) => {
+                    world.answers.results.insert(build, result);
                 }
             }
         }
@@ -130,6 +139,18 @@ impl Asking {
         })
     }
 
+    /// What the ConfigMap of a build's result says now.
+    async fn result(&self, build: &BuildName) -> Result<Option<JobResult>, Problem> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
+        let name = result_name(build);
+        let object = format!("configmap {}/{name}", self.stores.namespace);
+        let map = api
+            .get_opt(&name)
+            .await
+            .map_err(Error::api(object, "get"))?;
+        Ok(map.as_ref().and_then(result_in))
+    }
+
     /// What a tag is now: `repo@sha256:…`.
     pub(super) async fn pin(&self, image: &ImageRef) -> Result<String, Problem> {
         let settings = self.settings()?;
@@ -160,6 +181,7 @@ enum Answer {
     Plan(Result<(Planned, Arc<Kept>), Problem>),
     Exists(PinnedRef, Result<Existence, Problem>),
     OsImage(RenderedName, Result<String, Problem>),
+    Result(BuildName, Result<Option<JobResult>, Problem>),
 }
 
 /// A problem of what the user gave.

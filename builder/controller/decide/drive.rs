@@ -1,14 +1,16 @@
 //! What a build's runner needs next.
 
 use super::super::because::Because;
-use super::super::question::{Planned, Question};
+use super::super::question::{Planned, Problem, Question};
 use super::super::snapshot::{BuildNodes, SeenRunner};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
 use super::runner::{attempt_of, number};
-use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
-use crate::backend::job::{Lost, Observation, Runner, observe, release};
+use crate::api::{
+    BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
+};
+use crate::backend::job::{JobResult, Lost, Observation, Runner, observe, release};
 use crate::status::{BuildRunner, EventReason, Progress, build_status};
 
 /// What a build has come to after this round.
@@ -138,6 +140,7 @@ impl<'a> Round<'a> {
             }
             _ => {}
         }
+        let same = |because| Ok(Driven::To(build.status.clone(), because));
         let reference = self.reference(runner);
         let to = |round: &mut Self, progress: Progress<'_>, because| {
             let status = build_status(&build.status, progress, round.now);
@@ -185,9 +188,39 @@ impl<'a> Round<'a> {
                 to(self, Progress::Building(&reference), because)
             }
             Observation::Lost(lost) => {
-                Ok(self.set_back(build, Some(runner), attempt, &Setback::Lost(lost)))
+                let result = match self.reported(build, runner)? {
+                    Ok(result) => result,
+                    Err(problem) => {
+                        let because = self.problem(problem);
+                        return same(because);
+                    }
+                };
+                match observe(runner, &seen.pods, result, seen.quiet, self.now) {
+                    Observation::Finished(result) => self.finish(build, runner, attempt, result),
+                    _ => Ok(self.set_back(build, Some(runner), attempt, &Setback::Lost(lost))),
+                }
             }
             Observation::Finished(result) => self.finish(build, runner, attempt, result),
+        }
+    }
+
+    /// What the pod of a build reported, as the API server has it now: each kind is watched by a connection of its own, and one that
+    /// stands still must not make a success a loss.
+    fn reported(
+        &self,
+        build: &MachineOsBuild,
+        runner: &Runner,
+    ) -> Result<Result<Option<&'a JobResult>, &'a Problem>, Question> {
+        let Ok(name) = build.metadata.name.parse::<BuildName>() else {
+            return Ok(Ok(None));
+        };
+        if let Runner::Build(_) = runner {
+            // Its own status says it all.
+            return Ok(Ok(None));
+        }
+        match self.world.answers.results.get(&name) {
+            Some(answer) => Ok(answer.as_ref().map(Option::as_ref)),
+            None => Err(Question::Result { build: name }),
         }
     }
 

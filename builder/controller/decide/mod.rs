@@ -292,6 +292,7 @@ impl Decision {
             ..Self::nothing(match question {
                 Question::Plan(_) | Question::OsImage { .. } => Because::Planning,
                 Question::Exists { image, .. } => Because::Confirming(image.to_string()),
+                Question::Result { build } => Because::Preparing(build.to_string()),
             })
         }
     }

@@ -36,6 +36,37 @@ fn a_digest_is_not_believed() {
     assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
 }
 
+/// Each kind is watched by a connection of its own: that of the results may stand still while the Job is seen to end.
+#[test]
+fn a_success_that_no_watch_has_shown_is_no_loss() {
+    for reason in ["BackoffLimitExceeded", "DeadlineExceeded"] {
+        let mut world = World::opted_in();
+        world.settle();
+        world.run();
+        world.settle();
+        world.succeed();
+        let told = world.seen.results.pop_first().map(|(_, result)| result);
+        world.unseen = told;
+        world.lose(reason, json!({}));
+        world.api_problem = Some(problem(Class::Retry, "the API server did not answer"));
+        let decision = world.settle();
+        assert_eq!(
+            decision.because.to_string(),
+            "the API server did not answer"
+        );
+        assert!(decision.again.is_some(), "{reason}");
+        assert_eq!(world.state(), Some(Building), "{reason}");
+        world.api_problem = None;
+        world.settle();
+        assert_eq!(
+            (world.state(), world.made.len()),
+            (Some(Succeeded), 1),
+            "{reason}"
+        );
+        assert_eq!(world.told(EventReason::JobFailed), 0, "{reason}");
+    }
+}
+
 #[test]
 fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let mut world = World::built();

@@ -221,7 +221,7 @@ fn a_pre_built_image_is_no_base() {
             base.of.contains(&image)
                 && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
         }),
-        Question::Exists { .. } | Question::OsImage { .. } => false,
+        Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => false,
     });
     assert!(asked);
 }

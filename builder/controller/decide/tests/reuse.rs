@@ -177,7 +177,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
         .rev()
         .find_map(|question| match question {
             Question::Plan(plan) => plan.base.clone(),
-            Question::Exists { .. } | Question::OsImage { .. } => None,
+            Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => None,
         });
     assert_eq!(
         pinned.map(|base| base.to_string()).as_deref(),

@@ -1,0 +1,165 @@
+//! A client whose writes end with the Lease: each is sent only while the Lease is ours, and broken off when it ends.
+//!
+//! A step of a decision may be several requests, and a process may be stopped between two of them. So this is looked at
+//! where a request is sent, and not only where a step begins. Reads go through at any time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio::time::timeout;
+use tower::{BoxError, service_fn};
+
+use super::lease::Lease;
+
+/// The writes that are under way.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Writes(Arc<RwLock<()>>);
+
+impl Writes {
+    async fn begin(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.0).read_owned().await
+    }
+
+    /// Until none is under way, or for so long.
+    pub(super) async fn ended(&self, limit: Duration) -> bool {
+        timeout(limit, self.0.write()).await.is_ok()
+    }
+}
+
+/// The same client, for writes that need the Lease.
+pub(super) fn gated(client: Client, lease: &Lease, namespace: &str) -> Client {
+    let lease = lease.clone();
+    let service = service_fn(move |request: Request<Body>| {
+        let (client, lease) = (client.clone(), lease.clone());
+        async move { send(&client, &lease, request).await }
+    });
+    Client::new(service, namespace)
+}
+
+async fn send(
+    client: &Client,
+    lease: &Lease,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(client.send(request).await?);
+    }
+    let _under_way = lease.writes().begin().await;
+    let left = lease.left().filter(|left| !left.is_zero());
+    let Some(left) = left else {
+        return Err(lease.lost().into());
+    };
+    match timeout(left, client.send(request)).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(lease.lost().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+    use serde_json::json;
+    use tokio::time::{Instant, advance, sleep};
+
+    use super::super::lease::Times;
+    use super::*;
+
+    /// A client of an API server that answers after a time, or never, the Lease of whoever asks, and what the server was sent.
+    fn world(takes: Option<Duration>) -> (Client, Lease, Arc<Mutex<Vec<Method>>>) {
+        let sent: Arc<Mutex<Vec<Method>>> = Arc::default();
+        let server = {
+            let sent = Arc::clone(&sent);
+            service_fn(move |request: Request<Body>| {
+                sent.lock().unwrap().push(request.method().clone());
+                async move {
+                    match takes {
+                        Some(takes) => sleep(takes).await,
+                        None => pending().await,
+                    }
+                    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "x" } });
+                    Ok::<_, BoxError>(Response::new(Body::from(object.to_string().into_bytes())))
+                }
+            })
+        };
+        let client = Client::new(server, "mosb-system");
+        let lease = Lease::new(client.clone(), "mosb-system", "x", "us", Times::default());
+        (gated(client, &lease, "mosb-system"), lease, sent)
+    }
+
+    fn maps(client: &Client) -> Api<ConfigMap> {
+        Api::default_namespaced(client.clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_written_without_the_lease_and_everything_can_be_read() {
+        let (client, lease, sent) = world(Some(Duration::ZERO));
+        let maps = maps(&client);
+        let new = ConfigMap::default();
+        let change = Patch::Merge(json!({}));
+        for is_held in [false, true, false] {
+            match is_held {
+                true => lease.hold_in_a_test(),
+                false => advance(Times::default().deadline).await,
+            }
+            sent.lock().unwrap().clear();
+            let writes = [
+                maps.create(&PostParams::default(), &new).await.is_ok(),
+                maps.replace("x", &PostParams::default(), &new)
+                    .await
+                    .is_ok(),
+                maps.patch("x", &PatchParams::default(), &change)
+                    .await
+                    .is_ok(),
+                maps.delete("x", &DeleteParams::default()).await.is_ok(),
+            ];
+            assert_eq!(writes, [is_held; 4]);
+            assert_eq!(sent.lock().unwrap().len(), if is_held { 4 } else { 0 });
+            maps.get("x").await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_under_way_is_broken_off_when_the_lease_ends() {
+        let (client, lease, sent) = world(None);
+        lease.hold_in_a_test();
+        let began = Instant::now();
+        let error = maps(&client)
+            .create(&PostParams::default(), &ConfigMap::default())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            began.elapsed().as_secs(),
+            Times::default().deadline.as_secs()
+        );
+        assert_eq!(*sent.lock().unwrap(), [Method::POST]);
+        let said = super::super::error::told(&error);
+        assert!(said.contains("lease mosb-system/x: lost"), "{said}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_given_back_waits_for_the_writes_under_way() {
+        let takes = Duration::from_secs(3);
+        let (client, lease, _) = world(Some(takes));
+        lease.hold_in_a_test();
+        let writing = tokio::spawn({
+            let maps = maps(&client);
+            async move { maps.delete("x", &DeleteParams::default()).await }
+        });
+        // Until it is sent.
+        sleep(Duration::from_secs(1)).await;
+        assert!(!lease.writes().ended(Duration::from_secs(1)).await);
+        let began = Instant::now();
+        assert!(lease.writes().ended(takes).await);
+        assert!(began.elapsed() <= takes);
+        writing.await.unwrap().unwrap();
+    }
+}
