@@ -227,10 +227,21 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
         world.client = registry_world::client(&registry);
         world.options.authfile = Some(registry.authfile());
         world.options.cert_dir = (transport == Transport::Https).then(|| registry.certificates());
-        let volume = format!("{}:/etc/pki/entitlement:ro", secret.display());
-        world.options.volumes = vec![volume.parse().unwrap()];
+        let repositories = world.directory.path().join("repositories");
+        fs::create_dir(&repositories).unwrap();
+        fs::write(repositories.join("site.repo"), "site").unwrap();
+        let volumes = [
+            format!("{}:/etc/pki/entitlement:ro", secret.display()),
+            format!("{}:/etc/yum.repos.d:copy", repositories.display()),
+            format!("{}:/run/secrets/rhsm:copy", secret.display()),
+        ];
+        world.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
         let base = world.resolve(&registry.repository("os/base:v1"));
-        let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush\n";
+        // As our own step with extensions, and as a package that brings a repository.
+        let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush && test -r /run/secrets/rhsm/key\n\
+            RUN cd /etc/yum.repos.d && test \"$(cat site.repo)\" = site && echo own > own.repo && chmod 644 own.repo && echo more >> site.repo\n\
+            RUN test -e /etc/yum.repos.d/own.repo && rm /etc/yum.repos.d/own.repo\n\
+            RUN ! touch /etc/pki/entitlement/new\n";
         let plan = plan(&config(), Some(own), &base);
         let target: Target = registry.repository("os/out").parse().unwrap();
         let text = containerfile::render(&plan).unwrap();
@@ -256,8 +267,16 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
         for layer in Layout::at(pulled).layers("x") {
             tree = tree.with_layer(layer).unwrap();
         }
-        assert!(!tree.0.contains_key("etc/pki/entitlement/key"));
+        for path in [
+            "etc/pki/entitlement/key",
+            "etc/yum.repos.d/site.repo",
+            "run/secrets/rhsm/key",
+        ] {
+            assert!(!tree.0.contains_key(path), "{path}");
+        }
         assert!(tree.0.contains_key("usr/local/bin/tool"));
+        let kept = fs::read(repositories.join("site.repo")).unwrap();
+        assert_eq!(kept, b"site", "the steps had a copy");
     }
 }
 

@@ -49,8 +49,12 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.pool_says("BuildSuccess");
     cluster.told(&[
         ("MachineOSBuild", "BuildStarted"),
+        ("MachineOSBuild", "BuildPreparing"),
         ("MachineOSBuild", "JobCreated"),
+        ("MachineOSBuild", "JobCompleted"),
         ("MachineOSBuild", "BuildCompleted"),
+        ("MachineOSBuild", "JobDeleted"),
+        ("MachineOSConfig", "ConfigReconciled"),
     ]);
     let newest = "machineconfiguration.openshift.io/newestImageEquivalentConfig";
     let annotated = cluster
@@ -80,6 +84,7 @@ fn a_pool_from_opting_in_to_opting_out() {
         "{message}"
     );
     assert!(!message.contains(KEY), "{message}");
+    cluster.told(&[("MachineConfigPool", "PoolConfigChanged")]);
 
     // With instructions of an administrator's own.
     cluster.opt_in(Some(RUNS));
@@ -89,6 +94,10 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
     assert_eq!(cluster.file(&third, "/etc/story"), KEY);
+    cluster.told(&[
+        ("MachineOSBuild", "JobStarted"),
+        ("MachineOSBuild", "BuildBuilding"),
+    ]);
 
     // Which can fail.
     let password = &cluster.node.registry().password;
@@ -106,6 +115,11 @@ fn a_pool_from_opting_in_to_opting_out() {
             .to_string()
             .contains(failed["metadata"]["name"].as_str().unwrap())
     );
+    cluster.told(&[
+        ("MachineOSBuild", "JobFailed"),
+        ("MachineOSBuild", "BuildFailed"),
+        ("MachineOSConfig", "BuildDegraded"),
+    ]);
     let kept = cluster.config();
     assert_eq!(
         kept["status"]["currentImagePullSpec"],
@@ -143,12 +157,23 @@ fn a_pool_from_opting_in_to_opting_out() {
         "machineosbuild",
         failed["metadata"]["name"].as_str().unwrap(),
     );
+    cluster.told(&[("MachineOSBuild", "BuildDeleted")]);
 
-    // One that is under way is given up when something else is wanted; what was built before is taken again.
+    // One that is under way is given up when something else is wanted; what was built before is taken again. Who follows its
+    // log sees it while it runs, and that it ends.
     cluster.opt_in(Some(HANGS));
     let hanging = cluster.building();
+    let follow = cluster.mosb_command(&["logs", "-f", &pool]);
+    let (following, ()) = Daemon::start(follow, |line| line.contains("sleep 600").then_some(()));
+    assert!(!following.has_ended(), "{}", following.said());
     cluster.opt_in(Some(&mended));
     cluster.is_gone("machineosbuild", &hanging);
+    cluster.told(&[("MachineOSBuild", "BuildInterrupted")]);
+    wait("the end of the log", SOON, || {
+        following.has_ended().then_some(())
+    });
+    let said = following.said();
+    assert!(said.contains("image-build:"), "{said}");
     cluster.is_gone(
         &format!("job --namespace {}", cluster.namespace.name),
         &format!("build-{hanging}"),
@@ -179,6 +204,7 @@ fn a_pool_from_opting_in_to_opting_out() {
             config["metadata"]["annotations"].get(REBUILD).is_none()
                 && config["metadata"]["annotations"][CURRENT] == again["metadata"]["name"]
         });
+    cluster.told(&[("MachineOSConfig", "RebuildRequested")]);
 
     // Nobody wants images any more.
     cluster
@@ -194,6 +220,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.nothing_is_left_of(name);
     let secrets = format!("secret --namespace {}", cluster.namespace.name);
     cluster.is_gone(&secrets, &format!("log-{name}"));
+    cluster.told(&[("MachineConfigPool", "ConfigDeleted")]);
 }
 
 /// Whatever somebody takes away while it is built, the image comes.
@@ -312,13 +339,21 @@ fn a_label_opts_in_and_out() {
         (&json!("MachineConfigPool"), &json!(pool))
     );
 
-    // One Containerfile for each pool.
+    // One Containerfile for each pool. What the administrator keeps for all builds is found, and `RUN` lines have a copy of it.
+    cluster.config_map("etc-yum-repos-d", &json!({ "site.repo": "site" }));
+    for secret in [&*format!("etc-pki-entitlement-{pool}"), "etc-pki-rpm-gpg"] {
+        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret }, "stringData": { "key": "hush" } });
+        cluster.namespace.apply(&object.to_string());
+    }
+    let reads = "RUN cat /etc/yum.repos.d/site.repo /etc/pki/entitlement/key /etc/pki/rpm-gpg/key > /etc/read && \\\n  \
+        touch /etc/yum.repos.d/own.repo /etc/pki/entitlement/own /etc/pki/rpm-gpg/own\n";
     cluster.config_map(
         "on-cluster-build-custom-dockerfile",
-        &json!({ &pool: RUNS }),
+        &json!({ &pool: format!("{RUNS}{reads}") }),
     );
     let image = cluster.image_after(&image);
     assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
+    assert_eq!(cluster.file(&image, "/etc/read"), "sitehushhush");
 
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(Value::Null));
     cluster.is_gone("machineosconfig", &pool);

@@ -1,6 +1,7 @@
 //! What the tests of the controller share: a pool, its configs, what mosb needs beside them, and the program itself, which
 //! runs outside of the cluster with a kubeconfig.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +18,15 @@ use crate::harness::{
 pub const BUILD: Duration = Duration::from_secs(600);
 /// Instructions that end a build.
 pub const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
+/// The events that somebody should look at.
+const WARNINGS: [&str; 6] = [
+    "BuildDegraded",
+    "BuildFailed",
+    "BuildInterrupted",
+    "ConfigReconcileFailed",
+    "JobFailed",
+    "PreBuiltImageMissing",
+];
 /// What needs no pod.
 pub const SOON: Duration = Duration::from_secs(120);
 
@@ -171,10 +181,9 @@ impl Cluster {
     pub fn stop(&mut self) {
         let controller = self.controller.take().expect("it was started");
         run("kill", ["-TERM", &controller.pid.to_string()]);
-        // As long as nobody asks for its exit code, something of it stays.
-        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", controller.pid));
-        let gone = || stat().map_or(true, |stat| stat.contains(") Z"));
-        wait("the controller's end", SOON, || gone().then_some(()));
+        wait("the controller's end", SOON, || {
+            controller.has_ended().then_some(())
+        });
     }
 
     /// What the controller said.
@@ -187,13 +196,24 @@ impl Cluster {
 
     /// `mosb` as a person calls it.
     pub fn mosb(&self, arguments: &[&str]) -> Finished {
-        let mut command: Command = limited(env!("CARGO_BIN_EXE_mosb"));
+        let command = limited(env!("CARGO_BIN_EXE_mosb"));
+        finish(&mut self.with_words(command, arguments), &[])
+    }
+
+    /// The same, for a [`Daemon`].
+    pub fn mosb_command(&self, arguments: &[&str]) -> Command {
+        self.with_words(lasting(env!("CARGO_BIN_EXE_mosb")), arguments)
+    }
+
+    fn with_words(&self, mut command: Command, arguments: &[&str]) -> Command {
         command
             .args(arguments)
             .arg("--kubeconfig")
-            .arg(self.node.kubeconfig());
-        command.args(["--namespace", &self.namespace.name]);
-        finish(command.env_clear().env("PATH", "/usr/bin:/bin"), &[])
+            .arg(self.node.kubeconfig())
+            .args(["--namespace", &self.namespace.name])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        command
     }
 
     pub fn config(&self) -> Value {
@@ -320,35 +340,39 @@ impl Cluster {
         found.unwrap()["message"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until events of these kinds and reasons were told of objects of the pool.
+    /// Waits until events of these kinds and reasons were told of objects of the pool: each as what it is, and nothing twice.
     #[track_caller]
     pub fn told(&self, wanted: &[(&str, &str)]) {
-        for (kind, reason) in wanted {
-            let told = || {
-                let selector = format!("involvedObject.kind={kind},reason={reason}");
-                let events = self
-                    .node
-                    .kubectl(&[
-                        "get",
-                        "events",
-                        "--namespace=default",
-                        "--field-selector",
-                        &selector,
-                        "--output=json",
-                    ])
-                    .ok()
-                    .json();
-                let events = events["items"].as_array().unwrap().clone();
-                let ours = |event: &&Value| {
-                    event["involvedObject"]["name"]
-                        .as_str()
-                        .unwrap()
-                        .starts_with(&self.pool)
-                };
-                let count = events.iter().filter(ours).count();
-                (count == 1).then_some(())
+        let all = || -> Vec<Value> {
+            let words = ["get", "events", "--namespace=default", "--output=json"];
+            let events = self.node.kubectl(&words).ok().json();
+            let mut events = events["items"].as_array().unwrap().clone();
+            let name = |event: &Value| event["involvedObject"]["name"].as_str().map(str::to_owned);
+            events.retain(|event| name(event).is_some_and(|name| name.starts_with(&self.pool)));
+            events
+        };
+        let is = |event: &Value, (kind, reason): &(&str, &str)| {
+            event["involvedObject"]["kind"] == *kind && event["reason"] == *reason
+        };
+        let events = wait(&format!("the events {wanted:?}"), SOON, || {
+            let events = all();
+            let told = |one| events.iter().any(|event| is(event, one));
+            wanted.iter().all(told).then_some(events)
+        });
+        let mut seen = BTreeSet::new();
+        for event in &events {
+            let reason = event["reason"].as_str().unwrap();
+            let kind = match WARNINGS.contains(&reason) {
+                true => "Warning",
+                false => "Normal",
             };
-            wait(&format!("one event {reason} on a {kind}"), SOON, told);
+            assert_eq!(event["type"], kind, "{event}");
+            let what = (
+                event["involvedObject"]["uid"].to_string(),
+                reason,
+                event["message"].to_string(),
+            );
+            assert!(seen.insert(what), "told twice: {event}");
         }
     }
 

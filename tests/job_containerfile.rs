@@ -153,7 +153,9 @@ fn a_failing_step_is_told_with_its_last_lines_and_without_credentials() {
     // There is nothing to push, and that is said.
     let finished = pod.run(pod.push(&[]));
     assert!(!finished.status.success());
-    assert_eq!(failure(&pod, "result")["step"], "image-push");
+    let told = failure(&pod, "result");
+    assert_eq!(told["step"], "image-push");
+    assert!(told["push"].is_null(), "no push began: {told:#}");
     assert!(manifest(&registry, "acme/os", &pod.build).is_none());
 }
 

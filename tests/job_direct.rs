@@ -273,6 +273,8 @@ fn every_failure_has_a_class_for_the_controller() {
             result["message"].as_str().unwrap().contains(word),
             "{what}: {result:#}"
         );
+        let pushed = result["push"].is_u64();
+        assert_eq!(pushed, what == "push credentials", "{what}: {result:#}");
         let told = pod.termination_message().outcome;
         assert!(
             matches!(

@@ -218,8 +218,8 @@ fn each_container_finds_what_is_its_own() {
     );
 }
 
-/// What the container is for: buildah with an administrator's `RUN`, with entitlements, in the way that the pod has it; in a
-/// user namespace on overlays, and without one on copies. `image-push`, who is somebody else, can read what it left.
+/// What the container is for: buildah with an administrator's `RUN`, with entitlements, repositories and keys of which it may change its copy,
+/// in the way that the pod has it; in a user namespace on overlays, and without one on copies. `image-push`, who is somebody else, can read what it left.
 #[test]
 fn buildah_runs_in_its_container() {
     let node = node();
@@ -237,7 +237,7 @@ fn buildah_runs_in_its_container() {
         "metadata": { "name": format!("rendered-worker-{HEX}") },
         "spec": { "osImageURL": base, "config": { "ignition": { "version": "3.5.0" } } },
     });
-    let containerfile = "FROM configs\nRUN cat /etc/pki/entitlement/x /etc/yum.repos.d/x /etc/pki/rpm-gpg/x >/usr/share/ran && ! ls /run/mosb && ! ls /var/run/secrets/kubernetes.io\n";
+    let containerfile = "FROM configs\nRUN cat /etc/pki/entitlement/x /etc/yum.repos.d/x /etc/pki/rpm-gpg/x >/usr/share/ran && echo own >/etc/yum.repos.d/own.repo && rm /etc/pki/rpm-gpg/x && touch /etc/pki/entitlement/new && ! ls /run/mosb && ! ls /var/run/secrets/kubernetes.io\n";
     for (case, driver) in [("everything", "overlay"), ("degraded", "vfs")] {
         let namespace = Namespace::new(node, "buildah");
         let mut job = orphan(job(&namespace, "everything"));
@@ -271,8 +271,8 @@ fn buildah_runs_in_its_container() {
             "cp /run/mosb/machine-config/0/machineconfig.json.gz /tmp/config.yaml
              exec mosb build /tmp/config.yaml --method=containerfile --containerfile=/run/mosb/containerfile/Containerfile --output=oci:/run/mosb/image \
                --authfile=/run/mosb/base-image-pull-creds/config.json --registries-conf=/run/mosb/registries/registries.conf \
-               --cache-dir=/var/lib/mosb --storage-driver={driver} --volume=/run/mosb/etc-pki-entitlement:/etc/pki/entitlement:ro \
-               --volume=/run/mosb/etc-yum-repos-d:/etc/yum.repos.d:ro --volume=/run/mosb/etc-pki-rpm-gpg:/etc/pki/rpm-gpg:ro -v"
+               --cache-dir=/var/lib/mosb --storage-driver={driver} --volume=/run/mosb/etc-pki-entitlement:/etc/pki/entitlement:copy \
+               --volume=/run/mosb/etc-yum-repos-d:/etc/yum.repos.d:copy --volume=/run/mosb/etc-pki-rpm-gpg:/etc/pki/rpm-gpg:copy -v"
         );
         let scripts = [
             (

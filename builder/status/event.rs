@@ -192,3 +192,51 @@ impl Event {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use EventKind::{Normal, Warning};
+    use EventReason::*;
+
+    use super::*;
+
+    /// What the existing builder's readers look for, and what is ours beside it.
+    #[test]
+    fn each_reason_has_its_word_and_its_kind() {
+        for (reason, word, kind) in [
+            (BuildStarted, "BuildStarted", Normal),
+            (BuildPreparing, "BuildPreparing", Normal),
+            (BuildBuilding, "BuildBuilding", Normal),
+            (BuildCompleted, "BuildCompleted", Normal),
+            (BuildDeleted, "BuildDeleted", Normal),
+            (BuildFailed, "BuildFailed", Warning),
+            (BuildInterrupted, "BuildInterrupted", Warning),
+            (JobCreated, "JobCreated", Normal),
+            (JobStarted, "JobStarted", Normal),
+            (JobCompleted, "JobCompleted", Normal),
+            (JobDeleted, "JobDeleted", Normal),
+            (JobFailed, "JobFailed", Warning),
+            (ConfigReconciled, "ConfigReconciled", Normal),
+            (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
+            (ConfigDeleted, "ConfigDeleted", Normal),
+            (RebuildRequested, "RebuildRequested", Normal),
+            (BuildRecovered, "BuildRecovered", Normal),
+            (BuildDegraded, "BuildDegraded", Warning),
+            (PoolConfigChanged, "PoolConfigChanged", Normal),
+            (PreBuiltImageSeeded, "PreBuiltImageSeeded", Normal),
+            (PreBuiltImageMissing, "PreBuiltImageMissing", Warning),
+            (RenderedConfigGenerated, "RenderedConfigGenerated", Normal),
+            (OsImageUrlOverridden, "OSImageURLOverridden", Normal),
+        ] {
+            let on = Regarding {
+                kind: "MachineOSBuild",
+                name: "worker-b".to_owned(),
+                uid: "u".to_owned(),
+            };
+            let event = Event::new(on, reason, "", "n".repeat(2000));
+            assert_eq!((event.reason.as_str(), event.kind), (word, kind));
+            assert_eq!(event.note.len(), NOTE, "{word}");
+        }
+        assert_eq!((Normal.as_str(), Warning.as_str()), ("Normal", "Warning"));
+    }
+}

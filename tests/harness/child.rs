@@ -166,6 +166,12 @@ impl Daemon {
 }
 
 impl Daemon {
+    /// Whether it has ended by itself. As long as nobody asks for its exit code, something of it stays.
+    pub fn has_ended(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        stat.map_or(true, |stat| stat.contains(") Z"))
+    }
+
     /// All that it said so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()

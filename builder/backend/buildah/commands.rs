@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
@@ -10,6 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use super::BaseSource;
 use super::store::Store;
 use super::version::Version;
+use super::volume::Volume;
 use crate::api::KernelType;
 use crate::exec::Command;
 use crate::image::Digest;
@@ -62,33 +62,6 @@ pub struct Options {
     pub registries_conf: Option<PathBuf>,
     /// How long the build itself may take.
     pub limit: Duration,
-}
-
-/// A folder of this machine that the build sees: `SRC:DST[:ro]`. Never part of a layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Volume {
-    text: String,
-}
-
-impl FromStr for Volume {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts: Vec<_> = text.split(':').collect();
-        let places = match parts[..] {
-            [source, target] | [source, target, "ro" | "rw"] => Some([source, target]),
-            _ => None,
-        };
-        let absolute =
-            |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
-        match places {
-            Some(places) if places.iter().all(|path| absolute(path)) => Ok(Self {
-                text: text.to_owned(),
-            }),
-            _ => Err(format!(
-                "{text:?} is no volume: want /source:/target or /source:/target:ro, both absolute and without .."
-            )),
-        }
-    }
 }
 
 fn buildah(store: &Store, at: &Path) -> Command {
@@ -209,8 +182,8 @@ pub(super) fn bud(
             command = command.option("--ulimit", format!("{name}={soft}:{hard}"));
         }
     }
-    for volume in &options.volumes {
-        command = command.option("--volume", &volume.text);
+    for (number, volume) in options.volumes.iter().enumerate() {
+        command = command.option("--volume", volume.argument(at, number));
     }
     for (key, value) in &request.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));
@@ -280,22 +253,6 @@ mod tests {
             ("10.0.0.1:5000", false),
         ] {
             assert_eq!(is_loopback(host), want, "{host}");
-        }
-    }
-
-    #[test]
-    fn a_volume_is_two_absolute_paths() {
-        for (text, fine) in [
-            ("/etc/pki/entitlement:/etc/pki/entitlement:ro", true),
-            ("/a:/b", true),
-            ("/a:/b:rw", true),
-            ("/a", false),
-            ("a:/b", false),
-            ("/a:/b:z,exec", false),
-            ("/a:/b/../etc", false),
-            ("/a:/b:ro:x", false),
-        ] {
-            assert_eq!(text.parse::<Volume>().is_ok(), fine, "{text}");
         }
     }
 }

@@ -15,13 +15,15 @@ mod read;
 mod space;
 mod store;
 mod version;
+mod volume;
 
 pub use assemble::{Assembled, NewLayer, assemble};
-pub use commands::{Options, Volume};
+pub use commands::Options;
 pub use error::Error;
 pub use kept::{Kept, Removed, kept, remove};
 pub use space::{Driver, Room, check_space, needed};
 pub use version::{Version, check_heredoc, version};
+pub use volume::{Volume, of_the_node};
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -295,6 +297,7 @@ async fn run(
     check_space(plan, driver, &Room::of(&options.cache_dir, driver)?)?;
     make_dir(&at.join(commands::TMP))?;
     write_context(plan, containerfile, at)?;
+    volume::copy(&options.volumes, at)?;
     match base {
         BaseSource::Registry(_) => {}
         BaseSource::Layout(layout) => write_view(plan, layout, &at.join(commands::VIEW))?,

@@ -106,6 +106,7 @@ pub(super) fn build(request: &JobRequest) -> Vec<String> {
             if request.user_namespaces {
                 words = words.word("--require-user-namespace");
             }
+            // Package managers write there, and packages bring files of their own.
             for (there, volume, target) in [
                 (
                     &request.entitlement,
@@ -125,7 +126,7 @@ pub(super) fn build(request: &JobRequest) -> Vec<String> {
             ] {
                 let mount = there
                     .as_ref()
-                    .map(|_| format!("{RUN}/{volume}:{target}:ro"));
+                    .map(|_| format!("{RUN}/{volume}:{target}:copy"));
                 words = words.optional("--volume", mount);
             }
             words.0

@@ -87,6 +87,9 @@ pub enum Outcome {
         /// The end of what the failed program wrote.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         last_lines: Vec<String>,
+        /// Where it was the push that failed: milliseconds from its start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        push: Option<u64>,
     },
 }
 

@@ -25,6 +25,7 @@ fn wrong(message: String) -> Outcome {
         reason: "bad-job-result".to_owned(),
         message,
         last_lines: Vec::new(),
+        push: None,
     }
 }
 
@@ -46,6 +47,7 @@ pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
                 reason,
                 message,
                 last_lines,
+                push: None,
             },
         )),
         Outcome::Succeeded { .. } | Outcome::NeedsContainerfile { .. } => None,

@@ -33,8 +33,8 @@ pub struct Inputs {
     /// An ARG of your Containerfile; may be repeated. It can be read in the image's history
     #[arg(long, value_name = "K=V", requires = "containerfile")]
     pub build_arg: Vec<String>,
-    /// A folder that RUN lines see, such as entitlements; may be repeated. Never part of a layer
-    #[arg(long, value_name = "SRC:DST[:ro]")]
+    /// A folder that RUN lines see, such as entitlements, or a copy of it that they may write; may be repeated. Never part of a layer
+    #[arg(long, value_name = "SRC:DST[:ro|copy]")]
     pub volume: Vec<String>,
     /// How buildah separates RUN lines from this machine
     #[arg(long, value_enum)]

@@ -103,8 +103,8 @@ pub struct JobBuild {
     /// With --image: the folder where a failure is told
     #[arg(long, value_name = "DIR", requires = "image")]
     pub failure: Option<PathBuf>,
-    /// A folder that RUN lines see, such as entitlements; may be repeated. Never part of a layer
-    #[arg(long, value_name = "SRC:DST[:ro]", requires = "image")]
+    /// A folder that RUN lines see, such as entitlements, or a copy of it that they may write; may be repeated. Never part of a layer
+    #[arg(long, value_name = "SRC:DST[:ro|copy]", requires = "image")]
     pub volume: Vec<String>,
     /// Where buildah keeps layers; without, overlay if it works here, else vfs
     #[arg(long, value_enum, value_name = "DRIVER", requires = "image")]

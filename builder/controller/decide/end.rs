@@ -43,6 +43,7 @@ impl<'a> Round<'a> {
                 reason,
                 message,
                 last_lines,
+                push: _,
             } => {
                 let setback = Setback::Told {
                     step,

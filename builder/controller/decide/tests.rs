@@ -1,4 +1,5 @@
 mod component;
+mod events;
 mod failure;
 mod format;
 mod keep;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -51,10 +52,7 @@ impl Metrics {
         only(
             &self.push_state,
             &PUSH_STATES,
-            job.map(|state| match state {
-                "active" => "pushing",
-                other => other,
-            }),
+            build.and_then(|build| push_state(world, build)),
         );
         let pool_label = Pool { pool: name.clone() };
         let active = world
@@ -169,18 +167,17 @@ impl Metrics {
                 .get_or_create(&label(state))
                 .observe(took);
         }
-        match result.map(|result| &result.outcome) {
-            Some(Outcome::Succeeded { phases, .. }) => {
-                self.pushes.get_or_create(&label("succeeded")).inc();
-                let seconds = Duration::from_millis(phases.push).as_secs_f64();
-                self.push_duration
-                    .get_or_create(&label("succeeded"))
-                    .observe(seconds);
-            }
-            Some(Outcome::Failed { step, .. }) if *step == Container::ImagePush => {
-                self.pushes.get_or_create(&label("failed")).inc();
-            }
-            _ => {}
+        let push = match result.map(|result| &result.outcome) {
+            Some(Outcome::Succeeded { phases, .. }) => Some(("succeeded", phases.push)),
+            Some(Outcome::Failed { push, .. }) => push.map(|took| ("failed", took)),
+            Some(Outcome::NeedsContainerfile { .. }) | None => None,
+        };
+        if let Some((state, took)) = push {
+            self.pushes.get_or_create(&label(state)).inc();
+            let seconds = Duration::from_millis(took).as_secs_f64();
+            self.push_duration
+                .get_or_create(&label(state))
+                .observe(seconds);
         }
     }
 }
@@ -206,14 +203,52 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
     }
 }
 
-/// Of a Pod too: what counts is what runs the build.
-fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
+/// What runs a build.
+fn runner_of<'a>(world: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenRunner> {
     let owned = |seen: &&SeenRunner| {
         let owners = seen.runner.metadata().owner_references.iter().flatten();
         let mut owners = owners.map(|owner| &owner.uid);
         owners.any(|uid| uid == build.metadata.uid())
     };
-    match &world.runners.iter().find(owned)?.runner {
+    world.runners.iter().find(owned)
+}
+
+/// Of the push alone. Before it begins there is none: `RUN` lines may run for an hour. A direct build pushes while it builds.
+fn push_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
+    let seen = runner_of(world, build)?;
+    if let Runner::Build(build) = &seen.runner {
+        let status = build.status.as_ref()?;
+        return match (&*status.phase, &*status.reason) {
+            ("Complete", _) => Some("succeeded"),
+            (_, "PushImageToRegistryFailed") => Some("failed"),
+            // It does not say when its push begins.
+            _ => None,
+        };
+    }
+    let told = world.results.get(&build.metadata.name);
+    let told = told.filter(|result| result.job_uid == seen.runner.uid());
+    match told.map(|result| &result.outcome) {
+        Some(Outcome::Succeeded { .. }) => Some("succeeded"),
+        Some(Outcome::Failed { push, .. }) => push.map(|_| "failed"),
+        Some(Outcome::NeedsContainerfile { .. }) => None,
+        None => seen.pods().any(is_pushing).then_some("pushing"),
+    }
+}
+
+/// Whether the container runs that holds the push credentials: what runs `RUN` lines is an init container.
+fn is_pushing(pod: &Pod) -> bool {
+    let pushes = [Container::ImageBuild, Container::ImagePush].map(Container::as_str);
+    let status = pod.status.iter();
+    let mut main = status.flat_map(|status| status.container_statuses.iter().flatten());
+    main.any(|container| {
+        let state = container.state.as_ref();
+        pushes.contains(&&*container.name) && state.is_some_and(|state| state.running.is_some())
+    })
+}
+
+/// Of a Pod too: what counts is what runs the build.
+fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
+    match &runner_of(world, build)?.runner {
         Runner::Job(job) => {
             let status = job.status.as_ref()?;
             let is = |kind: &str| {
@@ -291,6 +326,181 @@ mod tests {
             ..Snapshot::default()
         });
         assert!(!metrics.text().contains("pool=\"worker\""));
+    }
+
+    const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
+
+    fn result(outcome: Value) -> JobResult {
+        let mut result = json!({ "jobUid": "job-1", "build": BUILD });
+        result
+            .as_object_mut()
+            .unwrap()
+            .extend(outcome.as_object().unwrap().clone());
+        serde_json::from_value(result).unwrap()
+    }
+
+    fn failed(step: &str, push: Option<u64>) -> Value {
+        json!({ "outcome": "Failed", "step": step, "class": "refused", "reason": "x", "message": "m", "push": push })
+    }
+
+    fn succeeded() -> Value {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        json!({ "outcome": "Succeeded", "digest": digest, "method": "direct", "phases": { "push": 2000 } })
+    }
+
+    #[test]
+    fn a_push_that_failed_is_counted_and_timed_whatever_container_it_ran_in() {
+        for (what, outcome, state, seconds) in [
+            (
+                "of a direct build",
+                failed("image-build", Some(1500)),
+                Some("failed"),
+                "1.5",
+            ),
+            (
+                "by Containerfile",
+                failed("image-push", Some(1500)),
+                Some("failed"),
+                "1.5",
+            ),
+            ("a RUN line", failed("image-build", None), None, ""),
+            ("before it was sent", failed("image-push", None), None, ""),
+            ("succeeded", succeeded(), Some("succeeded"), "2.0"),
+        ] {
+            let metrics = Metrics::default();
+            let condition = match outcome["outcome"].as_str() {
+                Some("Succeeded") => "Succeeded",
+                _ => "Failed",
+            };
+            let ended: MachineOsBuild = serde_json::from_value(build(condition)).unwrap();
+            let mut before = world(build("Building"));
+            let name = ended.metadata.name.clone();
+            before.results.insert(name.clone(), result(outcome));
+            let step = Step::WriteBuildStatus {
+                name,
+                uid: String::new(),
+                resource_version: String::new(),
+                status: Box::new(ended.status),
+            };
+            metrics.wrote(&before, &[step]);
+            let text = metrics.text();
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| line.starts_with("ocl_image_push_"))
+                .filter(|line| line.contains("_total") || line.contains("_sum"))
+                .collect();
+            let want = state.map(|state| {
+                let labels = format!("{{pool=\"worker\",state=\"{state}\"}}");
+                [
+                    format!("ocl_image_push_total{labels} 1"),
+                    format!("ocl_image_push_duration_seconds_sum{labels} {seconds}"),
+                ]
+            });
+            assert_eq!(
+                lines,
+                want.as_ref()
+                    .map_or(vec![], |two| two.iter().map(|one| &**one).collect()),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_pushing_while_the_container_runs_that_pushes() {
+        let container = |name: &str, state: &str| json!({ "name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { state: {} } });
+        let by_containerfile = |build: &str, push: &str| {
+            let build = match build {
+                "terminated" => {
+                    json!({ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "terminated": { "exitCode": 0 } } })
+                }
+                other => container("image-build", other),
+            };
+            json!({ "initContainerStatuses": [container("wait-for-done", "running"), build],
+                "containerStatuses": [container("image-push", push)] })
+        };
+        let direct = |state: &str| {
+            json!({ "initContainerStatuses": [container("wait-for-done", "running")],
+                "containerStatuses": [container("image-build", state), container("istio-proxy", "running")] })
+        };
+        for (what, status, told, want) in [
+            (
+                "RUN lines run",
+                by_containerfile("running", "waiting"),
+                None,
+                None,
+            ),
+            (
+                "buildah is done",
+                by_containerfile("terminated", "waiting"),
+                None,
+                None,
+            ),
+            (
+                "it pushes",
+                by_containerfile("terminated", "running"),
+                None,
+                Some("pushing"),
+            ),
+            ("direct, not begun", direct("waiting"), None, None),
+            ("direct", direct("running"), None, Some("pushing")),
+            (
+                "told",
+                direct("running"),
+                Some(succeeded()),
+                Some("succeeded"),
+            ),
+            (
+                "a RUN line failed",
+                by_containerfile("running", "waiting"),
+                Some(failed("image-build", None)),
+                None,
+            ),
+            (
+                "it failed",
+                direct("running"),
+                Some(failed("image-build", Some(1))),
+                Some("failed"),
+            ),
+            (
+                "another's result",
+                direct("running"),
+                Some(failed("image-build", Some(1))),
+                Some("pushing"),
+            ),
+        ] {
+            let mut of = build("Building");
+            of["metadata"]["uid"] = json!("build-1");
+            let mut seen = world(of);
+            let owner = |kind: &str, uid: &str| json!([{ "apiVersion": "x/v1", "kind": kind, "name": "x", "uid": uid, "controller": true }]);
+            let uid = if what == "another's result" {
+                "job-2"
+            } else {
+                "job-1"
+            };
+            let job: k8s_openapi::api::batch::v1::Job = serde_json::from_value(
+                json!({ "metadata": { "name": "build-x", "uid": uid, "ownerReferences": owner("MachineOSBuild", "build-1") }, "status": { "active": 1 } }),
+            )
+            .unwrap();
+            let pod: Pod =
+                serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": status }))
+                    .unwrap();
+            seen.runners = vec![SeenRunner {
+                runner: job.into(),
+                pods: vec![pod],
+                quiet: Duration::MAX,
+            }];
+            let told = told.map(|told| ("worker-b".to_owned(), result(told)));
+            seen.results.extend(told);
+            let metrics = Metrics::default();
+            metrics.observe(&seen);
+            let text = metrics.text();
+            for state in PUSH_STATES {
+                let value = u8::from(want == Some(state));
+                let line =
+                    format!("ocl_image_push_state{{pool=\"worker\",state=\"{state}\"}} {value}");
+                assert!(text.contains(&line), "{what}: {line}");
+            }
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation 
                 reason: "program-failed".to_owned(),
                 message: told(status),
                 last_lines: status.log_snippet.lines().map(str::to_owned).collect(),
+                push: None,
             },
         ),
         // A registry that is away and one that refuses are the same word.

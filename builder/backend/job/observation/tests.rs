@@ -37,6 +37,7 @@ fn bad(uid: &str) -> JobResult {
         reason: "x".to_owned(),
         message: "y".to_owned(),
         last_lines: Vec::new(),
+        push: None,
     };
     result(uid, outcome)
 }
@@ -96,15 +97,36 @@ fn what_we_just_saw_end_may_still_be_told_of() {
             pod.metadata.name = Some("build-worker-0123456789abcdef0123456789abcdef".to_owned());
             Runner::from(pod)
         };
-        for runner in [
-            job(json!({}), Some(("Complete", "", time))).into(),
-            job(json!({}), Some(("Failed", "", time))).into(),
-            of_phase("Succeeded"),
-            of_phase("Failed"),
+        let evicted = || {
+            let mut pod =
+                pod(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
+            pod.metadata.uid = Some(UID.to_owned());
+            pod
+        };
+        let mut stopped = evicted();
+        stopped.status.as_mut().unwrap().reason = Some("DeadlineExceeded".to_owned());
+        let mut going = job(json!({ "suspend": false }), None);
+        let deletion: Timestamp = time.parse().unwrap();
+        going.metadata.deletion_timestamp = Some(deletion.into());
+        let mut leaving = evicted();
+        leaving.metadata.deletion_timestamp = Some(deletion.into());
+        let failed = |reason| Runner::from(job(json!({}), Some(("Failed", reason, time))));
+        for (runner, pods) in [
+            (job(json!({}), Some(("Complete", "", time))).into(), vec![]),
+            (failed(""), vec![]),
+            (failed("BackoffLimitExceeded"), vec![evicted()]),
+            (failed("DeadlineExceeded"), vec![]),
+            (failed("DeadlineExceeded"), vec![evicted()]),
+            (going.into(), vec![]),
+            (of_phase("Succeeded"), vec![]),
+            (of_phase("Failed"), vec![]),
+            (evicted().into(), vec![]),
+            (stopped.into(), vec![]),
+            (leaving.into(), vec![]),
         ] {
             let after = |seconds, result: Option<&JobResult>| {
                 let quiet = Duration::from_secs(seconds);
-                observe(&runner, &[], result, quiet, NOW.parse().unwrap())
+                observe(&runner, &pods, result, quiet, NOW.parse().unwrap())
             };
             let until = |time: &str| Observation::Ending {
                 until: time.parse().unwrap(),
@@ -639,6 +661,7 @@ fn a_build_is_what_its_status_says() {
                 reason: "program-failed".to_owned(),
                 message: format!("{reason}: so it is"),
                 last_lines: vec!["STEP 5".to_owned(), "no package".to_owned()],
+                push: None,
             },
         ))
     };

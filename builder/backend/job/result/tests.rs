@@ -36,6 +36,7 @@ fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
         reason: "bad-config".to_owned(),
         message: message.to_owned(),
         last_lines,
+        push: None,
     })
 }
 

@@ -1,5 +1,7 @@
 //! `mosb job build --image`: lets buildah build, and leaves the image for the container that pushes.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::plan_to_run;
@@ -33,6 +35,8 @@ pub async fn build(
         let driver = buildah::usable_driver(&options.cache_dir).await;
         options.storage_driver = Some(driver.map_err(backend::Error::from)?.to_owned());
     }
+    // Every container of a node with a subscription has it, also one that was given no entitlement.
+    options.volumes.extend(buildah::of_the_node(Path::new("/")));
     world.progress.step("building with buildah");
     // What it says is what `mosb logs` shows.
     let on_line = |_, line: &str| tracing::info!("{}", secrets.hide(line));

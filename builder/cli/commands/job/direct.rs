@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::end::millis;
+use super::end::{End, millis};
 use super::{means, of_build, wanted};
 use crate::backend::direct;
 use crate::backend::job::JobMethod;
@@ -24,7 +24,7 @@ use crate::report::Finding;
 ///
 /// # Errors
 /// Whatever keeps the image from being in the registry.
-pub async fn build(world: &World, inputs: &PodInputs) -> Result<Outcome> {
+pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outcome> {
     let began = Instant::now();
     let wanted = wanted(inputs, MethodChoice::Auto).await?;
     let on_step = |step: &str| world.progress.step(step);
@@ -43,6 +43,7 @@ pub async fn build(world: &World, inputs: &PodInputs) -> Result<Outcome> {
     world
         .progress
         .step(&format!("writing the layer, pushing to {}", inputs.push));
+    end.begin_push();
     let target = Target::from(inputs.push.clone());
     let (built, tree) = tokio::join!(
         direct::build(&world.push, &prepared.plan, &prepared.base, &target),

@@ -4,7 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
 
@@ -30,6 +31,8 @@ pub struct End {
     job_uid: String,
     termination_log: PathBuf,
     step: Step,
+    /// When the push began.
+    push: OnceLock<Instant>,
     /// What no result repeats.
     pub secrets: Hidden,
 }
@@ -44,9 +47,15 @@ impl End {
             job_uid: inputs.job_uid.clone(),
             termination_log: inputs.termination_log.clone(),
             step,
+            push: OnceLock::new(),
             // One that can't be read is told by who needs it.
             secrets: Hidden::of_logins(files.filter_map(|file| std::fs::read(file).ok())),
         }
+    }
+
+    /// From now on, what fails is the push.
+    pub fn begin_push(&self) {
+        self.push.get_or_init(Instant::now);
     }
 
     /// Tells how it ended, and waits until the sidecar has delivered that.
@@ -135,6 +144,7 @@ impl End {
             reason: failure.code.to_owned(),
             message: self.secrets.hide(&message),
             last_lines,
+            push: self.push.get().map(|began| millis(began.elapsed())),
         }
     }
 }
@@ -344,6 +354,7 @@ mod tests {
                 job_uid: String::new(),
                 termination_log: PathBuf::new(),
                 step: Step::ImageBuild,
+                push: OnceLock::new(),
                 secrets: Hidden::default(),
             };
             match end.failed(&error) {

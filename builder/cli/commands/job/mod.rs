@@ -30,7 +30,7 @@ pub async fn in_pod(world: &World, part: &InPod, settings: &Settings) -> Result<
     match part {
         InPod::Direct(inputs, told) => {
             let end = End::new(inputs, settings, Step::ImageBuild);
-            let outcome = direct::build(world, inputs).await;
+            let outcome = direct::build(world, inputs, &end).await;
             end.hand_over(&told.0, outcome).await
         }
         InPod::Containerfile(inputs, left) => {
@@ -40,7 +40,7 @@ pub async fn in_pod(world: &World, part: &InPod, settings: &Settings) -> Result<
         }
         InPod::Push(inputs, image, told) => {
             let end = End::new(inputs, settings, Step::ImagePush);
-            let outcome = push::push(world, inputs, image).await;
+            let outcome = push::push(world, inputs, image, &end).await;
             end.hand_over(&told.0, outcome).await
         }
         InPod::WaitForDone(post) => wait_for_done(post).await.map(|()| 0),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::end::millis;
+use super::end::{End, millis};
 use super::plan_to_run;
 use crate::backend::job::JobMethod;
 use crate::backend::job::result::{Outcome, Phases};
@@ -19,7 +19,7 @@ use crate::registry::Target;
 ///
 /// # Errors
 /// As [`buildah::take`], and whatever the registry answers.
-pub async fn push(world: &World, inputs: &PodInputs, image: &Path) -> Result<Outcome> {
+pub async fn push(world: &World, inputs: &PodInputs, image: &Path, end: &End) -> Result<Outcome> {
     let began = Instant::now();
     let planned = plan_to_run(world, inputs).await?;
     let plan = &planned.plan;
@@ -30,6 +30,7 @@ pub async fn push(world: &World, inputs: &PodInputs, image: &Path) -> Result<Out
         .map_err(backend::Error::from)?;
     let making = making.elapsed();
     world.progress.step(&format!("pushing to {}", inputs.push));
+    end.begin_push();
     let target = Target::from(inputs.push.clone());
     let built = buildah::push(&world.push, plan, &made, &planned.base, &target).await?;
     let mut warnings = planned.plan.warnings.clone();

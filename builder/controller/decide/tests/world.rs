@@ -42,6 +42,9 @@ pub struct World {
     /// What the planner answers instead.
     pub problem: Option<Problem>,
     pub registry_problem: Option<Problem>,
+    pub api_problem: Option<Problem>,
+    /// A result that the API server has, and no watch has shown.
+    pub unseen: Option<JobResult>,
     pub bad_containerfile: bool,
     /// What the planner warns of.
     pub warnings: Vec<Finding>,
@@ -76,6 +79,8 @@ impl World {
             names: BTreeSet::new(),
             problem: None,
             registry_problem: None,
+            api_problem: None,
+            unseen: None,
             bad_containerfile: false,
             warnings: Vec::new(),
             base: 0,
@@ -265,6 +270,17 @@ impl World {
                         let image = self.os_images.get(rendered.as_str()).cloned();
                         let image = image.ok_or_else(|| problem(Class::Retry, "not there yet"));
                         let twice = seen.answers.os_image.insert(rendered, image);
+                        assert!(twice.is_none(), "asked twice");
+                    }
+                    Question::Result { build } => {
+                        let unseen =
+                            self.unseen.as_ref().map(|result| &result.build) == Some(&build);
+                        let result = match &self.api_problem {
+                            Some(problem) => Err(problem.clone()),
+                            None if unseen => Ok(self.unseen.clone()),
+                            None => Ok(seen.results.get(build.as_str()).cloned()),
+                        };
+                        let twice = seen.answers.results.insert(build, result);
                         assert!(twice.is_none(), "asked twice");
                     }
                     Question::Plan(question) => {
@@ -596,6 +612,7 @@ pub fn failed(class: Class) -> Outcome {
         reason: "run-failed".to_owned(),
         message: "dnf ended with 1".to_owned(),
         last_lines: vec!["no package usbguard".to_owned()],
+        push: None,
     }
 }
 
