@@ -14,8 +14,20 @@ fn add(text: &mut String, happened: &str, world: &mut World) {
     writeln!(text, "# {happened}").unwrap();
     for (reason, note) in world.events.drain(..) {
         let kind = reason.kind().as_str();
-        writeln!(text, "{kind} {}: {note}", reason.as_str()).unwrap();
+        writeln!(text, "{kind} {}: {}", reason.as_str(), short(&note)).unwrap();
     }
+}
+
+/// Without digests and the hashes in names: they follow from the format of images too. Of rendered configs the number is left.
+fn short(note: &str) -> String {
+    let is_hex = |c: char| c.is_ascii_hexdigit();
+    let words = note.split_inclusive(|c: char| !is_hex(c));
+    let cut = |word: &str| match word.trim_end_matches(|c| !is_hex(c)) {
+        hex if hex.len() >= 32 && hex.starts_with("000") => word[hex.len() - 1..].to_owned(),
+        hex if hex.len() >= 32 => format!("…{}", &word[hex.len()..]),
+        _ => word.to_owned(),
+    };
+    words.map(cut).collect()
 }
 
 #[test]
