@@ -107,7 +107,7 @@ pub async fn run(
         options.times,
     );
     // For whatever is written from here on.
-    let client = gated(client, &lease, &options.namespace);
+    let client = gated(client, &lease, &options.namespaces.own);
     let asking = Asking {
         client: client.clone(),
         stores: Arc::clone(&stores),
