@@ -245,8 +245,8 @@ fn a_base_that_lies_is_refused() {
         (
             "a huge layer",
             |l| change(l, |m| m["layers"][1]["size"] = json!(1_u64 << 62)),
-            "size-mismatch",
-            &["4611686018427387904"],
+            "layer-limit",
+            &["46116860184273", "68719476736"],
         ),
         (
             "a negative size",
@@ -258,7 +258,7 @@ fn a_base_that_lies_is_refused() {
             "a huge config",
             |l| change(l, |m| m["config"]["size"] = json!(1_u64 << 62)),
             "too-large",
-            &["config"],
+            &["config has 4611686018427387904 bytes", "1048576"],
         ),
         (
             "a layer that isn't there",

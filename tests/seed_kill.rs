@@ -16,7 +16,7 @@ use crate::harness::{
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
 pub const M: &str = "machineconfiguration.openshift.io";
-const NAMESPACE: &str = "mosb-system";
+pub const NAMESPACE: &str = "mosb-system";
 /// On a busy machine.
 pub const SOON: Duration = Duration::from_secs(120);
 /// More writes than seeding has.

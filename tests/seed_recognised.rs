@@ -1,20 +1,22 @@
 //! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later: the change needs no Job, also where an
-//! earlier version built it. One that only says so does.
+//! earlier version built it, if a build recorded the tree of the base. Without that, or if the image only says so, it does.
 
 use std::fs;
 
 use mosb::api::yaml;
 use mosb::backend::direct;
 use mosb::backend::prepare::{self, Means};
+use mosb::image::DiffId;
+use mosb::image::layer::Layer;
 use mosb::plan::{BaseName, Format};
-use mosb::registry::Target;
+use mosb::registry::{Client, Source, Target, base_tree, tree_image};
 use serde_json::{Value, json};
 
 use crate::buildah_world::block_on;
 use crate::harness::{Mosb, Node, base_image, run, wait};
 use crate::older_format::drafted;
-use crate::registry_world::anybody;
-use crate::seed_kill::{M, SOON, World, machine_config, stock};
+use crate::registry_world::{anybody, options};
+use crate::seed_kill::{M, NAMESPACE, SOON, World, machine_config, stock};
 
 /// An image with the label of another one, and nothing of what that has.
 fn liar(node: &Node, mosb: &Mosb, inputs: &str) -> String {
@@ -90,6 +92,41 @@ fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
     registry.repository(&format!("acme/known@{digest}"))
 }
 
+/// Records the tree of the base, as a build in the cluster does.
+fn record_tree(node: &Node) {
+    let registry = node.registry();
+    let mut options = options();
+    options.credentials.authfile = Some(registry.authfile().to_owned());
+    options.certs.cert_dir = Some(registry.certificates().to_owned());
+    let client = Client::new(&options).unwrap();
+    let source: Source = stock(node).parse().unwrap();
+    let repo: Source = registry.repository("acme/os").parse().unwrap();
+    let Source::Registry(repo) = repo else {
+        panic!("a registry's");
+    };
+    let (base, image) = block_on(async {
+        let base = client.resolve(&source, None).await.unwrap();
+        let config: Value = serde_json::from_slice(&base.config_bytes).unwrap();
+        let diff_ids = config["rootfs"]["diff_ids"].as_array().unwrap().iter();
+        let layers = base.layers.iter().zip(diff_ids);
+        let layer = |(blob, diff_id): (&mosb::registry::BlobRef, &Value)| Layer {
+            media_type: blob.media_type.clone(),
+            digest: blob.digest,
+            size: blob.size,
+            diff_id: diff_id.as_str().unwrap().parse::<DiffId>().unwrap(),
+            annotations: blob.annotations.clone(),
+        };
+        let layers: Vec<Layer> = layers.map(layer).collect();
+        let tree = base_tree::compute(&base.store, &layers).await.unwrap();
+        let image = tree_image::push(&client, repo.repo(), &base.manifest, &tree).await;
+        (base.manifest, image.unwrap())
+    });
+    let data = json!({ base.hex(): image });
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": { "name": "mosb-base-trees", "namespace": NAMESPACE } });
+    node.apply(&map.to_string());
+}
+
 /// Takes the pool's configs away, with all its builds.
 fn forget(world: &World) {
     let delete = ["delete", "--wait=true", "--timeout=30s"];
@@ -100,6 +137,14 @@ fn forget(world: &World) {
         let builds = world.node.get(&["machineosbuilds"]);
         (builds["items"] == json!([])).then_some(())
     });
+}
+
+#[track_caller]
+fn assert_is_built(next: &Value, what: &str) {
+    let annotations = &next["metadata"]["annotations"];
+    assert_eq!(annotations["mosb.dev/method"], "direct", "{what}");
+    assert!(annotations["mosb.dev/recognised"].is_null(), "{what}");
+    assert_eq!(annotations["mosb.dev/inputs"].as_str().unwrap().len(), 64);
 }
 
 /// Seeds the pool with an image and changes it; the build that follows.
@@ -127,14 +172,18 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     let built = build(&world.node, &mosb);
     let _controller = world.controller();
 
+    let image = built["image"].as_str().unwrap();
+    let next = seed_and_change(&world, image);
+    assert_is_built(&next, "no tree is recorded, and the controller reads no base");
+    forget(&world);
+    record_tree(&world.node);
+
     let liar = liar(&world.node, &mosb, built["inputs"].as_str().unwrap());
     let next = seed_and_change(&world, &liar);
-    let annotations = &next["metadata"]["annotations"];
-    assert_eq!(annotations["mosb.dev/inputs"].as_str().unwrap().len(), 64);
-    assert_eq!(annotations["mosb.dev/method"], "direct", "it is built");
+    assert_is_built(&next, "it only says so");
 
     let older = build_of_older_format(&world.node, &mosb);
-    for image in [&older, built["image"].as_str().unwrap()] {
+    for image in [&older, image] {
         forget(&world);
         is_recognised(&world, image);
     }

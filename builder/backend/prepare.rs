@@ -234,6 +234,23 @@ pub async fn finish(means: Means<'_>, drafted: Drafted) -> Result<Prepared, Erro
     finish_with(means, drafted, tree, began).await
 }
 
+/// The rest of a plan by a tree that is at hand: no layer of the base is read.
+///
+/// # Errors
+/// What the real Ignition would fail on.
+pub async fn finish_by(
+    means: Means<'_>,
+    drafted: Drafted,
+    tree: BaseTree,
+) -> Result<Prepared, Error> {
+    let obtained = Obtained {
+        tree,
+        source: TreeSource::Cache,
+        warnings: Vec::new(),
+    };
+    finish_with(means, drafted, Some(obtained), Instant::now()).await
+}
+
 /// The tree of a base: kept somewhere, else from its layers.
 async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Obtained, Error> {
     let mut warnings = Vec::new();

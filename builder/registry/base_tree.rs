@@ -13,7 +13,8 @@ use super::blobs::Blobs;
 use super::cache::TreeCache;
 use crate::image::Digest;
 use crate::image::layer::{
-    Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces, read_toc,
+    Budget, Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces,
+    read_toc,
 };
 use crate::image::tree::{BaseTree, Builder, Wanted};
 use crate::report::Finding;
@@ -90,12 +91,13 @@ pub async fn obtain<B: Blobs>(
 pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, B::Error> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let turns = &Semaphore::new(threads);
+    let budget = &Budget::of(layers)?;
     // Collected, because the compiler can't see that a closure kept across an await is good for any lifetime.
     let deltas: Vec<_> = layers
         .iter()
         .map(|layer| async move {
             let _turn = turns.acquire().await.expect("never closed");
-            read_layer(blobs, layer).await
+            read_layer(blobs, layer, budget).await
         })
         .collect();
     let mut deltas = stream::iter(deltas).buffered(threads * LAYERS_AHEAD);
@@ -111,12 +113,15 @@ pub async fn compute<B: Blobs>(blobs: &B, layers: &[Layer]) -> Result<BaseTree, 
     drop(deltas);
     let wanted = builder.wanted();
     let tables = &tables;
+    // What is read twice has been counted.
+    let budget = &Budget::default();
     let again: Vec<_> = wanted
         .chunk_by(|a, b| a.layer == b.layer)
         .map(|wanted| async move {
             let _turn = turns.acquire().await.expect("never closed");
             let at = wanted[0].layer;
-            contents(blobs, &layers[at], tables[at].as_deref(), wanted).await
+            let pieces = tables[at].as_deref();
+            contents(blobs, &layers[at], pieces, wanted, budget).await
         })
         .collect();
     let mut again = stream::iter(again).buffer_unordered(threads);
@@ -137,16 +142,19 @@ async fn apply(mut builder: Builder, delta: Delta) -> Result<Builder, Error> {
 async fn read_layer<B: Blobs>(
     blobs: &B,
     layer: &Layer,
+    budget: &Budget,
 ) -> Result<(Delta, Option<Vec<Piece>>), B::Error> {
+    let budget = budget.clone();
     if let Some(toc) = Toc::of(layer)? {
         let range = toc.range();
-        let read = move |bytes| read_toc(&toc, bytes);
+        let spent = budget.clone();
+        let read = move |bytes| read_toc(&toc, bytes, &spent);
         if let Some((delta, pieces)) = stream_into(blobs, layer, range, read).await? {
             return Ok((delta, Some(pieces)));
         }
     }
     let read = layer.clone();
-    let read = move |blob| read_delta(&read, blob);
+    let read = move |blob| read_delta(&read, blob, &budget);
     let delta = stream_into(blobs, layer, 0..layer.size, read).await?;
     Ok((delta, None))
 }
@@ -158,6 +166,7 @@ async fn contents<B: Blobs>(
     layer: &Layer,
     pieces: Option<&[Piece]>,
     wanted: &[Wanted],
+    budget: &Budget,
 ) -> Result<Vec<(Wanted, Bytes)>, B::Error> {
     let numbers: Vec<u32> = wanted.iter().map(|wanted| wanted.entry).collect();
     let mut found: Vec<(u32, Bytes)> = Vec::new();
@@ -176,10 +185,10 @@ async fn contents<B: Blobs>(
             }
         }
         None => {
-            let read = layer.clone();
+            let (read, budget) = (layer.clone(), budget.clone());
             let read = move |blob| {
                 let mut found = Vec::new();
-                read_contents(&read, blob, &numbers, |number, content| {
+                read_contents(&read, blob, &budget, &numbers, |number, content| {
                     found.push((number, Bytes::copy_from_slice(content)));
                 })?;
                 Ok(found)

@@ -190,7 +190,9 @@ pub enum Error {
         cause: String,
     },
     /// More bytes than we read into memory.
-    #[error("{image}: {what} is larger than {limit} bytes, which no image needs")]
+    #[error(
+        "{image}: {what} has {found} bytes, and no more than {limit} are read, which no image needs"
+    )]
     TooLarge {
         /// The image.
         image: String,
@@ -198,6 +200,8 @@ pub enum Error {
         what: &'static str,
         /// The most we read.
         limit: u64,
+        /// As many as it is said to have, or as came before we stopped.
+        found: u64,
     },
     /// Schema 1, an artifact, something else.
     #[error(

@@ -95,13 +95,14 @@ impl Folder {
             return Ok(None);
         };
         let path = self.path.join(name);
-        let too_large = || Error::TooLarge {
+        let too_large = |found| Error::TooLarge {
             image: path.display().to_string(),
             what,
             limit,
+            found,
         };
         if size > limit {
-            return Err(too_large());
+            return Err(too_large(size));
         }
         let mut bytes = Vec::new();
         file.take(limit + 1)
@@ -112,7 +113,7 @@ impl Folder {
                 source,
             })?;
         if bytes.len() as u64 > limit {
-            return Err(too_large());
+            return Err(too_large(bytes.len() as u64));
         }
         Ok(Some(bytes.into()))
     }

@@ -14,6 +14,9 @@ use super::error::Error;
 use super::folder::{Folder, odd};
 use super::manifest::MANIFEST_LIMIT;
 
+/// Most bytes of a layout's `index.json`, which may name thousands of images.
+const INDEX_LIMIT: u64 = 4 << 20;
+
 /// The annotation that is a layout's tag.
 pub(super) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
@@ -156,7 +159,7 @@ pub(super) fn check_version(folder: &Folder) -> Result<(), Error> {
 
 /// `index.json`, if there is one.
 pub(super) fn read_index(folder: &Folder) -> Result<Option<Value>, Error> {
-    let Some(bytes) = folder.read("index.json", "its index.json", MANIFEST_LIMIT)? else {
+    let Some(bytes) = folder.read("index.json", "its index.json", INDEX_LIMIT)? else {
         return Ok(None);
     };
     let index: Value = serde_json::from_slice(&bytes)

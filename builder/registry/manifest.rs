@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::image::layer::MOST_LAYERS;
 use crate::image::{Digest, Platform};
 
 use super::error::Error;
@@ -23,10 +24,10 @@ pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Most bytes of a manifest or index (the limit that registries have).
-pub(super) const MANIFEST_LIMIT: u64 = 4 << 20;
-/// Most bytes of a config.
-pub(super) const CONFIG_LIMIT: u64 = 8 << 20;
+/// Most bytes of a manifest or index: room for 512 layers with a table of contents each. Of a base with 40 layers it has 9 KiB.
+pub(super) const MANIFEST_LIMIT: u64 = 512 << 10;
+/// Most bytes of a config: room for 512 layers with 1 KiB of history each, and as much of labels.
+pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
 
 /// A blob that a manifest names.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -149,6 +150,12 @@ pub(super) fn read(image: &str, bytes: &[u8], media_type: &str) -> Result<Docume
                     media_type: manifest.config.media_type,
                 });
             }
+            let found = manifest.layers.len();
+            if found > MOST_LAYERS {
+                let cause =
+                    format!("it has {found} layers, and no more than {MOST_LAYERS} are read");
+                return Err(invalid(image, cause));
+            }
             Ok(Document::Image(manifest))
         }
         OCI_INDEX | DOCKER_LIST => {
@@ -189,6 +196,8 @@ pub(super) fn config_platform(image: &str, config: &[u8]) -> Result<Option<Platf
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -243,5 +252,31 @@ mod tests {
             read("x", artifact, OCI_MANIFEST).unwrap_err().reason(),
             "unsupported-media-type"
         );
+    }
+
+    #[test]
+    fn an_image_of_too_many_layers_is_no_image() {
+        let blob = |media_type: &str| {
+            let digest = Digest::of(b"");
+            json!({ "mediaType": media_type, "digest": digest, "size": 0 })
+        };
+        for (layers, fine) in [(MOST_LAYERS, true), (MOST_LAYERS + 1, false)] {
+            let layer = blob("application/vnd.oci.image.layer.v1.tar+gzip");
+            let manifest = json!({
+                "config": blob("application/vnd.oci.image.config.v1+json"),
+                "layers": vec![layer; layers],
+            });
+            let manifest = manifest.to_string();
+            assert!((manifest.len() as u64) < MANIFEST_LIMIT);
+            let found = read("x", manifest.as_bytes(), OCI_MANIFEST);
+            assert_eq!(found.is_ok(), fine, "{layers}");
+            if let Err(error) = found {
+                let text = error.to_string();
+                assert!(
+                    text.contains("it has 513 layers, and no more than 512"),
+                    "{text}"
+                );
+            }
+        }
     }
 }

@@ -85,10 +85,13 @@ impl Remote {
                 .await);
         }
         if answer.body.len() as u64 > MANIFEST_LIMIT {
+            let length = answer.text(CONTENT_LENGTH.as_str());
+            let length = length.and_then(|length| length.parse().ok());
             return Err(Error::TooLarge {
                 image,
                 what: "its manifest",
                 limit: MANIFEST_LIMIT,
+                found: length.unwrap_or(answer.body.len() as u64),
             });
         }
         let digest = Digest::of(&answer.body);

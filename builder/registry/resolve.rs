@@ -160,6 +160,7 @@ async fn config(
             image: image.to_owned(),
             what: "its config",
             limit: CONFIG_LIMIT,
+            found: config.size,
         });
     }
     if let Some(bytes) = configs.get(config) {

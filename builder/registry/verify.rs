@@ -74,6 +74,7 @@ pub(super) async fn collect(
             image: image.to_owned(),
             what,
             limit,
+            found: blob.size,
         });
     }
     let mut all = bytes::BytesMut::new();

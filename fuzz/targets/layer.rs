@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use mosb::image::layer::{Layer, list_layer, read_delta};
+use mosb::image::layer::{Budget, Layer, list_layer, read_delta};
 use mosb::image::tree::{BaseTree, Builder};
 use mosb::image::{DiffId, Digest};
 
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
         annotations: BTreeMap::new(),
     };
     let listed = list_layer(&layer, archive.as_slice());
-    let Ok(delta) = read_delta(&layer, archive.as_slice()) else {
+    let Ok(delta) = read_delta(&layer, archive.as_slice(), &Budget::default()) else {
         return;
     };
     assert!(listed.is_ok(), "read, but not listed: {listed:?}");

@@ -1,6 +1,7 @@
 //! Whether a pre-built image is what would be built: made of the same MachineConfigs on the release's own base, by mosb, directly.
 //!
-//! Its label is only asked to save work. What counts is that the image made here has the same digest.
+//! Its label is only asked to save work. What counts is that the image made here has the same digest. That takes the base's tree, which
+//! is never computed here, as a base may be hostile and large: where no build has recorded it, a Job builds the image again.
 
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -14,10 +15,10 @@ use crate::api::cluster_settings::Proxy;
 use crate::api::{ClusterSettings, RenderedConfig, labels};
 use crate::backend::direct::assemble;
 use crate::backend::job::NamedSecret;
-use crate::backend::prepare::{self, Means, Trees};
+use crate::backend::prepare::{self, Means};
 use crate::image::PinnedRef;
 use crate::plan::{Format, Method};
-use crate::registry::{Client, Resolved, Source};
+use crate::registry::{Client, Resolved, Source, tree_image};
 
 /// What is asked with.
 pub(super) struct With<'a> {
@@ -126,14 +127,23 @@ async fn is_build_of(
         return Ok(false);
     };
     drafted.draft = drafted.draft.in_format(format);
-    let kept = base_trees(&asking.stores);
-    let kept = kept.get(&drafted.base.manifest);
-    let kept = kept.map(|tree| question.push.pinned(*tree));
-    let means = Means {
-        trees: kept.as_ref().map(|tree| Trees::Image(client, tree)),
-        ..means
+    let base = drafted.base.manifest;
+    let recorded = base_trees(&asking.stores);
+    let Some(tree) = recorded.get(&base) else {
+        tracing::info!(
+            "{image} may be what would be built, but no build recorded the tree of base {base}; a Job builds it"
+        );
+        return Ok(false);
     };
-    let plan = prepare::finish(means, drafted).await?.plan;
+    let tree = tree_image::pull(client, &question.push.pinned(*tree), &base).await;
+    let tree = match tree {
+        Ok(tree) => tree,
+        Err(warning) => {
+            tracing::info!("{}; a Job builds what {image} may be", warning.message);
+            return Ok(false);
+        }
+    };
+    let plan = prepare::finish_by(means, drafted, tree).await?.plan;
     if plan.method != Method::Direct {
         return Ok(false);
     }

@@ -5,13 +5,9 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::EntryError;
 use super::header::{BLOCK, Header, Pax, clean, parse, parse_pax, until_nul};
+use super::{Budget, EntryError};
 
-/// Entries of one layer; the biggest real ones have some 100 000.
-pub(super) const MOST_ENTRIES: u64 = 1 << 20;
-/// Bytes of all paths and link targets of one layer; the biggest real ones have some 20 MB.
-const MOST_PATH_BYTES: u64 = 128 << 20;
 /// Bytes of a PAX header or a long name, as Go's `archive/tar` has it.
 const MOST_META_BYTES: u64 = 1 << 20;
 
@@ -70,8 +66,8 @@ fn stop(path: &[u8]) -> impl FnOnce(EntryError) -> Stop + '_ {
     }
 }
 
-fn too_much(what: &'static str, limit: u64) -> EntryError {
-    EntryError::TooMuch { what, limit }
+fn too_much(what: &'static str, limit: u64, found: u64) -> EntryError {
+    EntryError::TooMuch { what, limit, found }
 }
 
 /// Reads a tar entry by entry.
@@ -81,18 +77,16 @@ pub(super) struct Entries<R> {
     /// Bytes of the present entry's content that weren't read yet.
     left: u64,
     padding: u64,
-    entries: u64,
-    path_bytes: u64,
+    budget: Budget,
 }
 
 impl<R: BufRead> Entries<R> {
-    pub(super) fn new(reader: R) -> Self {
+    pub(super) fn new(reader: R, budget: &Budget) -> Self {
         Self {
             reader,
             left: 0,
             padding: 0,
-            entries: 0,
-            path_bytes: 0,
+            budget: budget.clone(),
         }
     }
 
@@ -130,18 +124,11 @@ impl<R: BufRead> Entries<R> {
         pax: &Pax,
     ) -> Result<TarEntry, Stop> {
         let link = link.as_deref().unwrap_or(&header.link);
-        self.entries += 1;
-        self.path_bytes += (path.len() + link.len()) as u64;
         let stored = pax.size.unwrap_or(header.size);
         let real = pax.real_size.or(header.sparse.map(|(size, _)| size));
         let id = |id: u64, what| u32::try_from(id).map_err(|_| EntryError::Number(what));
         let make = || {
-            if self.entries > MOST_ENTRIES {
-                return Err(too_much("entries", MOST_ENTRIES));
-            }
-            if self.path_bytes > MOST_PATH_BYTES {
-                return Err(too_much("bytes of paths", MOST_PATH_BYTES));
-            }
+            self.budget.add_entry(path.len() + link.len())?;
             let what = match header.flag {
                 b'0' | b'S' => What::File {
                     sparse: real.is_some(),
@@ -210,7 +197,8 @@ impl<R: BufRead> Entries<R> {
 
     fn meta(&mut self, header: &Header) -> Result<Vec<u8>, Stop> {
         if header.size > MOST_META_BYTES {
-            let cause = too_much("bytes of PAX header or long name", MOST_META_BYTES);
+            let what = "bytes of PAX header or long name";
+            let cause = too_much(what, MOST_META_BYTES, header.size);
             return Err(stop(&header.path)(cause));
         }
         self.content()
@@ -232,7 +220,8 @@ impl<R: BufRead> Entries<R> {
                 None => return Err(stop(path)(EntryError::Truncated)),
             }
         }
-        let cause = too_much("bytes of sparse map", MOST_META_BYTES);
+        let found = MOST_META_BYTES + 1;
+        let cause = too_much("bytes of sparse map", MOST_META_BYTES, found);
         Err(stop(path)(cause))
     }
 

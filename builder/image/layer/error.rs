@@ -72,6 +72,16 @@ pub enum Error {
         /// What is wrong with it.
         cause: EntryError,
     },
+    /// The layers of the image have more together than is read.
+    #[error(
+        "layer {layer}: the image has {cause}; the base is hostile or far larger than others, choose another"
+    )]
+    Limit {
+        /// The layer that was read when it showed.
+        layer: Digest,
+        /// What there is too much of.
+        cause: EntryError,
+    },
     /// The table of contents of a zstd:chunked layer isn't what the manifest says.
     #[error("layer {layer}: zstd:chunked table of contents: {cause}; push the base again")]
     Toc {
@@ -115,12 +125,14 @@ pub enum EntryError {
     #[error("a whiteout that names nothing")]
     Whiteout,
     /// Beyond a limit.
-    #[error("more than {limit} {what}, which no real base has")]
+    #[error("{found} {what}, and no more than {limit} are read")]
     TooMuch {
         /// Of what.
         what: &'static str,
         /// The limit.
         limit: u64,
+        /// What there is, as far as it was read.
+        found: u64,
     },
     /// Too many links on the way.
     #[error("its path goes through a loop of symbolic links")]
@@ -159,12 +171,13 @@ impl Error {
             | Self::DiffId { .. }
             | Self::Unpack { .. }
             | Self::Entry { .. }
+            | Self::Limit { .. }
             | Self::Toc { .. } => Class::UserInput,
         }
     }
 
     /// One of `layer-media-type`, `layer-size`, `layer-digest`, `layer-diff-id`, `layer-unreadable`, `layer-entry`,
-    /// `layer-toc`, `layer-link`.
+    /// `layer-limit`, `layer-toc`, `layer-link`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::MediaType { .. } => "layer-media-type",
@@ -173,6 +186,7 @@ impl Error {
             Self::DiffId { .. } => "layer-diff-id",
             Self::Unpack { .. } => "layer-unreadable",
             Self::Entry { .. } => "layer-entry",
+            Self::Limit { .. } => "layer-limit",
             Self::Toc { .. } => "layer-toc",
             Self::LinkWithoutFile { .. } => "layer-link",
         }

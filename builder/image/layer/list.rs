@@ -5,7 +5,7 @@ use std::io::Read;
 use super::entries::{Stop, TarEntry, What};
 use super::read::{Named, named};
 use super::unpack::unpack;
-use super::{Error, Layer};
+use super::{Budget, Error, Layer};
 
 /// One entry of a layer as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum ListedKind {
 /// # Errors
 /// If the blob isn't what `layer` says, or not a tar that can be unpacked.
 pub fn list_layer(layer: &Layer, blob: impl Read) -> Result<Vec<Listed>, Error> {
-    unpack(layer, blob, |entries| {
+    unpack(layer, blob, &Budget::default(), |entries| {
         let mut list = Vec::new();
         while let Some(entry) = entries.next()? {
             let entry = listed(entry)?;
@@ -70,7 +70,7 @@ pub fn read_file(
     path: &[u8],
     most: u64,
 ) -> Result<Option<Vec<u8>>, Error> {
-    unpack(layer, blob, |entries| {
+    unpack(layer, blob, &Budget::default(), |entries| {
         let mut found = None;
         while let Some(entry) = entries.next()? {
             if entry.path != path {

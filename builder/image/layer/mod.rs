@@ -5,10 +5,12 @@
 //! and config. The invariant: memory stays flat and bounded whatever a blob holds, and the same entries are always
 //! written as the same bytes.
 
+mod budget;
 mod delta;
 mod entries;
 mod error;
 pub mod header;
+mod json_strings;
 mod list;
 mod read;
 mod toc;
@@ -19,6 +21,10 @@ use std::collections::BTreeMap;
 
 use super::{DiffId, Digest};
 
+pub(in crate::image) use budget::MOST_ENTRIES;
+pub use budget::{Budget, MOST_LAYERS};
+#[cfg(test)]
+pub(in crate::image) use budget::{MOST_PATH_BYTES, MOST_UNPACKED};
 pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};

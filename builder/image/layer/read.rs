@@ -5,26 +5,25 @@ use std::io::{BufRead, Read};
 use super::super::tree::{Kind, kept};
 use super::entries::{Entries, Stop, TarEntry, What};
 use super::unpack::unpack;
-use super::{Delta, EntryError, Error, Event, Layer, Put};
+use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
 
 /// Longest object of an ostree repository that is looked into for a unit, a preset or accounts.
 const LONGEST_CANDIDATE: u64 = 64 << 10;
 const WHITEOUT: &[u8] = b".wh.";
 
-/// Reads a layer: every entry, and the contents that decide something as far as that can be known from the layer alone.
+/// Reads a layer: every entry, and the contents that decide something as far as that can be known from the layer alone. What it
+/// takes is counted with the other layers of its image.
 ///
 /// # Errors
-/// If the blob isn't what `layer` says, or not a tar that can be unpacked.
-pub fn read_delta(layer: &Layer, blob: impl Read) -> Result<Delta, Error> {
-    unpack(layer, blob, |entries| {
+/// If the blob isn't what `layer` says, or not a tar that can be unpacked, or the image has too much in all.
+pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Delta, Error> {
+    unpack(layer, blob, budget, |entries| {
         let mut delta = Delta::new(layer.digest);
-        let mut left = kept::MOST;
         while let Some(entry) = entries.next()? {
             let content = match entry.what {
-                What::File { sparse: false } if entry.size <= left => content(entries, &entry)?,
+                What::File { sparse: false } => content(entries, &entry, budget)?,
                 _ => None,
             };
-            left -= content.as_ref().map_or(0, |content| content.len() as u64);
             push(&mut delta, &entry, content.as_deref()).map_err(|cause| Stop::Entry {
                 entry: String::from_utf8_lossy(&entry.path).into_owned(),
                 cause,
@@ -41,10 +40,11 @@ pub fn read_delta(layer: &Layer, blob: impl Read) -> Result<Delta, Error> {
 pub fn read_contents(
     layer: &Layer,
     blob: impl Read,
+    budget: &Budget,
     wanted: &[u32],
     mut take: impl FnMut(u32, &[u8]),
 ) -> Result<(), Error> {
-    unpack(layer, blob, |entries| {
+    unpack(layer, blob, budget, |entries| {
         let mut number = 0;
         while let Some(entry) = entries.next()? {
             let file = entry.what == What::File { sparse: false } && entry.size <= kept::LONGEST;
@@ -60,6 +60,7 @@ pub fn read_contents(
 fn content<R: BufRead>(
     entries: &mut Entries<R>,
     entry: &TarEntry,
+    budget: &Budget,
 ) -> Result<Option<Vec<u8>>, Stop> {
     let object = entry.path.starts_with(kept::OBJECTS.as_bytes());
     let take = match entry.size {
@@ -67,7 +68,7 @@ fn content<R: BufRead>(
         1..=LONGEST_CANDIDATE if object => kept::looks_kept(entries.peek()?),
         _ => false,
     };
-    if take {
+    if take && budget.take_content(entry.size) {
         return entries.content().map(Some);
     }
     Ok(None)

@@ -22,7 +22,7 @@ fn list(tar: &[u8]) -> Result<Vec<String>, Error> {
     let layer = layer_of("tar", tar, tar);
     // What can be listed can be read, and the other way round.
     assert_eq!(
-        read_delta(&layer, tar).is_ok(),
+        read_delta(&layer, tar, &Budget::default()).is_ok(),
         list_layer(&layer, tar).is_ok()
     );
     let lines = list_layer(&layer, tar)?.into_iter().map(|entry| {
@@ -243,7 +243,7 @@ fn every_form_of_tar_is_read() {
 
 #[test]
 fn hostile_and_broken_tars_are_refused_with_their_entry() {
-    let too_much = |what, limit| EntryError::TooMuch { what, limit };
+    let too_much = |what, limit, found| EntryError::TooMuch { what, limit, found };
     let mut broken = plain("broken", b'0', "");
     broken[0] = b'B';
     for (what, tar, name, cause) in [
@@ -312,13 +312,13 @@ fn hostile_and_broken_tars_are_refused_with_their_entry() {
             "huge PAX",
             entry(b"x", b'x', b"", |h| h.set_size(1 << 40)),
             "x",
-            too_much("bytes of PAX header or long name", 1 << 20),
+            too_much("bytes of PAX header or long name", 1 << 20, 1 << 40),
         ),
         (
             "huge long name",
             entry(b"l", b'L', b"", |h| h.set_size((1 << 20) + 1)),
             "l",
-            too_much("bytes of PAX header or long name", 1 << 20),
+            too_much("bytes of PAX header or long name", 1 << 20, (1 << 20) + 1),
         ),
         (
             "cut content",
@@ -396,7 +396,11 @@ fn layers_are_unpacked_by_what_they_are() {
         ),
         ("wrong media type", "tar+gzip", zstd(&tar)),
     ] {
-        let delta = read_delta(&layer_of(media_type, &blob, &tar), &*blob);
+        let delta = read_delta(
+            &layer_of(media_type, &blob, &tar),
+            &*blob,
+            &Budget::default(),
+        );
         assert_eq!(
             delta.map(|delta| delta.len()).map_err(|e| e.to_string()),
             Ok(1),
@@ -458,7 +462,7 @@ fn a_layer_that_lies_is_named() {
             "layer-unreadable",
         ),
     ] {
-        let error = read_delta(&layer, blob.as_slice()).unwrap_err();
+        let error = read_delta(&layer, blob.as_slice(), &Budget::default()).unwrap_err();
         assert_eq!(error.reason(), want, "{what}: {error}");
         let named = error.to_string();
         assert!(
@@ -466,6 +470,31 @@ fn a_layer_that_lies_is_named() {
             "{what}: {named}"
         );
     }
+}
+
+#[test]
+fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
+    let tar = end(&[plain("etc/a", b'0', "content"), linked("etc/b", b'2', "a")]);
+    let layer = layer_of("tar", &tar, &tar);
+    let read = |budget: &Budget| read_delta(&layer, &*tar, budget).unwrap_err();
+    let before = Budget::default();
+    before.add_entry(MOST_PATH_BYTES as usize - 10).unwrap();
+    let error = read(&before);
+    let found = (error.reason(), error.to_string());
+    let want = "134217729 bytes of paths in all layers, and no more than 134217728 are read";
+    assert_eq!(found.0, "layer-entry", "{}", found.1);
+    assert!(
+        found.1.contains(want) && found.1.contains("etc/b"),
+        "{}",
+        found.1
+    );
+    let before = Budget::default();
+    before.add_unpacked(MOST_UNPACKED - 1).unwrap();
+    let error = read(&before);
+    let found = (error.reason(), error.to_string());
+    let want = "unpacked bytes in all layers, and no more than 68719476736 are read";
+    assert_eq!(found.0, "layer-limit", "{}", found.1);
+    assert!(found.1.contains(want), "{}", found.1);
 }
 
 #[test]
@@ -484,11 +513,14 @@ fn contents_that_decide_are_taken_along_or_read_again() {
     ]);
     let layer = layer_of("tar", &tar, &tar);
     let mut builder = Builder::default();
-    builder.apply(&read_delta(&layer, &*tar).unwrap()).unwrap();
+    let budget = Budget::default();
+    builder
+        .apply(&read_delta(&layer, &*tar, &budget).unwrap())
+        .unwrap();
     let wanted = builder.wanted();
     assert_eq!(wanted.iter().map(|w| w.entry).collect::<Vec<_>>(), [3]);
     let mut got = Vec::new();
-    read_contents(&layer, &*tar, &[3], |entry, content| {
+    read_contents(&layer, &*tar, &budget, &[3], |entry, content| {
         got.push((entry, content.to_vec()))
     })
     .unwrap();
@@ -674,7 +706,7 @@ proptest! {
             block[..512].copy_from_slice(header.as_bytes());
         }
         let layer = layer_of("tar", &block, &block);
-        let _ = read_delta(&layer, Cursor::new(&block));
+        let _ = read_delta(&layer, Cursor::new(&block), &Budget::default());
         let _ = header::parse_pax(&block);
         let _ = header::clean(&block);
     }

@@ -13,10 +13,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::Digest;
 use super::super::tree::kept;
-use super::entries::{MOST_ENTRIES, TarEntry, What};
+use super::budget::{Counted, limit_of};
+use super::entries::{TarEntry, What};
 use super::header::clean;
+use super::json_strings::ShortStrings;
 use super::read::push;
-use super::{Delta, EntryError, Error, Layer};
+use super::{Budget, Delta, EntryError, Error, Layer};
 
 const POSITION: &str = "io.github.containers.zstd-chunked.manifest-position";
 const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
@@ -25,6 +27,8 @@ const TYPE: &str = "1";
 const VERSION: u64 = 1;
 /// Bytes of a table, unpacked; a layer of 100 000 paths has some 40 MB.
 const MOST_UNPACKED: u64 = 256 << 20;
+/// Compressed bytes of a content; no zstd makes one of [`kept::LONGEST`] bytes longer.
+const MOST_STORED: u64 = 2 * kept::LONGEST;
 /// Bytes that are rather read than asked around.
 const GAP: u64 = 64 << 10;
 
@@ -96,7 +100,11 @@ fn broken(layer: Digest, cause: impl fmt::Display) -> Error {
 ///
 /// # Errors
 /// If it isn't what the manifest says, or names what can't be unpacked.
-pub fn read_toc(toc: &Toc, bytes: impl Read) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
+pub fn read_toc(
+    toc: &Toc,
+    bytes: impl Read,
+    budget: &Budget,
+) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
     let layer = toc.layer;
     let mut compressed = Vec::new();
     let length = toc.range.end - toc.range.start;
@@ -113,12 +121,14 @@ pub fn read_toc(toc: &Toc, bytes: impl Read) -> Result<Option<(Delta, Vec<Piece>
         return Err(broken(layer, format!("its bytes are those of {found}")));
     }
     let unpacked = zstd::Decoder::with_buffer(&*compressed).map_err(|e| broken(layer, e))?;
-    let reader = BufReader::new(unpacked.take(MOST_UNPACKED));
+    let counted = Counted::new(unpacked.take(MOST_UNPACKED), budget);
+    let reader = BufReader::new(ShortStrings::new(counted));
     let mut table = Table {
         delta: Delta::new(layer),
         pieces: Vec::new(),
         complete: true,
         wrong: None,
+        budget,
     };
     let mut json = serde_json::Deserializer::from_reader(reader);
     let read = Document(&mut table).deserialize(&mut json);
@@ -128,7 +138,13 @@ pub fn read_toc(toc: &Toc, bytes: impl Read) -> Result<Option<(Delta, Vec<Piece>
             entry,
             cause,
         }),
-        (Err(error), None) => Err(broken(layer, error)),
+        (Err(error), None) => {
+            let text = error.to_string();
+            Err(match limit_of(&error.into()) {
+                Some(cause) => Error::Limit { layer, cause },
+                None => broken(layer, text),
+            })
+        }
         (Ok(()), None) if table.complete => Ok(Some((table.delta, table.pieces))),
         (Ok(()), None) => Ok(None),
     }
@@ -140,7 +156,8 @@ pub fn ranges(pieces: &[Piece], wanted: &[u32], size: u64) -> Vec<(Range<u64>, V
     let find = |entry| {
         let at = pieces.binary_search_by_key(entry, |piece: &Piece| piece.entry);
         let piece = &pieces[at.ok()?];
-        (piece.range.end <= size).then(|| piece.clone())
+        let stored = piece.range.end - piece.range.start;
+        (piece.range.end <= size && stored <= MOST_STORED).then(|| piece.clone())
     };
     let mut wanted: Vec<Piece> = wanted.iter().filter_map(find).collect();
     wanted.sort_by_key(|piece| piece.range.start);
@@ -196,7 +213,8 @@ pub fn read_pieces(
 }
 
 #[derive(Debug)]
-struct Table {
+struct Table<'b> {
+    budget: &'b Budget,
     delta: Delta,
     pieces: Vec<Piece>,
     complete: bool,
@@ -229,14 +247,10 @@ struct Row {
     end_offset: u64,
 }
 
-impl Table {
+impl Table<'_> {
     fn add(&mut self, row: &Row) -> Result<(), EntryError> {
-        if u64::from(self.delta.len()) >= MOST_ENTRIES {
-            return Err(EntryError::TooMuch {
-                what: "entries",
-                limit: MOST_ENTRIES,
-            });
-        }
+        self.budget
+            .add_entry(row.name.len() + row.link_name.len())?;
         // What Go's JSON makes of bytes that aren't UTF-8.
         let lossy = |text: &str| text.contains('\u{fffd}');
         self.complete &= !lossy(&row.name) && !lossy(&row.link_name);
@@ -283,16 +297,16 @@ impl Table {
 }
 
 /// The whole table, entry by entry, so that it is never in memory as a whole.
-struct Document<'t>(&'t mut Table);
+struct Document<'t, 'b>(&'t mut Table<'b>);
 
-impl<'de> DeserializeSeed<'de> for Document<'_> {
+impl<'de> DeserializeSeed<'de> for Document<'_, '_> {
     type Value = ();
     fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         json.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for Document<'_, '_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table of contents")
@@ -311,16 +325,16 @@ impl<'de> Visitor<'de> for Document<'_> {
     }
 }
 
-struct Rows<'t>(&'t mut Table);
+struct Rows<'t, 'b>(&'t mut Table<'b>);
 
-impl<'de> DeserializeSeed<'de> for Rows<'_> {
+impl<'de> DeserializeSeed<'de> for Rows<'_, '_> {
     type Value = ();
     fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
         json.deserialize_seq(self)
     }
 }
 
-impl<'de> Visitor<'de> for Rows<'_> {
+impl<'de> Visitor<'de> for Rows<'_, '_> {
     type Value = ();
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the entries of a layer")

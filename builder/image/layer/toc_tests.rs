@@ -65,7 +65,7 @@ fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error
         return Ok(None);
     };
     let range = toc.range().start as usize..toc.range().end as usize;
-    read_toc(&toc, &blob[range])
+    read_toc(&toc, &blob[range], &Budget::default())
 }
 
 #[test]

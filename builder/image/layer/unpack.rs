@@ -6,13 +6,12 @@ use flate2::bufread::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};
 
 use super::super::{DiffId, Digest};
+use super::budget::{Counted, limit_of};
 use super::entries::{Entries, Stop};
-use super::{Error, Layer};
+use super::{Budget, Error, Layer};
 
 /// Bytes that are read at once, of the blob and of the tar.
 const BUFFER: usize = 128 << 10;
-/// Bytes of one unpacked layer; against bombs, far above any real base.
-const MOST_UNPACKED: u64 = 64 << 30;
 
 /// The media types of layers (OCI image spec, layer; Docker image manifest v2 schema 2).
 ///
@@ -113,10 +112,12 @@ pub(super) fn is_layer(media_type: &str) -> bool {
     MEDIA_TYPES.contains(&media_type)
 }
 
-/// Calls `read` with the entries of a layer, and believes its result only if size, digest and diffID are as they should be.
+/// Calls `read` with the entries of a layer, and believes its result only if size, digest and diffID are as they should be. What the
+/// layer takes is counted.
 pub(super) fn unpack<R: Read, T>(
     layer: &Layer,
     blob: R,
+    budget: &Budget,
     read: impl FnOnce(&mut Entries<BufReader<&mut dyn Read>>) -> Result<T, Stop>,
 ) -> Result<T, Error> {
     let digest = layer.digest;
@@ -131,14 +132,23 @@ pub(super) fn unpack<R: Read, T>(
         source,
     };
     let decoder = Decoder::new(blob, layer.size).map_err(unreadable)?;
-    let mut tar = Hashed::new(decoder, MOST_UNPACKED);
+    let mut tar = Hashed::new(Counted::new(decoder, budget), u64::MAX);
     let result = {
         let reader: &mut dyn Read = &mut tar;
-        let mut entries = Entries::new(BufReader::with_capacity(BUFFER, reader));
+        let mut entries = Entries::new(BufReader::with_capacity(BUFFER, reader), budget);
         read(&mut entries).and_then(|value| entries.drain().map(|()| value))
     };
     let Hashed { inner, hash, .. } = tar;
-    check_blob(layer, inner.into_blob())?;
+    // The rest of one that is too large isn't waited for.
+    if let Err(Stop::Io(source)) = &result
+        && let Some(cause) = limit_of(source)
+    {
+        return Err(Error::Limit {
+            layer: digest,
+            cause,
+        });
+    }
+    check_blob(layer, inner.into_inner().into_blob())?;
     let value = result.map_err(|stop| match stop {
         Stop::Io(source) => unreadable(source),
         Stop::Entry { entry, cause } => Error::Entry {

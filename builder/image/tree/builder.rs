@@ -9,19 +9,26 @@
 //! - A directory that no entry names keeps the mode and owner of the lower layer's, else it is 0755 of root.
 //! - Whiteouts and opaque directories hide lower layers only, wherever in the layer they stand (OCI image spec, layer).
 //! - A hard link is another name of the inode, symbolic links included, of any layer; what isn't there yet may come later.
+//!
+//! A directory's path is resolved once, whatever number of entries it holds; all steps of all paths are counted, so that links that
+//! lead in circles through long targets end in an error.
 
 mod walk;
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
 use super::way::{self, split};
 use super::{Kind, OwnedEntry};
 use crate::image::Digest;
-use crate::image::layer::{Delta, EntryError, Error, Event, Put};
+use crate::image::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
 
-/// Paths of one image, the left-out ones included; the biggest real bases have some 200 000.
-const MOST_PATHS: u64 = 2 << 20;
+/// Paths of one image, with the directories that no entry names.
+const MOST_PATHS: u64 = MOST_ENTRIES;
+/// Components of paths and link targets that are looked up for one image. The largest base of `docs/performance.md` takes less than a
+/// million, and paths without links can take no more than half of their bytes.
+pub(super) const MOST_STEPS: u64 = 64 << 20;
 
 /// The tree of the layers so far.
 #[derive(Debug)]
@@ -31,13 +38,20 @@ pub struct Builder {
     pub(super) inodes: Vec<Inode>,
     pending: Vec<InodeId>,
     pub(super) layers: Vec<Digest>,
-    /// The directory that the last entry was in.
-    recent: Option<(Vec<u8>, NodeId)>,
+    /// Where the directories of this layer's entries are.
+    parents: Directories,
+    /// Where the directories of what hard links name are.
+    targets: Directories,
+    /// Components that were looked up so far.
+    steps: Cell<u64>,
 }
 
 pub(super) type NodeId = u32;
 pub(super) type InodeId = u32;
 pub(super) const ROOT: NodeId = 0;
+
+/// Directories by their paths, as long as nothing that a path may lead through is taken away.
+type Directories = HashMap<Box<[u8]>, NodeId>;
 
 /// A name in a directory.
 #[derive(Debug)]
@@ -81,7 +95,9 @@ impl Default for Builder {
             inodes: vec![root],
             pending: Vec::new(),
             layers: Vec::new(),
-            recent: None,
+            parents: Directories::new(),
+            targets: Directories::new(),
+            steps: Cell::new(0),
         }
     }
 }
@@ -130,24 +146,45 @@ impl Builder {
     /// # Errors
     /// If an entry can't be unpacked, or there are too many.
     pub fn apply(&mut self, delta: &Delta) -> Result<(), Error> {
-        let at = u16::try_from(self.layers.len() + 1).map_err(|_| Error::Entry {
-            layer: *delta.layer(),
-            entry: String::new(),
-            cause: EntryError::TooMuch {
+        let layer = *delta.layer();
+        let limit = |cause| Error::Limit { layer, cause };
+        self.layers.push(layer);
+        let count = self.layers.len();
+        let at = u16::try_from(count).ok();
+        let at = at.filter(|_| count <= MOST_LAYERS).ok_or_else(|| {
+            limit(EntryError::TooMuch {
                 what: "layers",
-                limit: u64::from(u16::MAX),
-            },
+                limit: MOST_LAYERS as u64,
+                found: count as u64,
+            })
         })?;
-        self.layers.push(*delta.layer());
-        self.recent = None;
+        self.parents = Directories::new();
         delta
             .each(|entry, path, event| self.entry(at, entry, path, event))
             .map_err(|(entry, cause)| Error::Entry {
-                layer: *delta.layer(),
+                layer,
                 entry,
                 cause,
             })?;
-        self.settle();
+        self.settle().map_err(limit)
+    }
+
+    /// Counts steps on the ways of paths.
+    pub(super) fn count_steps(&self, steps: usize) {
+        let steps = self.steps.get().saturating_add(steps as u64);
+        self.steps.set(steps);
+    }
+
+    /// Whether there were too many; nothing is looked up any more then.
+    pub(super) fn check_steps(&self) -> Result<(), EntryError> {
+        let found = self.steps.get();
+        if found > MOST_STEPS {
+            return Err(EntryError::TooMuch {
+                what: "components of paths and links to look up",
+                limit: MOST_STEPS,
+                found,
+            });
+        }
         Ok(())
     }
 
@@ -158,12 +195,25 @@ impl Builder {
         path: &[u8],
         event: Event<'_>,
     ) -> Result<(), EntryError> {
-        if self.nodes.len() as u64 > MOST_PATHS || self.inodes.len() as u64 > MOST_PATHS {
+        let found = self.nodes.len().max(self.inodes.len()) as u64;
+        if found > MOST_PATHS {
             return Err(EntryError::TooMuch {
                 what: "paths in all layers",
                 limit: MOST_PATHS,
+                found,
             });
         }
+        self.lay(layer, entry, path, event)?;
+        self.check_steps()
+    }
+
+    fn lay(
+        &mut self,
+        layer: u16,
+        entry: u32,
+        path: &[u8],
+        event: Event<'_>,
+    ) -> Result<(), EntryError> {
         let inode = match event {
             Event::Put(put) => Inode::of(&put, layer, entry),
             Event::Link { to } => return self.link(layer, entry, path, to),
@@ -203,7 +253,7 @@ impl Builder {
     }
 
     fn link(&mut self, layer: u16, entry: u32, path: &[u8], to: &[u8]) -> Result<(), EntryError> {
-        let inode = match self.find(to, None) {
+        let inode = match self.find_target(to) {
             Some(node) if self.state(node) == State::Here(Kind::Directory) => {
                 return Err(EntryError::LinkToDirectory(way::lossy(to)));
             }
@@ -232,8 +282,7 @@ impl Builder {
     }
 
     /// Gives pending hard links what they name, as far as it is there by now.
-    fn settle(&mut self) {
-        self.recent = None;
+    fn settle(&mut self) -> Result<(), EntryError> {
         for inode in mem::take(&mut self.pending) {
             let to = self.inodes[inode as usize]
                 .bytes
@@ -249,13 +298,16 @@ impl Builder {
                 }
                 Some(_) | None => self.pending.push(inode),
             }
+            self.check_steps()?;
         }
+        Ok(())
     }
 
     /// The inode of a node behind hard links that were pending once. Each leads to an earlier state, so none to itself.
     pub(super) fn resolved(&self, node: NodeId) -> InodeId {
         let mut inode = self.nodes[node as usize].inode;
         while let State::Same(other) = self.inodes[inode as usize].state {
+            self.count_steps(1);
             inode = other;
         }
         inode
@@ -295,7 +347,15 @@ impl Builder {
     }
 
     fn drop_node(&mut self, parent: NodeId, name: &[u8], node: NodeId) {
-        self.recent = None;
+        match self.state(node) {
+            // No path of a directory leads through it.
+            State::Here(Kind::File | Kind::Other) => {}
+            State::Here(Kind::Directory | Kind::Symlink) | State::Pending | State::Same(_) => {
+                // New ones: to clear one takes as long as it ever was large.
+                self.parents = Directories::new();
+                self.targets = Directories::new();
+            }
+        }
         self.nodes[parent as usize].children.remove(name);
         let mut gone = vec![node];
         while let Some(node) = gone.pop() {
@@ -320,6 +380,7 @@ impl Builder {
     fn hide_below(&mut self, layer: u16, node: NodeId) {
         let mut todo = vec![node];
         while let Some(node) = todo.pop() {
+            self.count_steps(self.nodes[node as usize].children.len());
             let children: Vec<_> = self.nodes[node as usize]
                 .children
                 .iter()

@@ -6,6 +6,7 @@ use super::builder::{Builder, InodeId, NodeId, ROOT, State};
 use super::frozen::{Value, Writer};
 use super::way::{MOST_LINKS, lossy, split};
 use super::{BaseTree, Kind, kept};
+use crate::image::Digest;
 use crate::image::layer::{EntryError, Error};
 
 /// A file whose content decides something and isn't there yet: one entry of one layer.
@@ -48,11 +49,21 @@ impl Builder {
     /// The tree with the contents that decide something and without the objects of an ostree repository.
     ///
     /// # Errors
-    /// If a hard link names what is in no layer.
+    /// If a hard link names what is in no layer, or there is too much to look up or to write.
     pub fn finish(self) -> Result<BaseTree, Error> {
         let contents = self.decisive().into_iter().collect();
         let objects = self.find(kept::OBJECTS.as_bytes(), None);
+        self.check_steps().map_err(|cause| self.limit(cause))?;
         self.write(Some(&contents), objects)
+    }
+
+    /// A limit that the image as a whole has reached, told of its last layer.
+    fn limit(&self, cause: EntryError) -> Error {
+        let layer = self.layers.last().copied();
+        Error::Limit {
+            layer: layer.unwrap_or_else(|| Digest::of(b"")),
+            cause,
+        }
     }
 
     pub(super) fn with_all_contents(self) -> BaseTree {
@@ -100,24 +111,33 @@ impl Builder {
                 },
                 Kind::Other => Value::Other,
             };
-            writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);
+            let written = writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);
+            written.map_err(|cause| self.limit(cause))?;
         }
-        Ok(writer.finish())
+        writer.finish().map_err(|cause| self.limit(cause))
     }
 
     /// The path of a node, found by looking everywhere: only an error asks for it.
     fn path_of(&self, wanted: NodeId) -> Vec<u8> {
-        let mut open = vec![(Vec::new(), ROOT)];
-        while let Some((path, id)) = open.pop() {
-            if id == wanted {
-                return path;
-            }
-            for (name, child) in &self.nodes[id as usize].children {
-                let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
-                open.push(([&path, slash, name].concat(), *child));
+        let mut open = vec![self.nodes[ROOT as usize].children.iter()];
+        let mut names: Vec<&[u8]> = Vec::new();
+        while let Some(directory) = open.last_mut() {
+            match directory.next() {
+                Some((name, child)) => {
+                    names.push(name);
+                    if *child == wanted {
+                        return names.join(&b'/');
+                    }
+                    open.push(self.nodes[*child as usize].children.iter());
+                }
+                None => {
+                    open.pop();
+                    names.pop();
+                }
             }
         }
-        unreachable!("every node is below the root")
+        // The root itself.
+        Vec::new()
     }
 
     /// The nodes whose content is kept, in the order of [`kept`] and within its bounds.

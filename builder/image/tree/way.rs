@@ -15,6 +15,8 @@ pub(super) struct Way {
     /// The directories from the root to here.
     stack: Vec<NodeId>,
     links: usize,
+    /// Components of all that it was given, since they were last taken.
+    steps: usize,
 }
 
 impl Way {
@@ -23,6 +25,7 @@ impl Way {
             todo: Vec::new(),
             stack: vec![ROOT],
             links: 0,
+            steps: 0,
         };
         way.push(path);
         way
@@ -30,8 +33,14 @@ impl Way {
 
     fn push(&mut self, path: &[u8]) {
         let components = path.split(|b| *b == b'/').rev();
+        let components = components.inspect(|_| self.steps += 1);
         let real = components.filter(|c| !c.is_empty() && *c != b".");
         self.todo.extend(real.map(Box::from));
+    }
+
+    /// How many components it was given since the last time.
+    pub(super) fn take_steps(&mut self) -> usize {
+        std::mem::take(&mut self.steps)
     }
 
     /// The directory that it has come to.

@@ -171,6 +171,31 @@ async fn a_layer_that_lies_or_breaks_is_the_error() {
 }
 
 #[tokio::test]
+async fn an_image_of_too_much_is_refused_before_anything_is_read() {
+    let (memory, mut layers) = base();
+    layers[1].size = 1 << 40;
+    let huge = layers.clone();
+    let (_, layers) = base();
+    let many: Vec<Layer> = layers.iter().cycle().take(513).cloned().collect();
+    for (what, layers, want) in [
+        (
+            "bytes",
+            huge,
+            "bytes in its layers, and no more than 68719476736 are",
+        ),
+        ("layers", many, "513 layers, and no more than 512 are read"),
+    ] {
+        match compute(&memory, &layers).await.unwrap_err() {
+            Broken::Layer(error @ Error::Limit { .. }) => {
+                assert!(error.to_string().contains(want), "{what}: {error}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
 async fn dropping_it_ends_the_threads() {
     let (mut memory, layers) = base();
     memory.endless = true;

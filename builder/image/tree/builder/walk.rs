@@ -13,14 +13,29 @@ impl Builder {
         path: &'p [u8],
     ) -> Result<(NodeId, &'p [u8]), EntryError> {
         let (above, name) = split(path);
-        if let Some((recent, node)) = &self.recent
-            && recent == above
-        {
+        if let Some(node) = self.parents.get(above) {
             return Ok((*node, name));
         }
         let node = self.make_directories(layer, above)?;
-        self.recent = Some((above.to_vec(), node));
+        self.parents.insert(above.into(), node);
         Ok((node, name))
+    }
+
+    /// What stands at the path that a hard link names, links of all layers followed.
+    pub(super) fn find_target(&mut self, path: &[u8]) -> Option<NodeId> {
+        let (above, name) = split(path);
+        if path.is_empty() {
+            return Some(ROOT);
+        }
+        let directory = match self.targets.get(above) {
+            Some(directory) => *directory,
+            None => {
+                let directory = self.find_directory(above, None)?;
+                self.targets.insert(above.into(), directory);
+                directory
+            }
+        };
+        self.child(directory, name)
     }
 
     pub(super) fn make_directories(
@@ -29,6 +44,7 @@ impl Builder {
         path: &[u8],
     ) -> Result<NodeId, EntryError> {
         let mut way = Way::new(path);
+        self.count_steps(way.take_steps());
         self.nodes[ROOT as usize].layer = layer;
         while let Some(name) = way.next() {
             let here = way.here();
@@ -43,6 +59,7 @@ impl Builder {
                     let inode = &self.inodes[self.resolved(old) as usize];
                     way.follow(inode.bytes.as_deref().unwrap_or_default())
                         .ok_or(EntryError::LinkLoop)?;
+                    self.count_steps(way.take_steps());
                     continue;
                 }
                 Some(_) if own => return Err(EntryError::NotADirectory),
@@ -71,7 +88,9 @@ impl Builder {
     }
 
     pub(super) fn find_directory(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
+        self.check_steps().ok()?;
         let mut way = Way::new(path);
+        self.count_steps(way.take_steps());
         while let Some(name) = way.next() {
             let node = self.child(way.here(), &name)?;
             match self.state(node) {
@@ -80,7 +99,9 @@ impl Builder {
                     if links_of.is_none_or(|layer| self.nodes[node as usize].layer == layer) =>
                 {
                     let inode = &self.inodes[self.resolved(node) as usize];
-                    way.follow(inode.bytes.as_deref().unwrap_or_default())?;
+                    let followed = way.follow(inode.bytes.as_deref().unwrap_or_default());
+                    self.count_steps(way.take_steps());
+                    followed?;
                 }
                 State::Here(Kind::Symlink | Kind::File | Kind::Other)
                 | State::Pending

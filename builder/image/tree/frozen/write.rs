@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sha2::{Digest as _, Sha256};
 
 use super::{BaseTree, CONTENT, HEADER, MAGIC, META, NODE, TRAILER, VERSION};
+use crate::image::layer::EntryError;
 use crate::image::tree::Kind;
 
 /// Writes a tree node by node, in the order of the format.
@@ -35,8 +36,21 @@ pub(in crate::image::tree) enum Value<'a> {
     Other,
 }
 
-/// Limits of layers keep every number of the format far below 32 bits.
-const FITS: &str = "a tree is bounded to less than 4 GiB";
+/// The biggest number of an owner and mode, which has 24 bits.
+const MOST_METAS: u32 = (1 << 24) - 1;
+
+fn too_much(what: &'static str, limit: u32, found: usize) -> EntryError {
+    EntryError::TooMuch {
+        what,
+        limit: u64::from(limit),
+        found: found as u64,
+    }
+}
+
+/// A number of the format.
+fn number(found: usize) -> Result<u32, EntryError> {
+    u32::try_from(found).map_err(|_| too_much("bytes in its tree", u32::MAX, found))
+}
 
 impl Writer {
     pub(in crate::image::tree) fn node(
@@ -46,14 +60,14 @@ impl Writer {
         uid: u32,
         gid: u32,
         value: Value<'_>,
-    ) {
-        let at = u32::try_from(self.nodes.len() / NODE).expect(FITS);
+    ) -> Result<(), EntryError> {
+        let at = number(self.nodes.len() / NODE)?;
         let (kind, low, high) = match value {
             Value::Directory { first, count } => (Kind::Directory, first, count),
             Value::File { size, content } => {
                 if let Some(content) = content {
-                    let start = u32::try_from(self.data.len()).expect(FITS);
-                    let length = u32::try_from(content.len()).expect(FITS);
+                    let start = number(self.data.len())?;
+                    let length = number(content.len())?;
                     self.data.extend_from_slice(content);
                     for number in [at, start, length] {
                         self.contents.extend_from_slice(&number.to_le_bytes());
@@ -62,16 +76,19 @@ impl Writer {
                 (Kind::File, size as u32, (size >> 32) as u32)
             }
             Value::Symlink { target } => {
-                let length = u32::try_from(target.len()).expect(FITS);
-                (Kind::Symlink, self.intern(target), length)
+                (Kind::Symlink, self.intern(target)?, number(target.len())?)
             }
             Value::Other => (Kind::Other, 0, 0),
         };
-        let next = u32::try_from(self.known_metas.len()).expect(FITS);
+        let next = number(self.known_metas.len())?;
         let meta = *self
             .known_metas
             .entry((kind, mode, uid, gid))
             .or_insert(next);
+        if meta > MOST_METAS {
+            let what = "kinds of owner and mode";
+            return Err(too_much(what, MOST_METAS, meta as usize));
+        }
         if meta == next {
             self.metas.extend_from_slice(&[kind as u8, 0]);
             self.metas.extend_from_slice(&(mode as u16).to_le_bytes());
@@ -80,23 +97,24 @@ impl Writer {
         }
         let length =
             u32::from(u8::try_from(name.len()).expect("a component has at most 255 bytes"));
-        for number in [self.intern(name), meta << 8 | length, low, high] {
+        for number in [self.intern(name)?, meta << 8 | length, low, high] {
             self.nodes.extend_from_slice(&number.to_le_bytes());
         }
+        Ok(())
     }
 
     /// Where these bytes are in the data; equal names and targets are there once.
-    fn intern(&mut self, bytes: &[u8]) -> u32 {
+    fn intern(&mut self, bytes: &[u8]) -> Result<u32, EntryError> {
         if let Some(at) = self.known_data.get(bytes) {
-            return *at;
+            return Ok(*at);
         }
-        let at = u32::try_from(self.data.len()).expect(FITS);
+        let at = number(self.data.len())?;
         self.data.extend_from_slice(bytes);
         self.known_data.insert(bytes.into(), at);
-        at
+        Ok(at)
     }
 
-    pub(in crate::image::tree) fn finish(self) -> BaseTree {
+    pub(in crate::image::tree) fn finish(self) -> Result<BaseTree, EntryError> {
         drop(self.known_data);
         let tables = [
             (&self.nodes, NODE),
@@ -109,14 +127,30 @@ impl Writer {
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         for (table, width) in tables {
-            let count = u32::try_from(table.len() / width).expect(FITS);
-            bytes.extend_from_slice(&count.to_le_bytes());
+            bytes.extend_from_slice(&number(table.len() / width)?.to_le_bytes());
         }
         for (table, _) in tables {
             bytes.extend_from_slice(table);
         }
         let sum = Sha256::digest(&bytes);
         bytes.extend_from_slice(&sum);
-        BaseTree::from_bytes(bytes).expect("a tree that was just written can be read")
+        Ok(BaseTree::from_bytes(bytes).expect("a tree that was just written can be read"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_in_the_format_is_an_error_and_no_panic() {
+        assert_eq!(number(u32::MAX as usize), Ok(u32::MAX));
+        let found = 1_u64 << 32;
+        let want = EntryError::TooMuch {
+            what: "bytes in its tree",
+            limit: u64::from(u32::MAX),
+            found,
+        };
+        assert_eq!(number(found as usize), Err(want));
     }
 }

@@ -1,0 +1,185 @@
+//! What one image may have in all its layers together. Layers are read several at once, so what they take is counted in one place.
+//!
+//! Each limit is at least four times what the largest base of `docs/performance.md` has (40 layers, 100 600 entries with 11 MB of paths,
+//! 4.3 GB unpacked); a unit test of the tree compares them.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::tree::kept;
+use super::{EntryError, Error, Layer};
+
+/// Layers of an image; Linux's overlayfs takes 500 (`OVL_MAX_STACK`).
+pub const MOST_LAYERS: usize = 512;
+/// Entries of all layers.
+pub(in crate::image) const MOST_ENTRIES: u64 = 1 << 20;
+/// Bytes of the paths and link targets of all layers.
+pub(in crate::image) const MOST_PATH_BYTES: u64 = 128 << 20;
+/// Bytes of all layers unpacked, tables of contents included.
+pub(in crate::image) const MOST_UNPACKED: u64 = 64 << 30;
+/// Bytes of contents that are kept in memory before it is known which of them decide something. What comes after is read again.
+const MOST_CONTENT: u64 = 4 * kept::MOST;
+
+/// What the layers of one image took so far; a clone counts for the same image.
+#[derive(Debug, Clone, Default)]
+pub struct Budget(Arc<Spent>);
+
+#[derive(Debug, Default)]
+struct Spent {
+    entries: AtomicU64,
+    path_bytes: AtomicU64,
+    unpacked: AtomicU64,
+    content: AtomicU64,
+}
+
+impl Budget {
+    /// Of the image with these layers, of which nothing was read yet.
+    ///
+    /// # Errors
+    /// If there are more of them than an image may have, or with more bytes.
+    pub fn of(layers: &[Layer]) -> Result<Self, Error> {
+        let found = layers.len() as u64;
+        let limit = MOST_LAYERS as u64;
+        let more = layers.get(MOST_LAYERS).map(|layer| Error::Limit {
+            layer: layer.digest,
+            cause: EntryError::TooMuch {
+                what: "layers",
+                limit,
+                found,
+            },
+        });
+        if let Some(error) = more {
+            return Err(error);
+        }
+        let mut found = 0_u64;
+        for layer in layers {
+            found = found.saturating_add(layer.size);
+            if found > MOST_UNPACKED {
+                let cause = EntryError::TooMuch {
+                    what: "bytes in its layers",
+                    limit: MOST_UNPACKED,
+                    found,
+                };
+                return Err(Error::Limit {
+                    layer: layer.digest,
+                    cause,
+                });
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// Counts an entry with so many bytes of path and link target.
+    pub(super) fn add_entry(&self, path_bytes: usize) -> Result<(), EntryError> {
+        let spent = &self.0;
+        add(&spent.entries, 1, "entries in all layers", MOST_ENTRIES)?;
+        let what = "bytes of paths in all layers";
+        add(&spent.path_bytes, path_bytes as u64, what, MOST_PATH_BYTES)
+    }
+
+    /// Counts unpacked bytes.
+    pub(super) fn add_unpacked(&self, bytes: u64) -> Result<(), EntryError> {
+        let what = "unpacked bytes in all layers";
+        add(&self.0.unpacked, bytes, what, MOST_UNPACKED)
+    }
+
+    /// Whether so many bytes of content may still be kept; they are counted if so.
+    pub(super) fn take_content(&self, bytes: u64) -> bool {
+        let fits = |spent: u64| {
+            let all = spent.checked_add(bytes)?;
+            (all <= MOST_CONTENT).then_some(all)
+        };
+        let spent = &self.0.content;
+        let taken = spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.is_ok()
+    }
+}
+
+fn add(counter: &AtomicU64, more: u64, what: &'static str, limit: u64) -> Result<(), EntryError> {
+    let found = counter
+        .fetch_add(more, Ordering::Relaxed)
+        .saturating_add(more);
+    if found > limit {
+        return Err(EntryError::TooMuch { what, limit, found });
+    }
+    Ok(())
+}
+
+/// A reader whose bytes count as unpacked. Its error at the limit is an [`EntryError`] inside of an [`io::Error`].
+#[derive(Debug)]
+pub(super) struct Counted<R> {
+    inner: R,
+    budget: Budget,
+}
+
+impl<R> Counted<R> {
+    pub(super) fn new(inner: R, budget: &Budget) -> Self {
+        Self {
+            inner,
+            budget: budget.clone(),
+        }
+    }
+
+    pub(super) fn into_inner(self) -> R {
+        self.inner
+    }
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        let counted = self.budget.add_unpacked(got as u64);
+        counted.map_err(io::Error::other).map(|()| got)
+    }
+}
+
+/// The limit that ended a reading, if one did.
+pub(super) fn limit_of(error: &io::Error) -> Option<EntryError> {
+    error.get_ref()?.downcast_ref().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_layers_have_counts_together() {
+        let (budget, other) = (Budget::default(), Budget::default());
+        let layer = budget.clone();
+        assert_eq!(budget.add_unpacked(MOST_UNPACKED), Ok(()));
+        let too_much = |what, limit, found| Err(EntryError::TooMuch { what, limit, found });
+        let (what, limit) = ("unpacked bytes in all layers", MOST_UNPACKED);
+        assert_eq!(layer.add_unpacked(1), too_much(what, limit, limit + 1));
+        assert_eq!(other.add_unpacked(1), Ok(()), "another image");
+        let (what, limit) = ("bytes of paths in all layers", MOST_PATH_BYTES);
+        let half = usize::try_from(limit / 2).unwrap();
+        assert_eq!(budget.add_entry(half), Ok(()));
+        assert_eq!(layer.add_entry(half), Ok(()));
+        assert_eq!(layer.add_entry(1), too_much(what, limit, limit + 1));
+        let (what, limit) = ("entries in all layers", MOST_ENTRIES);
+        assert!((1..limit).all(|_| other.add_entry(0) == Ok(())));
+        assert_eq!(other.add_entry(0), Ok(()));
+        assert_eq!(other.add_entry(0), too_much(what, limit, limit + 1));
+    }
+
+    #[test]
+    fn content_beyond_its_limit_is_left_for_a_second_reading() {
+        let budget = Budget::default();
+        assert!(!budget.take_content(MOST_CONTENT + 1));
+        assert!(budget.take_content(MOST_CONTENT));
+        assert!(!budget.take_content(1));
+    }
+
+    #[test]
+    fn the_limit_that_ended_a_reading_is_known() {
+        let budget = Budget::default();
+        budget.add_unpacked(MOST_UNPACKED - 3).unwrap();
+        let mut counted = Counted::new(&b"four"[..], &budget);
+        let error = counted.read(&mut [0; 8]).unwrap_err();
+        let found = limit_of(&error).map(|cause| cause.to_string());
+        let want =
+            "68719476737 unpacked bytes in all layers, and no more than 68719476736 are read";
+        assert_eq!(found.as_deref(), Some(want));
+    }
+}
