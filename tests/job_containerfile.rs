@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -110,6 +111,78 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     assert_eq!(pod.result("result").unwrap()["digest"], digest);
 }
 
+/// A `buildah` before the real one in the `PATH`, whose builds fail so often as buildah does that loses a race of its own.
+fn failing_buildah(folder: &Path, times: usize) -> String {
+    let path = std::env::var("PATH").unwrap();
+    let text = format!(
+        r#"#!/bin/sh
+case " $* " in
+*" bud "*)
+    echo try >> {folder}/tries
+    if test "$(wc -l < {folder}/tries)" -le {times}; then
+        echo 'STEP 2/3: RUN true'
+        echo 'Close_Fd sealing memfd copy: Device or resource busy' >&2
+        echo 'Error: building at STEP "RUN true": exit status 1' >&2
+        exit 1
+    fi ;;
+esac
+PATH='{path}' exec buildah "$@"
+"#,
+        folder = folder.display()
+    );
+    fs::remove_file(folder.join("tries")).ok();
+    let script = folder.join("buildah");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{path}", folder.display())
+}
+
+#[test]
+fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
+    let registry = debian_registry();
+    let folder = tempfile::tempdir().unwrap();
+    let tries = || fs::read_to_string(folder.path().join("tries")).unwrap();
+    let pod = pod(
+        &registry,
+        &config(),
+        "FROM configs\nRUN test -e /etc/mine\n",
+    );
+    let build = |times| {
+        let mut command = pod.containerfile(&[]);
+        command.env("PATH", failing_buildah(folder.path(), times));
+        ended(command)
+    };
+    let finished = build(3);
+    assert_eq!(finished.code(), Some(3), "{}", finished.stderr);
+    assert_eq!(tries(), "try\n".repeat(3));
+    let told = failure(&pod, "failure");
+    assert_eq!(
+        (&told["class"], &told["reason"]),
+        (&json!("retry"), &json!("buildah-failed"))
+    );
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(
+            "buildah failed 3 times, and not by what the Containerfile runs (Close_Fd"
+        ),
+        "{told:#}"
+    );
+    let last = told["lastLines"].as_array().unwrap().last().unwrap();
+    assert!(last.as_str().unwrap().contains("exit status 1"), "{told:#}");
+
+    fs::remove_dir_all(pod.volume("failure")).unwrap();
+    fs::create_dir(pod.volume("failure")).unwrap();
+    let finished = build(1);
+    assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("this is try 1 of 3"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(tries(), "try\n".repeat(2));
+    assert_eq!(pod.result("failure"), None);
+}
+
 #[test]
 fn a_failing_step_is_told_with_its_last_lines_and_without_credentials() {
     let registry = debian_registry();
@@ -117,6 +190,11 @@ fn a_failing_step_is_told_with_its_last_lines_and_without_credentials() {
     let pod = pod(&registry, &config(), text);
     let finished = ended(pod.containerfile(&[]));
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    assert!(
+        !finished.stderr.contains("this is try"),
+        "{}",
+        finished.stderr
+    );
     let told = failure(&pod, "failure");
     assert_eq!(
         (&told["step"], &told["class"], &told["reason"]),

@@ -7,6 +7,9 @@ use super::version::Version;
 use crate::report::Class;
 use crate::{exec, payload};
 
+/// The reason of [`Error::Own`].
+pub const BUILDAH_FAILED: &str = "buildah-failed";
+
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,6 +17,17 @@ pub enum Error {
     /// A program that we ran.
     #[error(transparent)]
     Exec(#[from] exec::Error),
+    /// A command of buildah that failed by itself, each time that it was tried.
+    #[error(
+        "buildah failed {} times, and not by what the Containerfile runs ({what}…); build again, and if it stays so, look at the load, the memory and the disk of the machine",
+        super::own_failure::TRIES
+    )]
+    Own {
+        /// The text that it is known by.
+        what: &'static str,
+        /// The last time.
+        source: exec::Error,
+    },
     /// What the build is made of.
     #[error(transparent)]
     Payload(#[from] payload::Error),
@@ -69,10 +83,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// How buildah ended, if that is what went wrong.
+    pub fn program(&self) -> Option<&exec::Error> {
+        match self {
+            Self::Exec(error) | Self::Own { source: error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
     /// What to do about it.
     pub fn class(&self) -> Class {
         match self {
             Self::Exec(error) => error.class(),
+            Self::Own { .. } => Class::Retry,
             Self::Payload(error) => error.class(),
             Self::Io { .. }
             | Self::Mounted { .. }
@@ -83,11 +106,12 @@ impl Error {
         }
     }
 
-    /// One of the reasons of [`exec::Error`] and [`payload::Error`], `unusable-file`, `buildah-version`, `heredoc`, `no-space`,
+    /// One of the reasons of [`exec::Error`] and [`payload::Error`], `buildah-failed`, `unusable-file`, `buildah-version`, `heredoc`, `no-space`,
     /// `bad-build-output`, `not-from-configs`.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Exec(error) => error.reason(),
+            Self::Own { .. } => BUILDAH_FAILED,
             Self::Payload(error) => error.reason(),
             Self::Io { .. } | Self::Mounted { .. } => "unusable-file",
             Self::Version(_) => "buildah-version",

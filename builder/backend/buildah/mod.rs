@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod kept;
 mod leftovers;
+mod own_failure;
 mod read;
 mod space;
 mod store;
@@ -19,7 +20,7 @@ mod volume;
 
 pub use assemble::{Assembled, NewLayer, assemble};
 pub use commands::Options;
-pub use error::Error;
+pub use error::{BUILDAH_FAILED, Error};
 pub use kept::{Kept, Removed, kept, remove};
 pub use space::{Driver, Room, check_space, needed};
 pub use version::{Version, check_heredoc, version};
@@ -33,13 +34,17 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::BuiltLayer;
-use crate::exec::{self, Stream};
+use crate::exec::{self, Command, Stream};
 use crate::image::{Digest, PinnedRef};
 use crate::plan::BuildPlan;
 use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
 use crate::report::Finding;
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
+use own_failure::{TRIES, own_failure};
 use store::Store;
+
+/// Before buildah is tried again; before the third time twice as long.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Where buildah reads the base from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -310,21 +315,21 @@ async fn run(
         }
     }
     let pull = commands::pull(plan, base, store, options, at);
-    pull.run(&mut on_line).await?;
+    run_again(&pull, &mut on_line).await?;
     let image_id = commands::image_id(at);
     write(&image_id, b"")?;
     let bud = commands::bud(plan, version, store, options, at);
-    let built = bud.run(&mut on_line).await;
+    let built = run_again(&bud, &mut on_line).await;
     // One that ended by itself has cleared away; one that was killed could not.
-    if matches!(&built, Err(exec::Error::Failed { status, .. }) if status.code().is_some()) {
+    let failed = built.as_ref().err().and_then(Error::program);
+    if matches!(failed, Some(exec::Error::Failed { status, .. }) if status.code().is_some()) {
         fs::remove_file(&image_id).map_err(io(&image_id))?;
     }
     built?;
     let image = read_digest(&image_id)?;
     write_out(plan, out)?;
-    let pushed = commands::push(&image, store, at, out)
-        .run(&mut on_line)
-        .await;
+    let push = commands::push(&image, store, at, out);
+    let pushed = run_again(&push, &mut on_line).await;
     let removed = commands::remove(&image, store, at).run(&mut on_line).await;
     match removed {
         Ok(_) => fs::remove_file(&image_id).map_err(io(&image_id))?,
@@ -334,6 +339,37 @@ async fn run(
     }
     pushed?;
     Ok(())
+}
+
+/// Runs a command of buildah, and again if buildah itself fails.
+async fn run_again(
+    command: &Command,
+    on_line: &mut impl FnMut(Stream, &str),
+) -> Result<Vec<u8>, Error> {
+    for attempt in 1.. {
+        let error = match command.run(&mut *on_line).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let what = match &error {
+            exec::Error::Failed { status, last, .. } if status.code().is_some() => {
+                own_failure(last)
+            }
+            _ => None,
+        };
+        let Some(what) = what else {
+            return Err(error.into());
+        };
+        if attempt == TRIES {
+            return Err(Error::Own {
+                what,
+                source: error,
+            });
+        }
+        tracing::warn!("buildah failed by itself ({what}…); this is try {attempt} of {TRIES}");
+        tokio::time::sleep(PAUSE * attempt).await;
+    }
+    unreachable!("the loop ends by its number of tries")
 }
 
 /// The storage driver that works here: layers mounted onto each other if they can be, else whole copies.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Error, Result};
 
 use crate::api::BuildName;
+use crate::backend;
 use crate::backend::job::Hidden;
 use crate::backend::job::handover::Handover;
 use crate::backend::job::result::{JobResult, Outcome, Step};
-use crate::backend::{self, buildah};
 use crate::cli::resolve::{PodInputs, Settings};
 use crate::cli::{ExitCode, Failure, output};
 use crate::exec;
@@ -218,7 +218,7 @@ fn oom_counts() -> Vec<String> {
 /// The program that failed, if one did.
 fn program(error: &Error) -> Option<&exec::Error> {
     match error.downcast_ref()? {
-        backend::Error::Buildah(buildah::Error::Exec(error)) => Some(error),
+        backend::Error::Buildah(error) => error.program(),
         _ => None,
     }
 }
@@ -259,7 +259,7 @@ mod tests {
             status: ExitStatus::from_raw(status),
             last: "first\nsecond".to_owned(),
         };
-        backend::Error::from(buildah::Error::from(error)).into()
+        backend::Error::from(backend::buildah::Error::from(error)).into()
     }
 
     fn registry(status: u16) -> Error {
