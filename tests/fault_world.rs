@@ -35,6 +35,8 @@ pub mod ends {
     pub const FAILS: u32 = 0xff;
     /// Its pod never begins.
     pub const NEVER: u32 = 0xee;
+    /// The first image, and a tree of its base that is to be recorded.
+    pub const TREE: u32 = 0xa7;
     /// Its first pod is evicted, the second makes the first image.
     pub const LOST: u32 = 0xe1;
 }
@@ -235,6 +237,7 @@ impl World {
                 ends::LOST if begun.is_first => Some(End::Evicted),
                 ends::FAILS => Some(End::Failed),
                 ends::TWO => Some(End::Made(1)),
+                ends::TREE => Some(End::MadeWithTree(0)),
                 _ => Some(End::Made(0)),
             };
             if end.is_none_or(|end| begun.ends(self, end)) {

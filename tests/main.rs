@@ -16,6 +16,7 @@ mod admission_policy;
 mod bad_base;
 mod bad_config;
 mod bad_target;
+mod base_trees;
 mod bootstrap;
 mod bootstrap_registries;
 mod build_faults;

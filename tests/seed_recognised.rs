@@ -174,7 +174,10 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
 
     let image = built["image"].as_str().unwrap();
     let next = seed_and_change(&world, image);
-    assert_is_built(&next, "no tree is recorded, and the controller reads no base");
+    assert_is_built(
+        &next,
+        "no tree is recorded, and the controller reads no base",
+    );
     forget(&world);
     record_tree(&world.node);
 

@@ -205,6 +205,9 @@ fn cluster(stores: &Stores, facts: Facts) -> Cluster {
             true => Support::Forbidden,
             false => facts.user_namespaces,
         },
+        run_retries: settings
+            .as_ref()
+            .map_or(0, |settings| settings.job.run_retries),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(stores),
         namespace: stores.namespace.clone(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::question::Answers;
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName};
+use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use crate::backend::job::{InputKind, JobResult, Runner};
 use crate::image::{Digest, PinnedRef, Platform};
 
@@ -151,6 +151,8 @@ pub struct Cluster {
     pub user_namespaces: Support,
     /// The release's own base image: instead of a pre-built one.
     pub stock_base: Option<String>,
+    /// How often a `RUN` line that failed is tried again.
+    pub run_retries: u32,
     /// The trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
     pub base_trees: BTreeMap<Digest, Digest>,
     /// Where Jobs, ConfigMaps and Secrets are.
@@ -171,4 +173,10 @@ pub enum Support {
     /// Not found out yet.
     #[default]
     Unknown,
+}
+
+/// The manifest of the base that a build is planned on, where it was made by a plan.
+pub fn base_of(build: &MachineOsBuild) -> Option<Digest> {
+    let base = build.metadata.annotation(labels::BASE)?;
+    base.parse().ok().map(|base: PinnedRef| base.digest())
 }

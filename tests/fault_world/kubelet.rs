@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{M, World, in_namespace, text};
+use crate::harness::base_image;
 
 /// How one ends.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,8 @@ pub enum End {
     Failed,
     /// It made one of the world's images.
     Made(usize),
+    /// The same, and pushed the tree of the base.
+    MadeWithTree(usize),
 }
 
 /// A runner that has a pod which might run by now.
@@ -102,9 +105,13 @@ impl Begun<'_> {
                     "reason": "bad-config", "message": "a test wants it to fail" });
                 ("Failed", Some(failed))
             }
-            End::Made(image) => {
+            End::Made(image) | End::MadeWithTree(image) => {
                 let method = &self.runner["metadata"]["annotations"]["mosb.dev/method"];
-                let made = json!({ "outcome": "Succeeded", "digest": world.images[image], "method": method });
+                let mut made = json!({ "outcome": "Succeeded", "digest": world.images[image], "method": method });
+                if matches!(end, End::MadeWithTree(_)) {
+                    made["baseTree"] =
+                        json!({ "base": base_image().digest("base"), "image": world.images[1] });
+                }
                 ("Succeeded", Some(made))
             }
         };

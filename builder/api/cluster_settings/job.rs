@@ -13,6 +13,8 @@ pub struct JobSettings {
     pub resources: ContainerResources,
     /// Seconds after which a build that isn't done has failed, by method.
     pub active_deadline_seconds: Deadlines,
+    /// How often a build by Containerfile is tried again whose `RUN` line failed; at most 10.
+    pub run_retries: u32,
     /// Taints of nodes that build pods tolerate.
     pub tolerations: Vec<Toleration>,
     /// Labels of nodes that build pods may run on, added to those by platform; the same key here wins.

@@ -77,6 +77,7 @@ fn what_is_wrong_is_told_with_its_path() {
             "job.activeDeadlineSeconds.direct",
             "invalid value",
         ),
+        ("job: {runRetries: 11}", "job.runRetries", "at most 10"),
         (
             "job: {storageDriver: btrfs}",
             "job.storageDriver",

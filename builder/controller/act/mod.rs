@@ -1,6 +1,7 @@
 //! Carries out steps. Each carries the UID and the resourceVersion that it was decided from: on an older view it is refused,
 //! and decided again.
 
+mod base_trees;
 mod build;
 mod component;
 mod logs;
@@ -312,7 +313,10 @@ impl Acting {
                     .await
             }
             Step::AnnotatePool(change) => self.annotate(write::POOL, change, round).await,
-            Step::RecordBaseTree { base, image } => self.record_base_tree(base, image).await,
+            Step::RecordBaseTree { base, image } => {
+                self.record_base_tree(base, image).await;
+                Ok(())
+            }
             Step::Event(_) => Ok(()),
         }
     }

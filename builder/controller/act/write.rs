@@ -1,8 +1,5 @@
 //! Writes to MachineOSConfigs, MachineOSBuilds and pools.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{
     DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy, TypeMeta,
@@ -13,14 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::kinds::Kind;
 use super::super::step::Annotate;
-use super::super::stores::BASE_TREES;
 use super::super::{Error, FIELD_MANAGER, error};
 use super::{Acting, Round, Stopped, stopped};
 use crate::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
     labels,
 };
-use crate::image::Digest;
 
 pub(super) const CONFIG: Kind = Kind::MachineOsConfig;
 pub(super) const BUILD: Kind = Kind::MachineOsBuild;
@@ -269,38 +264,6 @@ impl Acting {
         let object = format!("machineconfigpool {name}");
         round.wrote(&written.map_err(stopped(object, "patch status"))?.metadata);
         Ok(())
-    }
-
-    pub(super) async fn record_base_tree(
-        &self,
-        base: &Digest,
-        image: &Digest,
-    ) -> Result<(), Stopped> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
-        let object = format!("configmap {}/{BASE_TREES}", self.stores.namespace);
-        // A key holds no colon.
-        let base = base.to_string();
-        let key = base.trim_start_matches("sha256:").to_owned();
-        let change = json!({ "data": { &key: image.to_string() } });
-        match api
-            .patch(BASE_TREES, &patch(), &Patch::Merge(&change))
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(error) if error::is_not_found(&error) => {
-                let map = ConfigMap {
-                    metadata: ObjectMeta {
-                        name: Some(BASE_TREES.to_owned()),
-                        ..ObjectMeta::default()
-                    },
-                    data: Some(BTreeMap::from([(key, image.to_string())])),
-                    ..ConfigMap::default()
-                };
-                let created = api.create(&post(), &map).await;
-                created.map(drop).map_err(stopped(object, "create"))
-            }
-            Err(error) => Err(Error::api(object, "patch")(error).into()),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::backend::buildah::BUILDAH_FAILED;
 use crate::backend::job::result::Step as Container;
 use crate::backend::job::{JobMethod, Lost};
 use crate::report::Class;
@@ -9,6 +10,9 @@ use crate::status::failed_message;
 
 /// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
 const MOST_FORGED: u32 = 20;
+
+/// What a program that failed is told as: here buildah, by what it ran.
+const PROGRAM_FAILED: &str = "program-failed";
 
 /// No pause between two Jobs is longer.
 pub(super) const LONGEST: Duration = Duration::from_secs(600);
@@ -38,7 +42,8 @@ struct Patience {
 }
 
 impl Setback {
-    fn patience(&self) -> Patience {
+    /// `run_retries` is how often the settings let a failed `RUN` line be tried again.
+    fn patience(&self, run_retries: u32) -> Patience {
         let of = |tries, first, longest| Patience {
             tries,
             first,
@@ -51,6 +56,17 @@ impl Setback {
             Self::Lost(Lost::OutOfMemory(_) | Lost::OutOfDisk(_)) => of(Some(2), 10, 300),
             Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
             Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
+            // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
+            Self::Told {
+                step: Container::ImageBuild,
+                class: Class::Refused,
+                reason,
+                ..
+            } if reason == PROGRAM_FAILED => {
+                of(Some(run_retries.saturating_add(1)), 30, LONGEST.as_secs())
+            }
+            // The pod tried as often as is worth it.
+            Self::Told { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
             Self::Told { class, .. } => match class {
                 Class::Retry => of(None, 10, LONGEST.as_secs()),
                 Class::UserInput | Class::Refused => of(Some(1), 0, 0),
@@ -61,12 +77,19 @@ impl Setback {
 
     /// Whether it counts against a build that it happened.
     pub fn counts(&self) -> bool {
-        self.patience().tries.is_some()
+        self.patience(0).tries.is_some()
     }
 
     /// Whether there is no other Job after so many that count, this one among them, and so many at all.
-    pub fn is_the_last(&self, failures: u32, attempt: u32, method: JobMethod) -> bool {
-        self.patience().tries.is_some_and(|tries| failures >= tries)
+    pub fn is_the_last(
+        &self,
+        failures: u32,
+        attempt: u32,
+        method: JobMethod,
+        run_retries: u32,
+    ) -> bool {
+        let tries = self.patience(run_retries).tries;
+        tries.is_some_and(|tries| failures >= tries)
             || self.may_be_forged(method) && attempt >= MOST_FORGED
     }
 
@@ -79,7 +102,7 @@ impl Setback {
 
     /// How long the next Job waits after this attempt, the first being 1.
     pub fn pause(&self, attempt: u32) -> Duration {
-        let Patience { first, longest, .. } = self.patience();
+        let Patience { first, longest, .. } = self.patience(0);
         let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(20));
         Duration::from_secs(doubled.min(longest))
     }
@@ -186,7 +209,7 @@ mod tests {
                 [10, 20, 40, 300],
             ),
         ] {
-            let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method));
+            let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method, 0));
             assert_eq!(last(JobMethod::Direct), tries, "{what}");
             let forged = tries.or(matches!(setback, Setback::Told { .. }).then_some(20));
             assert_eq!(last(JobMethod::Containerfile), forged, "{what}");
@@ -194,5 +217,54 @@ mod tests {
             let found = [1, 2, 3, u32::MAX].map(|attempt| setback.pause(attempt).as_secs());
             assert_eq!(found, pauses, "{what}");
         }
+    }
+
+    #[test]
+    fn a_run_line_that_failed_is_tried_again_as_often_as_the_settings_say() {
+        let told = |step, class, reason: &str| Setback::Told {
+            step,
+            class,
+            reason: reason.to_owned(),
+            message: "y".to_owned(),
+            last_lines: vec!["Error: no mirror, try again".to_owned()],
+        };
+        let (build, push) = (Container::ImageBuild, Container::ImagePush);
+        for (what, setback, tries) in [
+            (
+                "a RUN line",
+                told(build, Class::Refused, "program-failed"),
+                [1, 2, 4],
+            ),
+            (
+                "an image that isn't the plan's",
+                told(build, Class::Refused, "bad-build-output"),
+                [1; 3],
+            ),
+            (
+                "a push",
+                told(push, Class::Refused, "program-failed"),
+                [1; 3],
+            ),
+            (
+                "the user's",
+                told(build, Class::UserInput, "program-failed"),
+                [1; 3],
+            ),
+            (
+                "buildah's own, tried in the pod",
+                told(build, Class::Retry, "buildah-failed"),
+                [1; 3],
+            ),
+        ] {
+            let found = [0, 1, 3].map(|retries| {
+                let last = |n: &u32| setback.is_the_last(*n, *n, JobMethod::Containerfile, retries);
+                (1..100).find(last).unwrap()
+            });
+            assert_eq!(found, tries, "{what}");
+            assert!(setback.counts(), "{what}");
+        }
+        let run = told(build, Class::Refused, "program-failed");
+        let pauses = [1, 2, 3, 9].map(|attempt| run.pause(attempt).as_secs());
+        assert_eq!(pauses, [30, 60, 120, 600]);
     }
 }

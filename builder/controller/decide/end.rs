@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::super::because::Because;
 use super::super::question::{Existence, Question};
-use super::super::snapshot::SeenRunner;
+use super::super::snapshot::{SeenRunner, base_of};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
@@ -117,7 +117,8 @@ impl<'a> Round<'a> {
             _ => EventReason::JobFailed,
         };
         self.tell_build(build, reason, &edge, format!("attempt {attempt}: {line}"));
-        if setback.is_the_last(failures, attempt, method_of(build)) {
+        let retries = self.world.cluster.run_retries;
+        if setback.is_the_last(failures, attempt, method_of(build), retries) {
             let named = runner.map(|runner| self.reference(runner));
             let message = setback.message();
             let end = Progress::Failed {
@@ -209,8 +210,12 @@ impl<'a> Round<'a> {
             if let Observation::Finished(result) = told
                 && let Outcome::Succeeded {
                     base_tree: Some(tree),
+                    method: JobMethod::Direct,
                     ..
                 } = result.outcome
+                && method_of(build) == JobMethod::Direct
+                // A tree of another base would decide what later builds on that one look like.
+                && base_of(build) == Some(tree.base)
                 && !self.world.cluster.base_trees.contains_key(&tree.base)
             {
                 self.steps.push(Step::RecordBaseTree {

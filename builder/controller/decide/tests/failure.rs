@@ -8,8 +8,32 @@ use crate::controller::*;
 use crate::report::Class;
 use crate::status::EventReason;
 use serde_json::json;
+use std::time::Duration;
 
 use BuildCondition::{Building, Failed, Succeeded};
+
+#[test]
+fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
+    let mut world = World::opted_in();
+    world.seen.cluster.run_retries = 1;
+    world.settle();
+    world.run();
+    world.settle();
+    world.tell(failed(Class::Refused));
+    let decision = world.settle();
+    assert_eq!(decision.because.code(), "waiting", "{}", decision.because);
+    assert_eq!(decision.again, Some(Duration::from_secs(30)));
+    assert_eq!(world.state(), Some(Building));
+    let failures = world.current().metadata.annotation(labels::FAILURES);
+    assert_eq!(failures, Some("1"));
+    // A controller that starts anew finds all of it on the build.
+    world.wait(31);
+    world.settle();
+    world.tell(failed(Class::Refused));
+    world.settle();
+    assert_eq!(world.state(), Some(Failed), "the one retry was spent");
+    is_idle(&mut world);
+}
 
 #[test]
 fn a_digest_is_not_believed() {
@@ -89,7 +113,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let message = &condition(&status.conditions, "Failed").unwrap().message;
     assert_eq!(
         message,
-        "image-build: dnf ended with 1 (run-failed)\nIts last lines:\nno package usbguard"
+        "image-build: dnf ended with 1 (program-failed)\nIts last lines:\nno package usbguard"
     );
     let (_, note) = world
         .events

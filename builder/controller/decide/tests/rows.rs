@@ -17,7 +17,9 @@
 use super::world::*;
 use crate::api::*;
 use crate::backend::job::JobMethod;
+use crate::backend::job::result::Outcome;
 use crate::controller::*;
+use crate::image::Digest;
 use crate::report::Class;
 use crate::status::EventReason;
 
@@ -250,6 +252,63 @@ fn rows_40_41_a_restart_needs_no_memory() {
     world.settle();
     assert_eq!(world.state(), Some(Succeeded), "row 41");
     is_idle(&mut world);
+}
+
+#[test]
+fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
+    let own = Digest::of(&0_u32.to_be_bytes());
+    let other = Digest::of(b"another team's base");
+    let (direct, containerfile) = (JobMethod::Direct, JobMethod::Containerfile);
+    for (what, planned, base, method, recorded) in [
+        ("its own", direct, own, direct, 1),
+        ("another base's", direct, other, direct, 0),
+        (
+            "read by no Containerfile",
+            containerfile,
+            own,
+            containerfile,
+            0,
+        ),
+        (
+            "a Containerfile's that says direct",
+            containerfile,
+            own,
+            direct,
+            0,
+        ),
+        (
+            "a direct one's that says Containerfile",
+            direct,
+            own,
+            containerfile,
+            0,
+        ),
+    ] {
+        let mut world = World::opted_in();
+        world.settle();
+        if planned == containerfile {
+            world.run();
+            world.settle();
+            world.tell(needs_containerfile());
+            world.settle();
+        }
+        world.succeed();
+        let build = world.current().metadata.name.clone();
+        let result = world.seen.results.get_mut(&build).unwrap();
+        if let Outcome::Succeeded {
+            method: told,
+            base_tree: Some(tree),
+            ..
+        } = &mut result.outcome
+        {
+            *told = method;
+            tree.base = base;
+        }
+        world.settle();
+        assert_eq!(world.state(), Some(Succeeded), "{what}");
+        let trees = &world.seen.cluster.base_trees;
+        assert_eq!(trees.len(), recorded, "{what}: {trees:?}");
+    }
 }
 
 #[test]

@@ -598,7 +598,8 @@ pub fn succeeded(digest: Digest) -> Outcome {
         bytes_pushed: 0,
         phases: Phases::default(),
         base_tree: Some(BaseTreeImage {
-            base: Digest::of(b"base"),
+            // The one that a world begins with.
+            base: Digest::of(&0_u32.to_be_bytes()),
             image: Digest::of(b"tree"),
         }),
         warnings: Vec::new(),
@@ -609,7 +610,7 @@ pub fn failed(class: Class) -> Outcome {
     Outcome::Failed {
         step: Container::ImageBuild,
         class,
-        reason: "run-failed".to_owned(),
+        reason: "program-failed".to_owned(),
         message: "dnf ended with 1".to_owned(),
         last_lines: vec!["no package usbguard".to_owned()],
         push: None,

@@ -1,0 +1,69 @@
+//! The ConfigMap that says which images hold the trees of bases. It is a cache: what can't be written is logged, and later builds read
+//! their base again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ObjectMeta, Patch};
+use serde_json::{Map, Value, json};
+
+use super::super::Error;
+use super::super::error;
+use super::super::observe::base_trees;
+use super::super::snapshot::base_of;
+use super::super::stores::BASE_TREES;
+use super::{Acting, patch, post};
+use crate::image::Digest;
+
+impl Acting {
+    /// Adds an entry, and removes those of bases that no build names.
+    pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
+        let builds = self.stores.builds.all();
+        let mut used: BTreeSet<Digest> = builds.iter().filter_map(|b| base_of(b)).collect();
+        used.insert(*base);
+        let unused = base_trees(&self.stores).into_keys();
+        let unused = unused.filter(|base| !used.contains(base));
+        if let Err(error) = self.write_base_trees(base, image, unused.collect()).await {
+            tracing::warn!(
+                "{error}: the tree of base {base} is not recorded, so the next build on it reads its layers again; \
+                 delete the ConfigMap if it is immutable"
+            );
+        }
+    }
+
+    async fn write_base_trees(
+        &self,
+        base: &Digest,
+        image: &Digest,
+        unused: Vec<Digest>,
+    ) -> Result<(), Error> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
+        let object = format!("configmap {}/{BASE_TREES}", self.stores.namespace);
+        // A key holds no colon.
+        let key = Digest::hex;
+        let mut data = Map::new();
+        data.extend(unused.iter().map(|base| (key(base), Value::Null)));
+        data.insert(key(base), json!(image));
+        let change = json!({ "data": data });
+        match api
+            .patch(BASE_TREES, &patch(), &Patch::Merge(&change))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) if error::is_not_found(&error) => {
+                let map = ConfigMap {
+                    metadata: ObjectMeta {
+                        name: Some(BASE_TREES.to_owned()),
+                        ..ObjectMeta::default()
+                    },
+                    data: Some(BTreeMap::from([(key(base), image.to_string())])),
+                    ..ConfigMap::default()
+                };
+                let created = api.create(&post(), &map).await;
+                created.map(drop).map_err(Error::api(object, "create"))
+            }
+            Err(error) => Err(Error::api(object, "patch")(error)),
+        }
+    }
+}
