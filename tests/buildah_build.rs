@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::buildah_world::{NAME, World, block_on, plan};
 use mosb::backend::buildah;
 use mosb::containerfile;
+use mosb::image::signature_policy::SignaturePolicy;
 use mosb::registry::Target;
 
 use crate::harness::{
@@ -212,6 +213,37 @@ fn files_that_buildah_mounts_over_are_the_configs() {
     }
 }
 
+/// Everything is rejected but what is in one registry.
+fn policy(registry: &str, kind: &str) -> SignaturePolicy {
+    let policy = json!({
+        "default": [{ "type": "reject" }],
+        "transports": { "docker": { registry: [{ "type": kind, "keyData": "eA==" }] } },
+    });
+    SignaturePolicy::parse(policy.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn what_a_policy_rejects_buildah_does_not_pull() {
+    let registry = Registry::plain();
+    registry.push(&base_image(), "base", "os/base:v1");
+    let mut world = World::new();
+    world.client = registry_world::client(&registry);
+    let base = world.resolve(&registry.repository("os/base:v1"));
+    let plan = plan(
+        &json!({ "ignition": { "version": "3.5.0" } }),
+        Some("RUN true\n"),
+        &base,
+    );
+    world.options.signature_policy =
+        Some(policy(registry.address(), "reject").without_signatures());
+    let error = world.build(&plan, &base, "image").unwrap_err();
+    assert_eq!(error.reason(), "program-failed", "{error}");
+    assert!(
+        error.to_string().contains("is rejected by policy"),
+        "{error}"
+    );
+}
+
 #[test]
 fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
     for (access, transport) in [
@@ -236,6 +268,9 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
             format!("{}:/run/secrets/rhsm:copy", secret.display()),
         ];
         world.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
+        // Of OpenShift's shape. Debian 12's buildah would refuse all that is to be signed with sigstore.
+        let policy = policy(registry.address(), "sigstoreSigned");
+        world.options.signature_policy = Some(policy.without_signatures());
         let base = world.resolve(&registry.repository("os/base:v1"));
         // As our own step with extensions, and as a package that brings a repository.
         let own = "RUN test \"$(cat /etc/pki/entitlement/key)\" = hush && test -r /run/secrets/rhsm/key\n\

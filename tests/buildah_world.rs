@@ -50,6 +50,7 @@ impl World {
             cert_dir: None,
             tls_verify: true,
             registries_conf: None,
+            signature_policy: None,
             limit: Duration::from_secs(300),
         };
         Self {

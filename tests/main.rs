@@ -83,6 +83,7 @@ mod rbac;
 mod registry_faults;
 mod registry_hostile;
 mod registry_layout;
+mod registry_policy;
 mod registry_push;
 mod registry_world;
 mod render_commands;

@@ -68,6 +68,7 @@ const EXCUSED: &[(&str, &str)] = &[
         "the same",
     ),
     ("imagetagmirrorsets.config.openshift.io watch", "the same"),
+    ("images.config.openshift.io watch", "the same"),
     ("kubeletconfigs watch", "the same"),
     ("containerruntimeconfigs watch", "the same"),
     (

@@ -6,6 +6,7 @@ mod error;
 mod job;
 mod merged;
 mod proxy;
+mod registry_sources;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use job::{
 };
 pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};
+pub use registry_sources::RegistrySources;
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "mosb-config";
@@ -48,6 +50,10 @@ pub struct ClusterSettings {
     pub registry_trust_bundle: Option<String>,
     /// CAs (PEM) for one registry each, by `host` or `host:port`.
     pub image_registry_bundles: BTreeMap<String, String>,
+    /// Which registries may be used, and how.
+    pub registry_sources: RegistrySources,
+    /// A `policy.json` of containers' tools, as a text: which images may be pulled. Signatures are not checked.
+    pub signature_policy: Option<String>,
     /// Where images are pulled from instead.
     pub mirrors: Vec<Mirrors>,
     /// Name of the Secret that images are pulled with; a MachineOSConfig's own pull secret goes over it, registry by registry.
@@ -70,6 +76,8 @@ impl Default for ClusterSettings {
             additional_trust_bundle: None,
             registry_trust_bundle: None,
             image_registry_bundles: BTreeMap::new(),
+            registry_sources: RegistrySources::default(),
+            signature_policy: None,
             mirrors: Vec::new(),
             global_pull_secret: "global-pull-secret-copy".to_owned(),
             pull_secrets: Vec::new(),

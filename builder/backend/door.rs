@@ -83,6 +83,7 @@ impl Door {
             },
             proxy: proxy.map_or(base.proxy, variables),
             registries_conf: there(MIRRORS).map(|path| (path, true)),
+            signature_policy: there(POLICY).map(|path| (path, true)),
             ..base
         })?;
         Ok(Self {
@@ -100,6 +101,7 @@ impl Door {
 const HOSTS: &str = "certs.d";
 const EVERYWHERE: &str = "certs";
 const MIRRORS: &str = "registries.conf";
+const POLICY: &str = "policy.json";
 
 fn files(settings: &ClusterSettings) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new()
@@ -107,8 +109,11 @@ fn files(settings: &ClusterSettings) -> io::Result<TempDir> {
         .permissions(fs::Permissions::from_mode(0o700))
         .tempdir()?;
     let root = folder.path();
-    if let Some(text) = registries_conf(&settings.mirrors) {
+    if let Some(text) = registries_conf(settings) {
         write(&root.join(MIRRORS), text.as_bytes())?;
+    }
+    if let Some(policy) = settings.pull_policy() {
+        write(&root.join(POLICY), policy.with_signatures().as_bytes())?;
     }
     let everywhere = [
         ("trust-bundle.crt", &settings.additional_trust_bundle),

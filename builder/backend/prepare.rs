@@ -181,7 +181,11 @@ pub async fn draft(means: Means<'_>, wanted: Wanted) -> Result<Drafted, Error> {
     let source = base_source(&wanted)?;
     let resolved = resolve(means, "base", &source, wanted.platform.as_ref()).await?;
     let base = base(&wanted, &resolved)?;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<_> = means
+        .client
+        .unchecked_signature(&source)
+        .into_iter()
+        .collect();
     let extensions_image = extensions_image(means, &wanted, &base, &mut warnings).await?;
     let containerfile = wanted.containerfile.filter(|text| has_instruction(text));
     let build_args = match &containerfile {
@@ -424,5 +428,6 @@ async fn extensions_image(
     let platform = Some(&base.config.platform);
     let source = Source::Registry(image);
     let resolved = resolve(means, "extensions image", &source, platform).await?;
+    warnings.extend(means.client.unchecked_signature(&source));
     Ok(resolved.pinned())
 }

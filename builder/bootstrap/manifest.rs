@@ -37,6 +37,8 @@ pub struct Manifests {
     pub secrets: Vec<(String, Secret<v1::Secret>)>,
     /// ImageDigestMirrorSets, ImageTagMirrorSets, ImageContentSourcePolicies.
     pub mirror_sets: Vec<Value>,
+    /// Images `cluster` of OpenShift's configuration.
+    pub image_configs: Vec<Value>,
 }
 
 /// The name under which the controller looks for a ControllerConfig.

@@ -22,6 +22,8 @@ pub struct Environment {
     pub docker_config: Option<PathBuf>,
     /// `CONTAINERS_REGISTRIES_CONF`.
     pub registries_conf: Option<PathBuf>,
+    /// `CONTAINERS_POLICY_JSON`.
+    pub signature_policy: Option<PathBuf>,
     /// `MOSB_BUILDER_IMAGE`: what build pods run.
     pub builder_image: Option<String>,
     /// `POD_NAME`: the pod that this process runs in.
@@ -56,6 +58,7 @@ impl Environment {
             registry_auth_file: path("REGISTRY_AUTH_FILE"),
             docker_config: path("DOCKER_CONFIG"),
             registries_conf: path("CONTAINERS_REGISTRIES_CONF"),
+            signature_policy: path("CONTAINERS_POLICY_JSON"),
             builder_image: set("MOSB_BUILDER_IMAGE").and_then(|value| value.into_string().ok()),
             pod_name: set("POD_NAME").and_then(|value| value.into_string().ok()),
             http_proxy: either("http_proxy", "HTTP_PROXY").map(Secret::new),
@@ -75,14 +78,23 @@ impl Environment {
 
     /// Where registries.conf is looked for, in order, when no option names it; one named by a variable must exist.
     pub fn registries_confs(&self) -> Vec<(PathBuf, bool)> {
-        if let Some(file) = &self.registries_conf {
+        self.containers_files(self.registries_conf.as_ref(), "registries.conf")
+    }
+
+    /// The same of policy.json (containers-policy.json(5)).
+    pub fn signature_policies(&self) -> Vec<(PathBuf, bool)> {
+        self.containers_files(self.signature_policy.as_ref(), "policy.json")
+    }
+
+    fn containers_files(&self, named: Option<&PathBuf>, name: &str) -> Vec<(PathBuf, bool)> {
+        if let Some(file) = named {
             return vec![(file.clone(), true)];
         }
         let below_home = || self.home.as_ref().map(|home| home.join(".config"));
         let user = self.config_home.clone().or_else(below_home);
-        let user = user.map(|dir| dir.join("containers/registries.conf"));
+        let user = user.map(|dir| dir.join("containers").join(name));
         user.into_iter()
-            .chain([PathBuf::from("/etc/containers/registries.conf")])
+            .chain([PathBuf::from("/etc/containers").join(name)])
             .map(|file| (file, false))
             .collect()
     }

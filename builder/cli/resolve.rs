@@ -54,6 +54,8 @@ pub struct Settings {
     pub tls_verify: bool,
     /// Where registries.conf may be, in order, and whether it must exist.
     pub registries_confs: Vec<(PathBuf, bool)>,
+    /// Where policy.json may be, in order, and whether it must exist.
+    pub signature_policies: Vec<(PathBuf, bool)>,
     /// Where base trees are kept; none without any home.
     pub cache_dir: Option<PathBuf>,
     /// What the rooms below need of the environment.
@@ -162,6 +164,10 @@ fn settings(common: Common, environment: Environment) -> Settings {
         Some(file) => vec![(file, true)],
         None => environment.registries_confs(),
     };
+    let signature_policies = match common.signature_policy {
+        Some(file) => vec![(file, true)],
+        None => environment.signature_policies(),
+    };
     Settings {
         format: common.format,
         log_format: common.log_format,
@@ -172,6 +178,7 @@ fn settings(common: Common, environment: Environment) -> Settings {
         cert_dir: common.cert_dir,
         tls_verify: common.tls_verify,
         registries_confs,
+        signature_policies,
         cache_dir: common.cache_dir.or_else(|| environment.cache_dir()),
         environment,
     }

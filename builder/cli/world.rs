@@ -10,7 +10,7 @@ use super::resolve::Settings;
 use crate::image::Platform;
 use crate::registry::cache::{DEFAULT_LIMIT, TreeCache};
 use crate::registry::{
-    CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
+    self, CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
 };
 
 /// The doors to the outside.
@@ -104,8 +104,22 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
             no_proxy: environment.no_proxy.clone(),
         },
         registries_conf: settings.registries_confs.iter().find(there).cloned(),
+        signature_policy: settings.signature_policies.iter().find(there).cloned(),
         ..Options::default()
     }
+}
+
+/// The `policy.json` for other tools, without signatures; none where theirs accepts everything.
+///
+/// # Errors
+/// It can't be read.
+pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, registry::Error> {
+    let options = options(settings, None);
+    let Some((file, _)) = options.signature_policy else {
+        return Ok(None);
+    };
+    let policy = registry::read_policy(&file)?;
+    Ok((!policy.accepts_all()).then(|| policy.without_signatures()))
 }
 
 /// A manifest or config of an image that was resolved.

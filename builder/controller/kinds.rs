@@ -28,6 +28,8 @@ pub enum Kind {
     ImageTagMirrorSet,
     /// Mirrors by digest, older.
     ImageContentSourcePolicy,
+    /// Which registries may be used.
+    ImageConfig,
 }
 
 impl Kind {
@@ -58,6 +60,7 @@ impl Kind {
                 "ImageTagMirrorSet",
                 "imagetagmirrorsets",
             ),
+            Self::ImageConfig => ("config.openshift.io", "v1", "Image", "images"),
             Self::ImageContentSourcePolicy => (
                 "operator.openshift.io",
                 "v1alpha1",
@@ -86,7 +89,8 @@ impl Kind {
             | Self::ContainerRuntimeConfig
             | Self::ImageDigestMirrorSet
             | Self::ImageTagMirrorSet
-            | Self::ImageContentSourcePolicy => true,
+            | Self::ImageContentSourcePolicy
+            | Self::ImageConfig => true,
         }
     }
 }

@@ -101,6 +101,8 @@ pub struct Stores {
     pub controller_configs: Arc<Shelf<Value>>,
     /// Mirror sets of the three kinds, as they are.
     pub mirror_sets: [Arc<Shelf<Value>>; 3],
+    /// Images of OpenShift's configuration, as they are.
+    pub image_configs: Arc<Shelf<Value>>,
     /// Deployments of the operator's namespace, and how many pods they want.
     pub deployments: Arc<Shelf<i32>>,
     /// DaemonSets of the operator's namespace.
@@ -189,6 +191,7 @@ impl Stores {
             settings: CONFIG_MAPS.into_iter().map(shelf).collect(),
             controller_configs: Arc::default(),
             mirror_sets: Default::default(),
+            image_configs: Arc::default(),
             deployments: Arc::default(),
             daemon_sets: Arc::default(),
             rendering: false,
@@ -437,6 +440,10 @@ impl Stores {
         for (kind, shelf) in mirrors.into_iter().zip(&self.mirror_sets) {
             visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
         }
+        let kind = Kind::ImageConfig;
+        visitor.visit(whole(client, kind), &self.image_configs, read, |_| {
+            Cause::All
+        });
         let deployments = self.of_operator::<Deployment>(client, "deployments");
         visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
         let daemon_sets = self.of_operator::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");

@@ -129,8 +129,8 @@ mod tests {
             ("fast, and our own work is slow", 1, 10, 60_000, Ok(())),
             ("just fast enough", 1000, 1000, 0, Ok(())),
             ("in bursts", 12_000, 9000, 0, Ok(())),
-            ("dripping", 1, 100, 0, slow),
-            ("dripping, and our own work is slow", 1, 100, 5000, slow),
+            ("dripping", 1, 200, 0, slow),
+            ("dripping, and our own work is slow", 1, 200, 5000, slow),
             ("a little too slow", 990, 1000, 0, slow),
             ("silent", 1, 100_000, 0, slow),
         ] {

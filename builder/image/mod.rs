@@ -12,6 +12,7 @@ pub mod overlay;
 pub mod path;
 pub mod platform;
 pub mod reference;
+pub mod signature_policy;
 pub mod tree;
 
 pub use digest::{DiffId, Digest, DigestError};

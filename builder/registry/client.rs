@@ -18,9 +18,11 @@ use super::push::{self, Begun, Confirmed, Push, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
 use super::resolve::{self, Configs, Resolved};
+use super::signature_policy::LoadedPolicy;
 use super::store::Store;
 use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
+use crate::report::Finding;
 
 /// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct Options {
     pub proxy: ProxyVariables,
     /// `registries.conf`, and whether it must exist (it was named by the user).
     pub registries_conf: Option<(PathBuf, bool)>,
+    /// `policy.json`, and whether the user or the cluster named it.
+    pub signature_policy: Option<(PathBuf, bool)>,
     /// How long things may take.
     pub timeouts: Timeouts,
     /// How often and how long we try.
@@ -51,6 +55,7 @@ impl Default for Options {
             tls_verify: true,
             proxy: ProxyVariables::default(),
             registries_conf: None,
+            signature_policy: None,
             timeouts: Timeouts::default(),
             retry: RetryPolicy::default(),
             parallel: 8,
@@ -75,6 +80,7 @@ const MIRROR_TRIES: u32 = 2;
 struct Shared {
     settings: Settings,
     conf: RegistriesConf,
+    policy: Option<LoadedPolicy>,
     parallel: usize,
     endpoints: Mutex<HashMap<EndpointKey, Arc<Endpoint>>>,
     configs: Configs,
@@ -92,6 +98,8 @@ impl Client {
             Some((file, required)) => RegistriesConf::read(file, *required)?,
             None => RegistriesConf::default(),
         };
+        let policy = options.signature_policy.as_ref();
+        let policy = policy.map(|(file, named)| LoadedPolicy::read(file, *named));
         let settings = Settings {
             keyring: Arc::new(Keyring::read(&options.credentials)?),
             proxies: Arc::new(Proxies::new(&options.proxy)?),
@@ -104,6 +112,7 @@ impl Client {
             shared: Arc::new(Shared {
                 settings,
                 conf,
+                policy: policy.transpose()?,
                 parallel: options.parallel.max(1),
                 endpoints: Mutex::default(),
                 configs: Configs::default(),
@@ -161,8 +170,25 @@ impl Client {
         })
     }
 
+    /// What the policy asks for an image and nobody checks.
+    pub fn unchecked_signature(&self, source: &Source) -> Option<Finding> {
+        match (source, &self.shared.policy) {
+            (Source::Registry(image), Some(policy)) => policy.unchecked(&image.to_string()),
+            _ => None,
+        }
+    }
+
     /// Each with whether it is a mirror.
-    pub(super) fn pulling(&self, repo: &RepoRef, by: By) -> Result<Vec<(Remote, bool)>, Error> {
+    pub(super) fn pulling(&self, image: &ImageRef) -> Result<Vec<(Remote, bool)>, Error> {
+        if let Some(policy) = &self.shared.policy {
+            // By the name that is written, wherever it is pulled from.
+            policy.check_pull(&image.to_string())?;
+        }
+        let by = match image.digest() {
+            Some(_) => By::Digest,
+            None => By::Tag,
+        };
+        let repo = image.repo();
         let places = self.shared.conf.pull_places(repo, by)?.into_iter();
         let remote = |place: PullPlace| {
             let mirror = place.mirror;
@@ -172,6 +198,9 @@ impl Client {
     }
 
     pub(super) fn pushing(&self, repo: &RepoRef) -> Result<Remote, Error> {
+        if let Some(policy) = &self.shared.policy {
+            policy.check_push(&repo.to_string())?;
+        }
         let insecure = self.shared.conf.push_insecure(repo)?;
         let place = PullPlace {
             repo: repo.clone(),
@@ -190,12 +219,7 @@ impl Client {
     ) -> Result<Resolved, Error> {
         let store = match source {
             Source::Registry(image) => {
-                let by = if image.digest().is_some() {
-                    By::Digest
-                } else {
-                    By::Tag
-                };
-                let places = self.pulling(image.repo(), by)?.into_iter();
+                let places = self.pulling(image)?.into_iter();
                 Store::remotes(places.map(|(remote, _)| remote).collect())
             }
             Source::Layout { dir, .. } => Store::folder(ImageFolder::layout(dir)?),

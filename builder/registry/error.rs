@@ -319,6 +319,26 @@ pub enum Error {
     /// A layer of a base that was read.
     #[error(transparent)]
     Layer(#[from] layer::Error),
+    /// A `policy.json` that can't be used.
+    #[error("{}: {cause}", file.display())]
+    SignaturePolicy {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        cause: String,
+    },
+    /// `reject`, or a registry that is not among the allowed ones.
+    #[error(
+        "{image}: rejected by {scope:?} of the policy {}; allow it there, or use another image", file.display()
+    )]
+    Rejected {
+        /// The image.
+        image: String,
+        /// The scope.
+        scope: String,
+        /// The policy.
+        file: PathBuf,
+    },
     /// `blocked = true`.
     #[error("{image}: blocked by {:?} in registries.conf", prefix)]
     Blocked {
@@ -405,6 +425,8 @@ impl Error {
             | Self::LocationDigest { .. }
             | Self::Credentials { .. }
             | Self::RegistriesConf { .. }
+            | Self::SignaturePolicy { .. }
+            | Self::Rejected { .. }
             | Self::Blocked { .. } => Class::UserInput,
         }
     }
@@ -445,6 +467,8 @@ impl Error {
             | Self::LocationDigest { .. } => "bad-reference",
             Self::Credentials { .. } => "bad-credentials",
             Self::RegistriesConf { .. } => "bad-registries-conf",
+            Self::SignaturePolicy { .. } => "bad-signature-policy",
+            Self::Rejected { .. } => "rejected",
             Self::Blocked { .. } => "blocked",
         }
     }

@@ -12,7 +12,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
-//! | `location`, `registries_conf` | what is meant by a name, and where it really is |
+//! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
 //! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
@@ -45,6 +45,7 @@ pub mod registries_conf;
 mod remote;
 mod resolve;
 mod said;
+mod signature_policy;
 mod store;
 mod token;
 pub mod tree_image;
@@ -65,4 +66,5 @@ pub use probe::{OpenUpload, PullFrom};
 pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
 pub use resolve::Resolved;
 pub use said::Said;
+pub use signature_policy::read_policy;
 pub use store::Store;

@@ -13,7 +13,6 @@ use super::client::Client;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::BlobRef;
-use super::registries_conf::By;
 use super::remote::Remote;
 use super::resolve::{self, Configs, Resolved};
 use super::store::Store;
@@ -47,11 +46,7 @@ impl Client {
     /// # Errors
     /// registries.conf blocks it, or a certificate for it can't be used.
     pub fn places(&self, image: &ImageRef) -> Result<Vec<PullFrom>, Error> {
-        let by = match image.digest() {
-            Some(_) => By::Digest,
-            None => By::Tag,
-        };
-        let remotes = self.pulling(image.repo(), by)?.into_iter();
+        let remotes = self.pulling(image)?.into_iter();
         let place = |(remote, mirror)| PullFrom { remote, mirror };
         Ok(remotes.map(place).collect())
     }

@@ -210,7 +210,7 @@ fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
 }
 
 /// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the hosts below it.
-fn covers(prefix: &str, name: &str) -> Option<usize> {
+pub(crate) fn covers(prefix: &str, name: &str) -> Option<usize> {
     if let Some(domain) = prefix.strip_prefix('*') {
         let host = name.split('/').next()?;
         // A port written in the prefix must be the host's.

@@ -158,6 +158,7 @@ fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out
         cert_dir: None,
         tls_verify: false,
         registries_conf: None,
+        signature_policy: None,
         limit: Duration::from_secs(1800),
     };
     let job = Job {

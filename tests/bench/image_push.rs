@@ -42,6 +42,7 @@ fn ours(world: &World, base: &Base) -> Duration {
         cert_dir: None,
         tls_verify: false,
         registries_conf: None,
+        signature_policy: None,
         limit: Duration::from_secs(1800),
     };
     fs::create_dir_all(&options.cache_dir).unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::annotation::is_harmless;
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
 use crate::api::names::is_subdomain;
+use crate::image::signature_policy::SignaturePolicy;
 
 type Checked = Result<(), ClusterSettingsError>;
 
@@ -37,6 +38,15 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     }
     for (at, mirrors) in settings.mirrors.iter().enumerate() {
         mirror(mirrors).map_err(|problem| wrong(format!("mirrors[{at}].{problem}"), PLACE))?;
+    }
+    for (list, entries) in settings.registry_sources.lists() {
+        if let Some(at) = entries.iter().position(|scope| !is_scope(scope)) {
+            return Err(wrong(format!("registrySources.{list}[{at}]"), PLACE));
+        }
+    }
+    if let Some(text) = &settings.signature_policy {
+        SignaturePolicy::parse(text.as_bytes())
+            .map_err(|error| wrong("signaturePolicy", error.to_string()))?;
     }
     name("globalPullSecret", &settings.global_pull_secret)?;
     for (at, secret) in settings.pull_secrets.iter().enumerate() {
@@ -87,18 +97,23 @@ pub(super) fn is_host(text: &str) -> bool {
     named && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
+fn is_place(text: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b".:-_/[]".contains(&b);
+    let host = text.split('/').next().unwrap_or_default();
+    is_host(host) && text.bytes().all(fine) && !text.ends_with('/')
+}
+
+/// `host[:port][/path]`, or `*.domain`.
+pub(super) fn is_scope(text: &str) -> bool {
+    is_place(text) || text.strip_prefix("*.").is_some_and(is_host)
+}
+
 /// Which field of it is wrong.
 pub(super) fn mirror(mirrors: &Mirrors) -> Result<(), String> {
-    let place = |text: &str| {
-        let fine = |b: u8| b.is_ascii_alphanumeric() || b".:-_/[]".contains(&b);
-        let host = text.split('/').next().unwrap_or_default();
-        is_host(host) && text.bytes().all(fine) && !text.ends_with('/')
-    };
-    let source = &mirrors.source;
-    if !place(source) && !source.strip_prefix("*.").is_some_and(is_host) {
+    if !is_scope(&mirrors.source) {
         return Err("source".to_owned());
     }
-    match mirrors.mirrors.iter().position(|mirror| !place(mirror)) {
+    match mirrors.mirrors.iter().position(|mirror| !is_place(mirror)) {
         Some(at) => Err(format!("mirrors[{at}]")),
         None => Ok(()),
     }

@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::check::{is_host, mirror};
-use super::{ClusterSettings, MirrorBy, MirrorSourcePolicy, Mirrors, Proxy, ProxyUrl};
+use super::{
+    ClusterSettings, MirrorBy, MirrorSourcePolicy, Mirrors, Proxy, ProxyUrl, RegistrySources,
+};
 use crate::report::Finding;
 
 /// The cluster's objects as the API serves them, where they exist.
@@ -19,6 +21,8 @@ pub struct ClusterObjects<'a> {
     pub operator_images: Option<&'a Value>,
     /// All ImageDigestMirrorSets, ImageTagMirrorSets and ImageContentSourcePolicies.
     pub mirror_sets: &'a [Value],
+    /// Image `cluster` of `config.openshift.io`.
+    pub image_config: Option<&'a Value>,
 }
 
 impl ClusterSettings {
@@ -35,6 +39,12 @@ impl ClusterSettings {
         }
         if !cluster.mirror_sets.is_empty() {
             self.mirrors = mirrors(cluster.mirror_sets, &mut findings);
+        }
+        if let Some(config) = cluster.image_config {
+            let theirs = RegistrySources::of_cluster(config, &mut findings);
+            if !theirs.is_empty() {
+                self.registry_sources = theirs;
+            }
         }
         (self, findings)
     }

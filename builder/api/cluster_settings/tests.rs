@@ -3,6 +3,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::image::signature_policy::Requirement;
+
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
 
 fn pem(text: &str) -> Value {
@@ -194,6 +196,7 @@ fn the_clusters_objects_win_field_by_field() {
         controller_config: Some(&config),
         operator_images: Some(&images),
         mirror_sets: &[],
+        image_config: None,
     };
     let (merged, findings) = ours.clone().merged(&cluster);
     assert_eq!(findings, vec![]);
@@ -241,6 +244,7 @@ fn mirror_sets_are_read_whatever_their_order() {
     let read = |sets: &[Value]| {
         let cluster = ClusterObjects {
             mirror_sets: sets,
+            image_config: None,
             ..ClusterObjects::default()
         };
         ours.clone().merged(&cluster)
@@ -277,6 +281,7 @@ fn odd_objects_stop_nothing() {
         controller_config: Some(&config),
         operator_images: Some(&images),
         mirror_sets: &[],
+        image_config: None,
     };
     let (merged, findings) = ours.clone().merged(&cluster);
     assert_eq!(merged, ours);
@@ -310,5 +315,59 @@ fn a_proxys_secret_goes_over_the_fields() {
             "{key}"
         );
         assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn registries_of_the_clusters_own_image_config_go_over_ours() {
+    let ours = "registrySources: {blockedRegistries: [ours.example]}";
+    let ours = ClusterSettings::parse(ours).unwrap();
+    let object = |sources: Value| json!({ "kind": "Image", "metadata": { "name": "cluster" }, "spec": { "registrySources": sources } });
+    let merged = |object: &Value| {
+        ours.clone().merged(&ClusterObjects {
+            image_config: Some(object),
+            ..ClusterObjects::default()
+        })
+    };
+    let theirs = object(json!({
+        "allowedRegistries": ["quay.io", "registry.example:5000/acme", "*.apps.example", "bad entry/"],
+        "insecureRegistries": ["registry.example:5000"],
+        "containerRuntimeSearchRegistries": ["docker.io"],
+    }));
+    let (settings, findings) = merged(&theirs);
+    let sources = &settings.registry_sources;
+    assert_eq!(
+        sources.allowed_registries,
+        ["quay.io", "registry.example:5000/acme", "*.apps.example"]
+    );
+    assert_eq!(sources.insecure_registries, ["registry.example:5000"]);
+    assert!(sources.blocked_registries.is_empty(), "all of it is theirs");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(
+        findings[0].message.contains("allowedRegistries[3]"),
+        "{findings:?}"
+    );
+    let policy = settings.pull_policy().unwrap();
+    for (image, want) in [
+        ("quay.io/acme/os:v1", Requirement::Accept),
+        ("r.apps.example/x", Requirement::Accept),
+        ("registry.example:5000/other", Requirement::Reject),
+    ] {
+        assert_eq!(policy.verdict(image).requirement, want, "{image}");
+    }
+    for nothing in [json!({}), json!({ "allowedRegistries": [] }), Value::Null] {
+        let (settings, findings) = merged(&object(nothing));
+        assert_eq!((settings, findings), (ours.clone(), Vec::new()));
+    }
+    assert_eq!(ours.pull_policy(), None);
+    for (text, field) in [
+        (
+            "registrySources: {blockedRegistries: [a b]}",
+            "registrySources.blockedRegistries[0]",
+        ),
+        ("signaturePolicy: '{}'", "signaturePolicy"),
+    ] {
+        let error = ClusterSettings::parse(text).unwrap_err().to_string();
+        assert!(error.contains(field), "{error}");
     }
 }

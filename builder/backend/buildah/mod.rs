@@ -314,6 +314,9 @@ async fn run(
             symlink(dir, &view).map_err(io(&view))?;
         }
     }
+    if let Some(policy) = &options.signature_policy {
+        write(&at.join(commands::POLICY), policy.as_bytes())?;
+    }
     let pull = commands::pull(plan, base, store, options, at);
     run_again(&pull, &mut on_line).await?;
     let image_id = commands::image_id(at);
@@ -328,7 +331,7 @@ async fn run(
     built?;
     let image = read_digest(&image_id)?;
     write_out(plan, out)?;
-    let push = commands::push(&image, store, at, out);
+    let push = commands::push(&image, store, options, at, out);
     let pushed = run_again(&push, &mut on_line).await;
     let removed = commands::remove(&image, store, at).run(&mut on_line).await;
     match removed {
@@ -398,7 +401,7 @@ pub fn command_lines(
     let store = store::places(&options.cache_dir, options.storage_driver.as_deref());
     let at = options.cache_dir.join("buildah/work/build");
     let image = Digest::of(b"");
-    let push = commands::push(&image, &store, &at, &at.join(commands::OUT)).to_string();
+    let push = commands::push(&image, &store, options, &at, &at.join(commands::OUT)).to_string();
     vec![
         commands::pull(plan, base, &store, options, &at).to_string(),
         commands::bud(plan, version, &store, options, &at).to_string(),

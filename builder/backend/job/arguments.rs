@@ -73,6 +73,10 @@ impl Words {
                 ),
             )
             .optional(
+                "--signature-policy",
+                file(request.signature_policy.is_some(), "registries/policy.json"),
+            )
+            .optional(
                 "--base-tree",
                 request.base_tree.as_ref().map(ToString::to_string),
             );

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::metadata::{by_build, by_runner, metadata};
 use super::names::{
-    ACCOUNT, CERTS, DOCKER_CONFIG_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
+    ACCOUNT, CERTS, DOCKER_CONFIG_KEY, POLICY_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
     REGISTRY_TRUST_KEY, result_name,
 };
 use super::{Input, JobRequest, NamedSecret, security_context_constraints, template};
@@ -66,9 +66,13 @@ fn config_map(request: &JobRequest, prefix: &str, data: BTreeMap<String, String>
 }
 
 fn registries(request: &JobRequest) -> Option<Input> {
-    let text = request.registries_conf.clone()?;
-    let data = [(REGISTRIES_KEY.to_owned(), text)].into();
-    Some(config_map(request, REGISTRIES, data))
+    let texts = [
+        (REGISTRIES_KEY, &request.registries_conf),
+        (POLICY_KEY, &request.signature_policy),
+    ];
+    let there = |(key, text): (&str, &Option<String>)| Some((key.to_owned(), text.clone()?));
+    let data: BTreeMap<_, _> = texts.into_iter().filter_map(there).collect();
+    (!data.is_empty()).then(|| config_map(request, REGISTRIES, data))
 }
 
 /// The key of a registry's CAs: a ConfigMap's key holds neither `:` nor brackets, and doesn't begin with two dots.

@@ -27,6 +27,8 @@ pub(super) const ACCOUNT: &str = "build";
 pub(super) const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 /// Key of mirrors.
 pub(super) const REGISTRIES_KEY: &str = "registries.conf";
+/// Key of what may be pulled.
+pub(super) const POLICY_KEY: &str = "policy.json";
 /// Key of the CAs for every registry.
 pub(super) const REGISTRY_TRUST_KEY: &str = "registry-trust.pem";
 

@@ -160,7 +160,10 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
     all.config_map(volumes::TRUST_BUNDLE, of_payload(TRUST_BUNDLE_KEY).pop());
     all.config_map(
         volumes::REGISTRIES,
-        ours(request.registries_conf.is_some(), REGISTRIES),
+        ours(
+            request.registries_conf.is_some() || request.signature_policy.is_some(),
+            REGISTRIES,
+        ),
     );
     all.config_map(volumes::CERTS, ours(!request.certs.is_empty(), CERTS));
     let hosts = request.certs.keys();

@@ -59,6 +59,8 @@ pub struct JobRequest {
     pub copies: Vec<Input>,
     /// Mirrors: [`registries_conf`](super::registries_conf).
     pub registries_conf: Option<String>,
+    /// Which images may be pulled: a `policy.json` without signatures.
+    pub signature_policy: Option<String>,
     /// CAs (PEM) of registries, by `host[:port]`.
     pub certs: BTreeMap<String, String>,
     /// CAs (PEM) that are trusted at every registry, beside the trust bundle of the payload.

@@ -15,6 +15,7 @@ use super::*;
 use crate::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
 use crate::api::{ImageBuilderType, yaml};
 use crate::image::Digest;
+use crate::image::signature_policy::{Requirement, SignaturePolicy};
 use crate::payload::{
     CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
 };
@@ -92,6 +93,7 @@ fn direct_of(pool: &str) -> JobRequest {
         package_keys: None,
         copies: Vec::new(),
         registries_conf: None,
+        signature_policy: None,
         certs: BTreeMap::new(),
         registry_trust: None,
         proxy: None,
@@ -485,7 +487,7 @@ mirrors:
   - {source: only.example/os, mirrors: [mirror.example/os], mirrorSourcePolicy: NeverContactSource}
 ";
     let settings = ClusterSettings::parse(text).unwrap();
-    let text = registries_conf(&settings.mirrors).unwrap();
+    let text = registries_conf(&settings).unwrap();
     let mut conf = RegistriesConf::default();
     conf.add(&text, Path::new("registries.conf")).unwrap();
     for (image, by, want) in [
@@ -520,7 +522,100 @@ mirrors:
         error.is_err(),
         "a source that is never asked, and no mirror for tags"
     );
-    assert_eq!(registries_conf(&[]), None);
+    assert_eq!(registries_conf(&ClusterSettings::default()), None);
+}
+
+#[test]
+fn blocked_and_insecure_registries_hold_beside_mirrors() {
+    use crate::registry::registries_conf::{By, RegistriesConf};
+    let text = r"
+registrySources:
+  blockedRegistries: [bad.example, quay.io/acme/secret, '*.evil.example']
+  insecureRegistries: [plain.example:5000, quay.io/acme/lab, mirror.example]
+mirrors:
+  - {source: quay.io/acme, mirrors: [mirror.example/acme, bad.example/acme]}
+  - {source: bad.example/os, mirrors: [plain.example:5000/os]}
+";
+    let settings = ClusterSettings::parse(text).unwrap();
+    let text = registries_conf(&settings).unwrap();
+    let mut conf = RegistriesConf::default();
+    conf.add(&text, Path::new("registries.conf")).unwrap();
+    for (image, want) in [
+        ("bad.example/x", vec![]),
+        ("bad.example/os/x", vec![("plain.example:5000/os/x", true)]),
+        ("a.evil.example/x", vec![]),
+        ("plain.example:5000/x", vec![("plain.example:5000/x", true)]),
+        ("plain.example/x", vec![("plain.example/x", false)]),
+        (
+            "quay.io/acme/os",
+            vec![("mirror.example/acme/os", true), ("quay.io/acme/os", false)],
+        ),
+        (
+            "quay.io/acme/lab/os",
+            vec![
+                ("mirror.example/acme/lab/os", true),
+                ("quay.io/acme/lab/os", true),
+            ],
+        ),
+        (
+            "quay.io/acme/secret/os",
+            vec![("mirror.example/acme/secret/os", true)],
+        ),
+    ] {
+        let repo = image.parse().unwrap();
+        let places = conf.pull_places(&repo, By::Digest);
+        let places = places.unwrap_or_default();
+        let places: Vec<_> = places
+            .iter()
+            .map(|p| (p.repo.to_string(), p.insecure))
+            .collect();
+        let want: Vec<_> = want
+            .iter()
+            .map(|(repo, tls)| ((*repo).to_owned(), *tls))
+            .collect();
+        assert_eq!(places, want, "{image}");
+        let pushed = conf.push_insecure(&repo);
+        let blocked =
+            image.starts_with("bad") || image.contains("evil") || image.contains("secret");
+        assert_eq!(pushed.is_err(), blocked, "{image}");
+    }
+}
+
+#[test]
+fn a_policy_goes_to_the_pod_without_its_signatures() {
+    let text = r#"
+registrySources: {allowedRegistries: [quay.io, registry.example:5000/acme]}
+signaturePolicy: |
+  {"default": [{"type": "insecureAcceptAnything"}],
+   "transports": {"docker": {"quay.io/release": [{"type": "sigstoreSigned", "keyData": "eA=="}]}}}
+"#;
+    let settings = ClusterSettings::parse(text).unwrap();
+    let policy = settings.pull_policy().unwrap();
+    let request = JobRequest {
+        signature_policy: Some(policy.without_signatures()),
+        ..containerfile()
+    };
+    let inputs = inputs(&request, "uid");
+    let map = inputs.iter().find_map(|input| match input {
+        Input::ConfigMap(map) if input.name().starts_with("etc-registries-") => Some(map),
+        _ => None,
+    });
+    let text = &map.unwrap().data.as_ref().unwrap()["policy.json"];
+    let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
+    assert_eq!(
+        read.verdict("quay.io/release/os").requirement,
+        Requirement::Accept
+    );
+    assert_eq!(read.verdict("docker.io/x").requirement, Requirement::Reject);
+    let job = job(&request);
+    let pod = job.spec.unwrap().template.spec.unwrap();
+    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let with = all.filter(|container| {
+        let mut words = container.args.iter().flatten();
+        words.any(|word| word == "/run/mosb/registries/policy.json")
+    });
+    let names: Vec<_> = with.map(|container| &*container.name).collect();
+    assert_eq!(names, ["image-build", "image-push"]);
 }
 
 /// Without a Job there is nobody who labels the pod, counts its time or holds it back.

@@ -36,6 +36,7 @@ pub(super) fn read(
         controller_config,
         operator_images: None,
         mirror_sets: &manifests.mirror_sets,
+        image_config: manifests.image_configs.first(),
     });
     notices.extend(odd);
     let Some(proxy) = settings.proxy.clone() else {

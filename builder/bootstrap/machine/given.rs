@@ -35,7 +35,7 @@ const HOME: &str = "/run/mosb";
 impl Given {
     /// What the machines of a pool need.
     pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
-        let conf = registries_conf(&settings.mirrors);
+        let conf = registries_conf(settings);
         let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
         let everywhere = [
             &settings.additional_trust_bundle,

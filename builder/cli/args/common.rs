@@ -34,6 +34,9 @@ pub struct Common {
     /// Mirrors and blocked registries (registries.conf, version 2)
     #[arg(long, global = true, value_name = "FILE")]
     pub registries_conf: Option<PathBuf>,
+    /// Which images may be pulled (policy.json); without, where podman looks for it. Signatures are not checked
+    #[arg(long, global = true, value_name = "FILE")]
+    pub signature_policy: Option<PathBuf>,
     /// Where base trees are kept [default: $XDG_CACHE_HOME/mosb, else ~/.cache/mosb]
     #[arg(long, global = true, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,

@@ -8,7 +8,7 @@ use crate::backend::{self, Built, buildah};
 use crate::cli::args::StorageDriver;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
-use crate::cli::world::World;
+use crate::cli::world::{World, policy_for_tools};
 use crate::containerfile;
 use crate::exec::Stream;
 use crate::plan::BuildPlan;
@@ -81,7 +81,7 @@ pub async fn command_lines(
     Ok(buildah::command_lines(plan, version, &base, &options))
 }
 
-pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options, Error> {
+pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options> {
     let environment = &settings.environment;
     let named = settings
         .registries_confs
@@ -103,6 +103,7 @@ pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::
         cert_dir: settings.cert_dir.clone(),
         tls_verify: settings.tls_verify,
         registries_conf: named.map(|(file, _)| file.clone()),
+        signature_policy: policy_for_tools(settings)?,
         limit: LIMIT,
     })
 }

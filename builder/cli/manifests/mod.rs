@@ -212,6 +212,11 @@ impl Manifests {
             | ("operator.openshift.io", "ImageContentSourcePolicy") => {
                 self.objects.mirror_sets.push(object);
             }
+            ("config.openshift.io", "Image")
+                if object.pointer("/metadata/name") == Some(&"cluster".into()) =>
+            {
+                self.objects.image_configs.push(object);
+            }
             _ => self.skip(kind, origin),
         }
     }

@@ -59,6 +59,11 @@ pub(super) fn machines_own(common: &Common, with_logins: bool) -> anyhow::Result
             "--registries-conf",
             mirrors,
         ),
+        (
+            common.signature_policy.is_some(),
+            "--signature-policy",
+            "put it into signaturePolicy of ConfigMap mosb-config",
+        ),
     ] {
         if is_given {
             return super::usage(format!(

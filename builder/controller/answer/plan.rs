@@ -396,7 +396,7 @@ impl Kept {
             .get(&made_of.base_manifest)
             .map(|digest| self.question.push.pinned(*digest));
         let packages = Packages::of(stores, &self.question.pool, &build, &self.copies);
-        let conf = registries_conf(&settings.mirrors);
+        let conf = registries_conf(settings);
         let pulled = made_of.pulled.iter().chain([self.base.repo()]);
         let pulled: Vec<RepoRef> = pulled
             .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
@@ -426,6 +426,9 @@ impl Kept {
             package_keys: packages.keys,
             copies: packages.copies,
             registries_conf: conf,
+            signature_policy: settings
+                .pull_policy()
+                .map(|policy| policy.without_signatures()),
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),

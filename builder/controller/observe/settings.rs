@@ -11,6 +11,9 @@ use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use crate::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use crate::report::Finding;
 
+/// The Image of OpenShift's configuration that counts.
+const IMAGE_CONFIG: &str = "cluster";
+
 /// The settings, and what the reader should know of them.
 type Read = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
 
@@ -39,6 +42,7 @@ struct Sources {
     images: Option<Arc<ConfigMap>>,
     controller_config: Option<Arc<Value>>,
     mirror_sets: Vec<Arc<Value>>,
+    image_config: Option<Arc<Value>>,
 }
 
 impl Sources {
@@ -47,7 +51,10 @@ impl Sources {
         let maps = |sources: &Self| {
             [&sources.ours, &sources.images].map(|map| map.as_ref().map(Arc::as_ptr))
         };
-        let config = |sources: &Self| sources.controller_config.as_ref().map(Arc::as_ptr);
+        let config = |sources: &Self| {
+            [&sources.controller_config, &sources.image_config]
+                .map(|config| config.as_ref().map(Arc::as_ptr))
+        };
         let same = |(one, other): (&Arc<Value>, &Arc<Value>)| Arc::ptr_eq(one, other);
         maps(self) == maps(others)
             && config(self) == config(others)
@@ -69,6 +76,7 @@ impl Sources {
             controller_config: self.controller_config.as_deref(),
             operator_images: images.as_ref(),
             mirror_sets: &mirror_sets,
+            image_config: self.image_config.as_deref(),
         }))
     }
 }
@@ -88,6 +96,7 @@ impl Stores {
                 .iter()
                 .flat_map(|shelf| shelf.all())
                 .collect(),
+            image_config: self.image_configs.get(IMAGE_CONFIG),
         };
         let known = self.last_read.get(&sources);
         known.unwrap_or_else(|| {

@@ -1,0 +1,77 @@
+//! Which registries may be used, and how; spelt as `image.config.openshift.io` spells it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::check::is_scope;
+use crate::image::signature_policy::SignaturePolicy;
+use crate::report::Finding;
+
+/// Each entry is `host[:port]`, `host/namespace`, `host/namespace/repository`, or `*.domain` for the hosts below it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RegistrySources {
+    /// If there are any, images are pulled from and pushed to these only.
+    pub allowed_registries: Vec<String>,
+    /// Nothing is pulled from or pushed to these.
+    pub blocked_registries: Vec<String>,
+    /// Certificates are not checked and plain HTTP is fine.
+    pub insecure_registries: Vec<String>,
+}
+
+impl RegistrySources {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists().iter().all(|(_, list)| list.is_empty())
+    }
+
+    /// With the names of their fields.
+    pub(super) fn lists(&self) -> [(&'static str, &Vec<String>); 3] {
+        [
+            ("allowedRegistries", &self.allowed_registries),
+            ("blockedRegistries", &self.blocked_registries),
+            ("insecureRegistries", &self.insecure_registries),
+        ]
+    }
+
+    /// What `spec.registrySources` of an Image of OpenShift's API says.
+    pub(super) fn of_cluster(image_config: &Value, findings: &mut Vec<Finding>) -> Self {
+        let mut list = |field: &str| {
+            let entries = image_config["spec"]["registrySources"][field].as_array();
+            let mut all = Vec::new();
+            for (at, entry) in entries.into_iter().flatten().enumerate() {
+                match entry.as_str().filter(|text| is_scope(text)) {
+                    Some(scope) => all.push(scope.to_owned()),
+                    None => {
+                        let message = format!(
+                            "spec.registrySources.{field}[{at}] names no registry; it is left out"
+                        );
+                        let finding = Finding::new("odd-cluster-object", message);
+                        findings.push(finding.on("Image/cluster"));
+                    }
+                }
+            }
+            all
+        };
+        Self {
+            allowed_registries: list("allowedRegistries"),
+            blocked_registries: list("blockedRegistries"),
+            insecure_registries: list("insecureRegistries"),
+        }
+    }
+}
+
+impl super::ClusterSettings {
+    /// Which images may be pulled; none if all may.
+    pub fn pull_policy(&self) -> Option<SignaturePolicy> {
+        let text = self.signature_policy.as_deref();
+        let policy = text.map(|text| {
+            SignaturePolicy::parse(text.as_bytes()).expect("it was parsed when it was read")
+        });
+        let allowed = &self.registry_sources.allowed_registries;
+        match allowed.is_empty() {
+            true => policy,
+            false => Some(policy.unwrap_or_default().only(allowed)),
+        }
+    }
+}
