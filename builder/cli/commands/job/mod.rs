@@ -117,7 +117,7 @@ async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<prepare::Prepa
     let drafted = prepare::draft(means, wanted).await;
     let drafted = of_build(drafted.map_err(super::prepare::as_it_was)?, &inputs.build)?;
     let planned = prepare::finish(means, drafted).await;
-    Ok(planned.map_err(super::prepare::as_it_was)?)
+    planned.map_err(super::prepare::as_it_was)
 }
 
 fn means<'a>(
