@@ -235,16 +235,23 @@ impl Client {
         remote.digest_of(&image.manifest_reference(), &scopes).await
     }
 
-    /// Asks the registry itself whether it has this very image; none if it says no.
+    /// Asks the registry itself whether it has this very image; none if it says, in the words of its protocol, that it has none.
     ///
     /// # Errors
-    /// It doesn't tell.
+    /// It is not known: the registry refuses to answer, does not answer, or answers for something else.
     pub async fn confirm(&self, image: &PinnedRef) -> Result<Option<Confirmed<PinnedRef>>, Error> {
         let remote = self.pushing(image.repo())?;
-        let scopes = Scopes::pull(&remote.repository());
         let wanted = image.digest();
-        let found = remote.digest_of(&wanted.to_string(), &scopes).await?;
-        Ok(push::confirmed(image, found))
+        match remote.find_manifest(&wanted.to_string()).await? {
+            None => Ok(None),
+            Some(found) if found == wanted => Ok(Some(Confirmed::answered_for(image))),
+            Some(found) => Err(Error::DigestMismatch {
+                image: image.to_string(),
+                what: "the manifest",
+                want: wanted,
+                found,
+            }),
+        }
     }
 
     /// Begins to push an image that is still being made: asks what its tags name, and, if that is nothing yet, begins so

@@ -382,6 +382,67 @@ fn list(items: &[String]) -> String {
 }
 
 impl Error {
+    /// Whether the registry answered, and refused. Asked before a push, that says nothing of what is there: many registries
+    /// refuse to answer for a repository that the first push creates (docs/registries.md).
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Denied { .. } => true,
+            Self::Unexpected { status, .. } => (400..500).contains(status),
+            _ => false,
+        }
+    }
+
+    /// This refusal of a push, with the question before it that was refused.
+    #[must_use]
+    pub(super) fn after_question(self, question: &Self) -> Self {
+        let (about, asked, answered) = match question {
+            Self::Denied {
+                image,
+                status,
+                said,
+                ..
+            }
+            | Self::Unexpected {
+                image,
+                status,
+                said,
+                ..
+            } => (image, *status, said),
+            _ => return self,
+        };
+        match self {
+            Self::Denied {
+                image,
+                status,
+                with,
+                said,
+            } => Self::Denied {
+                image,
+                status,
+                with,
+                said: said.after_question(about, asked, answered),
+            },
+            Self::NotFound { image, said } => Self::NotFound {
+                image,
+                said: said.after_question(about, asked, answered),
+            },
+            Self::Unexpected {
+                image,
+                host,
+                doing,
+                status,
+                said,
+            } => Self::Unexpected {
+                image,
+                host,
+                doing,
+                status,
+                said: said.after_question(about, asked, answered),
+            },
+            other => other,
+        }
+    }
+
     /// What the caller should do about it.
     pub fn class(&self) -> Class {
         match self {

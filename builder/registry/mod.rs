@@ -18,7 +18,7 @@
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
-//! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push` | an image in, an image out |
+//! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push`, `refused_question` | an image in, an image out |
 
 mod atomic;
 mod auth;
@@ -41,6 +41,7 @@ pub mod manifest;
 mod message;
 mod probe;
 mod push;
+mod refused_question;
 pub mod registries_conf;
 mod remote;
 mod resolve;

@@ -18,6 +18,7 @@ use super::folder::file_stream;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Target};
 use super::manifest::BlobRef;
+use super::refused_question::RefusedQuestion;
 use super::remote::Remote;
 use super::store::Store;
 use super::token::Scopes;
@@ -61,13 +62,20 @@ pub enum BlobFrom {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirmed<T>(T);
 
+impl Confirmed<PinnedRef> {
+    /// An image for whose digest its registry has just answered.
+    pub(super) fn answered_for(image: &PinnedRef) -> Self {
+        Self(image.clone())
+    }
+}
+
 impl<T> Confirmed<T> {
     /// What was confirmed.
     pub fn value(&self) -> &T {
         &self.0
     }
 
-    /// As if a registry had answered, for tests of other rooms.
+    /// As if a registry had answered, for tests of other modules.
     #[cfg(test)]
     pub(crate) fn in_a_test(value: T) -> Self {
         Self(value)
@@ -158,35 +166,65 @@ type Named = Vec<(String, Option<Digest>)>;
 /// What was asked and begun before the image was there.
 #[derive(Debug)]
 pub(super) struct Begun {
+    state: TargetState,
+    refused: RefusedQuestion,
+}
+
+/// What the tags name, and the uploads that were begun for what is new.
+#[derive(Debug)]
+struct TargetState {
     named: Named,
     /// Uploads that wait for a blob.
     uploads: Vec<Url>,
 }
 
 /// Asks what the tags name. If that is nothing yet, the image is surely new, and uploads are begun for it; else it may be
-/// there already, and none would be needed.
+/// there already, and none would be needed. After a refused question at least one upload is begun, which shows whether one
+/// may push at all.
 pub(super) async fn begin(
     remote: &Remote,
     tags: &[String],
     uploads: usize,
     parallel: usize,
 ) -> Result<Begun, Error> {
-    let named = named(remote, tags, parallel).await?;
+    let refused = RefusedQuestion::default();
+    let state = query_target(remote, tags, uploads, &refused, parallel).await?;
+    Ok(Begun { state, refused })
+}
+
+async fn query_target(
+    remote: &Remote,
+    tags: &[String],
+    uploads: usize,
+    refused: &RefusedQuestion,
+    parallel: usize,
+) -> Result<TargetState, Error> {
+    let named = named(remote, tags, refused, parallel).await?;
     let is_new = named.iter().all(|(_, found)| found.is_none());
-    let uploads = stream::iter(0..if is_new { uploads } else { 0 })
+    let uploads = match is_new {
+        true => uploads.max(usize::from(refused.is_any())),
+        false => 0,
+    };
+    let uploads = stream::iter(0..uploads)
         .map(|_| remote.begin())
         .buffer_unordered(parallel)
         .try_collect()
-        .await?;
-    Ok(Begun { named, uploads })
+        .await
+        .map_err(|error| refused.add_to(error))?;
+    Ok(TargetState { named, uploads })
 }
 
-async fn named(remote: &Remote, references: &[String], parallel: usize) -> Result<Named, Error> {
+async fn named(
+    remote: &Remote,
+    references: &[String],
+    refused: &RefusedQuestion,
+    parallel: usize,
+) -> Result<Named, Error> {
     let scopes = &Scopes::push(&remote.repository());
     stream::iter(references.to_vec())
         .map(|reference| async move {
-            let found = remote.digest_of(&reference, scopes).await?;
-            Ok((reference, found))
+            let found = remote.digest_of(&reference, scopes).await;
+            Ok((reference, refused.or_missing(found, None)?))
         })
         .buffered(parallel)
         .try_collect()
@@ -205,21 +243,26 @@ pub(super) async fn to_remote(
         true => vec![digest.to_string()],
         false => plan.tags.clone(),
     };
-    let begun = async {
-        match begun {
-            Some(begun) => Ok(begun),
-            None => begin(remote, &references, 0, parallel).await,
+    let (state, refused) = match begun {
+        Some(begun) => (Some(begun.state), begun.refused),
+        None => (None, RefusedQuestion::default()),
+    };
+    let refused = &refused;
+    let state = async {
+        match state {
+            Some(state) => Ok(state),
+            None => query_target(remote, &references, 0, refused, parallel).await,
         }
     };
     // What the tags name now, and which blobs are there, at once: neither needs the other's answer.
     let wanted = stream::iter(unique(plan))
         .map(|to_push| async move {
-            let need = need(remote, &to_push).await?;
+            let need = need(remote, &to_push, refused).await?;
             Ok::<_, Error>((to_push, need))
         })
         .buffered(parallel)
         .try_collect::<Vec<_>>();
-    let (Begun { named, mut uploads }, mut wanted) = futures_util::try_join!(begun, wanted)?;
+    let (TargetState { named, mut uploads }, mut wanted) = futures_util::try_join!(state, wanted)?;
     let missing: Vec<_> = named
         .iter()
         .filter(|(_, found)| *found != Some(digest))
@@ -232,7 +275,7 @@ pub(super) async fn to_remote(
                 *upload = uploads.pop();
             }
         }
-        send(remote, wanted, parallel).await?;
+        send(remote, wanted, refused, parallel).await?;
     }
     for upload in uploads {
         remote.cancel(&upload).await;
@@ -240,20 +283,23 @@ pub(super) async fn to_remote(
     if missing.is_empty() {
         return Ok(Vec::new());
     }
-    let again = put(remote, plan, missing, parallel).await?;
+    let refused_too = |error| refused.add_to(error);
+    let again = put(remote, plan, missing, parallel).await;
+    let again = again.map_err(refused_too)?;
     if let Some((left, error)) = again {
         // Somebody cleaned up between our look and the manifest, or the base's own blobs are not all there.
         tracing::debug!(%error, "checking every blob once more");
         let all: Vec<_> = stream::iter(unique(plan))
             .map(|to_push| async move {
-                let need = look(remote, &to_push.blob.digest).await?;
+                let need = look(remote, &to_push.blob.digest, refused).await?;
                 Ok::<_, Error>((to_push, need))
             })
             .buffered(parallel)
             .try_collect()
             .await?;
-        send(remote, all, parallel).await?;
-        if let Some((_, error)) = put(remote, plan, left, parallel).await? {
+        send(remote, all, refused, parallel).await?;
+        let again = put(remote, plan, left, parallel).await;
+        if let Some((_, error)) = again.map_err(refused_too)? {
             return Err(error);
         }
     }
@@ -281,7 +327,11 @@ enum Need {
     Bytes(Option<Url>),
 }
 
-async fn need(remote: &Remote, to_push: &BlobToPush) -> Result<Need, Error> {
+async fn need(
+    remote: &Remote,
+    to_push: &BlobToPush,
+    refused: &RefusedQuestion,
+) -> Result<Need, Error> {
     let digest = &to_push.blob.digest;
     if let BlobFrom::Store(store) = &to_push.from
         && let Some(repo) = store.repo()
@@ -298,15 +348,20 @@ async fn need(remote: &Remote, to_push: &BlobToPush) -> Result<Need, Error> {
         return Ok(match remote.mount(digest, &from).await? {
             Mounted::Yes => Need::Nothing,
             Mounted::Session(at) => Need::Bytes(Some(at)),
-            Mounted::No => look(remote, digest).await?,
+            Mounted::No => look(remote, digest, refused).await?,
         });
     }
-    look(remote, digest).await
+    look(remote, digest, refused).await
 }
 
-async fn look(remote: &Remote, digest: &Digest) -> Result<Need, Error> {
+async fn look(remote: &Remote, digest: &Digest, refused: &RefusedQuestion) -> Result<Need, Error> {
+    if refused.is_any() {
+        // The next question would be refused as well, after as many logins.
+        return Ok(Need::Bytes(None));
+    }
     let scopes = Scopes::push(&remote.repository());
-    Ok(match remote.has_blob(digest, &scopes).await? {
+    let there = remote.has_blob(digest, &scopes).await;
+    Ok(match refused.or_missing(there, false)? {
         true => Need::Nothing,
         false => Need::Bytes(None),
     })
@@ -315,13 +370,20 @@ async fn look(remote: &Remote, digest: &Digest) -> Result<Need, Error> {
 async fn send(
     remote: &Remote,
     wanted: Vec<(BlobToPush, Need)>,
+    refused: &RefusedQuestion,
     parallel: usize,
 ) -> Result<(), Error> {
     stream::iter(wanted)
         .map(|(to_push, need)| async move {
             match need {
                 Need::Nothing => Ok(()),
-                Need::Bytes(session) => send_one(remote, to_push, session).await,
+                Need::Bytes(session) => {
+                    let session = match session {
+                        Some(session) => session,
+                        None => remote.begin().await.map_err(|e| refused.add_to(e))?,
+                    };
+                    send_one(remote, to_push, session).await
+                }
             }
         })
         .buffer_unordered(parallel)
@@ -329,7 +391,7 @@ async fn send(
         .await
 }
 
-async fn send_one(remote: &Remote, to_push: BlobToPush, session: Option<Url>) -> Result<(), Error> {
+async fn send_one(remote: &Remote, to_push: BlobToPush, session: Url) -> Result<(), Error> {
     let image = remote.shown.to_string();
     let source = Supply { to_push, image };
     let BlobToPush { blob, from } = &source.to_push;
@@ -407,13 +469,6 @@ pub(super) async fn to_layout(
     layout
         .commit(&plan.manifest, &plan.media_type, &plan.tags)
         .await
-}
-
-/// The image, if this digest is what the registry found under its own.
-pub(super) fn confirmed(image: &PinnedRef, found: Option<Digest>) -> Option<Confirmed<PinnedRef>> {
-    found
-        .filter(|found| *found == image.digest())
-        .map(|_| Confirmed(image.clone()))
 }
 
 pub(super) fn pushed(

@@ -152,6 +152,27 @@ impl Remote {
         }
     }
 
+    /// As [`digest_of`](Self::digest_of), but `None` only where the registry itself says that it has no such manifest. A 404
+    /// alone may come from whatever answers in its place.
+    pub async fn find_manifest(&self, reference: &str) -> Result<Option<Digest>, Error> {
+        let scopes = Scopes::pull(&self.repository());
+        if let Some(digest) = self.digest_of(reference, &scopes).await? {
+            return Ok(Some(digest));
+        }
+        // The answer to a HEAD has no words.
+        match self.manifest(reference).await {
+            Ok(document) => Ok(Some(document.digest)),
+            Err(Error::NotFound { said, .. }) if said.is_missing() => Ok(None),
+            Err(Error::NotFound { image, said }) => Err(Error::BadAnswer {
+                image,
+                host: self.endpoint.host().to_owned(),
+                doing: "the request for a manifest",
+                what: format!("404{said}, without a registry's code for what is missing"),
+            }),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Whether a blob is there.
     pub async fn has_blob(&self, digest: &Digest, scopes: &Scopes) -> Result<bool, Error> {
         let repository = self.repository();

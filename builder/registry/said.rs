@@ -6,7 +6,12 @@ use serde::Deserialize;
 
 /// The registry's own words, or none. Printed as `: words`, to stand behind a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said(String);
+pub struct Said {
+    /// Codes and messages.
+    words: String,
+    /// The code of the first error; empty if it has none.
+    code: String,
+}
 
 #[derive(Deserialize)]
 struct Errors {
@@ -31,6 +36,10 @@ impl Said {
         let Ok(Errors { errors }) = serde_json::from_slice(body) else {
             return Self::default();
         };
+        let printable = |text: &str| -> String {
+            let printable = text.chars().filter(|c| !c.is_control());
+            printable.take(SHOWN).collect()
+        };
         let words = errors
             .iter()
             .take(3)
@@ -41,13 +50,29 @@ impl Said {
             })
             .collect::<Vec<_>>()
             .join("; ");
-        Self(
-            words
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(SHOWN)
-                .collect(),
-        )
+        Self {
+            words: printable(&words),
+            code: errors
+                .first()
+                .map_or_else(String::new, |e| printable(&e.code)),
+        }
+    }
+
+    /// Whether a 404 with these words is the registry's own statement that it has no such thing. Without the code of an
+    /// error it may come from anything between, and a refusal leaves open what is there.
+    pub fn is_missing(&self) -> bool {
+        !["", "UNAUTHORIZED", "DENIED"].contains(&&*self.code)
+    }
+
+    /// The same words, and what the registry answered to a question before.
+    #[must_use]
+    pub(super) fn after_question(mut self, image: &str, status: u16, said: &Self) -> Self {
+        if !self.words.is_empty() {
+            self.words.push_str("; ");
+        }
+        let before = format!("asked before whether {image} is there, it answered {status}{said}");
+        self.words.push_str(&before);
+        self
     }
 
     /// Whether one of the errors has this code.
@@ -59,10 +84,10 @@ impl Said {
 
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.words.is_empty() {
             return Ok(());
         }
-        write!(f, ": {}", self.0)
+        write!(f, ": {}", self.words)
     }
 }
 
@@ -95,5 +120,55 @@ mod tests {
             &["BLOB_UNKNOWN"]
         ));
         assert!(!Said::has_code(b"BLOB_UNKNOWN", &["BLOB_UNKNOWN"]));
+    }
+
+    #[test]
+    fn a_404_says_missing_only_with_the_code_of_a_registry() {
+        for (body, want) in [
+            (
+                r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#,
+                true,
+            ),
+            (r#"{"errors":[{"code":"NAME_UNKNOWN"}]}"#, true),
+            // Harbor.
+            (r#"{"errors":[{"code":"NOT_FOUND","message":"x"}]}"#, true),
+            // Artifactory, where a path is no Docker repository of it.
+            (
+                r#"{"errors":[{"status":404,"message":"Not Found"}]}"#,
+                false,
+            ),
+            (r#"{"errors":[{"code":"DENIED"}]}"#, false),
+            (r#"{"errors":[{"code":"UNAUTHORIZED"}]}"#, false),
+            (r#"{"errors":[]}"#, false),
+            ("default backend - 404", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                Said::from_body(body.as_bytes()).is_missing(),
+                want,
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn words_come_before_what_was_answered_to_a_question() {
+        let question = Said::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
+        let denied = Said::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
+        for (said, want) in [
+            (
+                denied,
+                ": DENIED; asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
+            ),
+            (
+                Said::default(),
+                ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
+            ),
+        ] {
+            assert_eq!(
+                said.after_question("q.io/a:v1", 401, &question).to_string(),
+                want
+            );
+        }
     }
 }

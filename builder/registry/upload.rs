@@ -117,7 +117,7 @@ impl Remote {
                     .refused(&answer, &self.shown.to_string(), &repository, DOING)
                     .await),
             },
-            Err(Error::Denied { .. }) => Ok(Mounted::No),
+            Err(error) if error.is_refusal() => Ok(Mounted::No),
             Err(e) => Err(e),
         }
     }
@@ -134,33 +134,57 @@ impl Remote {
         .header(CONTENT_TYPE, "application/octet-stream")
     }
 
-    /// Sends a small blob: one request to begin, one with all of it.
-    pub async fn upload(
-        &self,
-        digest: &Digest,
-        bytes: &Bytes,
-        session: Option<Url>,
-    ) -> Result<(), Error> {
+    /// Sends a small blob into an upload that was begun: one request with all of it; if that fails, a part and the end. There
+    /// are registries that take nothing else (docs/registries.md).
+    pub async fn upload(&self, digest: &Digest, bytes: &Bytes, session: Url) -> Result<(), Error> {
         let mut tries = Tries::new(self);
-        let mut session = session;
+        let mut session = Some(session);
         loop {
             let at = match session.take() {
                 Some(at) => at,
                 None => self.begin().await?,
             };
-            let call = Call {
-                body: bytes.clone(),
-                ..self.complete(&at, digest)
-            };
             // Not sent twice to one session: what a cut left in it can't be known, a new one is empty.
-            let sent = self
-                .endpoint
-                .send_once(&call, &self.pushing(), &self.repository())
-                .await;
+            let sent = match tries.made {
+                0 => {
+                    let call = Call {
+                        body: bytes.clone(),
+                        ..self.complete(&at, digest)
+                    };
+                    self.send_once(&call).await
+                }
+                _ => self.upload_part(&at, digest, bytes).await,
+            };
             if tries.done(sent, digest).await? {
                 return Ok(());
             }
         }
+    }
+
+    async fn send_once(&self, call: &Call) -> Result<Answer, Error> {
+        let (scopes, repository) = (self.pushing(), self.repository());
+        self.endpoint.send_once(call, &scopes, &repository).await
+    }
+
+    /// All of a blob as one part, and the end of the upload.
+    async fn upload_part(
+        &self,
+        session: &Url,
+        digest: &Digest,
+        bytes: &Bytes,
+    ) -> Result<Answer, Error> {
+        let part = Call {
+            body: bytes.clone(),
+            moved: Some(std::sync::Arc::clone(&self.moved)),
+            ..Call::new(Method::PATCH, session.clone())
+        };
+        let part = part.header(CONTENT_TYPE, "application/octet-stream");
+        let answer = self.send_once(&part).await?;
+        if !answer.is_success() {
+            return Ok(answer);
+        }
+        let session = self.session(&answer, "a part of an upload")?;
+        self.send_once(&self.complete(&session, digest)).await
     }
 
     /// Sends a large blob, going on where the connection was cut if the registry can.
@@ -168,14 +192,11 @@ impl Remote {
         &self,
         blob: &BlobRef,
         source: &impl Reopen,
-        session: Option<Url>,
+        session: Url,
     ) -> Result<(), Error> {
         let repository = self.repository();
         let mut tries = Tries::new(self);
-        let mut at = match session {
-            Some(at) => at,
-            None => self.begin().await?,
-        };
+        let mut at = session;
         let mut start = 0;
         loop {
             let body = source.from(start).await?;
@@ -193,12 +214,10 @@ impl Remote {
                 .stream(&call, blob.size - start, body, &self.pushing(), &repository)
                 .await;
             let sent = match sent {
-                Ok(answer) if answer.status == 202 => {
+                // 202 by the protocol; registries have answered 201 and 204 too.
+                Ok(answer) if answer.is_success() => {
                     let session = self.session(&answer, "a part of an upload")?;
-                    let call = self.complete(&session, &blob.digest);
-                    self.endpoint
-                        .send_once(&call, &self.pushing(), &repository)
-                        .await
+                    self.send_once(&self.complete(&session, &blob.digest)).await
                 }
                 Ok(answer) => Ok(answer),
                 Err(Streamed::Source(error)) => return Err(error),
@@ -364,6 +383,9 @@ impl<'a> Tries<'a> {
             }
         }
         // The answer may have been lost, not the upload.
-        remote.has_blob(digest, &remote.pushing()).await
+        match remote.has_blob(digest, &remote.pushing()).await {
+            Err(error) if error.is_refusal() => Ok(false),
+            there => there,
+        }
     }
 }
