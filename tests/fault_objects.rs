@@ -100,6 +100,7 @@ fn each_ends_in_a_condition_and_the_others_go_on() {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         pools_and_configs(&mut hostile);
         secrets(&mut hostile);
+        refused_questions(&mut hostile);
         rendered_configs(&mut hostile);
         long_names(&mut hostile);
         // Nobody was in its way.
@@ -192,6 +193,49 @@ fn secrets(hostile: &mut Hostile<'_>) {
     hostile.make_good("rotated");
     let served = hostile.serves("hostile-rotated");
     assert_eq!(served.builds.len(), 1, "it is not built again");
+}
+
+/// A registry that refuses to say whether it has an image that a status names: that is not "gone".
+fn refused_questions(hostile: &mut Hostile<'_>) {
+    const POOL: &str = "hostile-refused";
+    let world = hostile.world;
+    hostile.make_good("refused");
+    hostile.opt_in(POOL, ends::ONE, |config| {
+        config["spec"]["renderedImagePushSecret"]["name"] = json!("refused");
+    });
+    hostile.serves(POOL);
+    world.renders(POOL, ends::TWO);
+    let second = hostile.until(POOL, true, "its second image", |pool| {
+        pool.serves(ends::TWO)
+    });
+    let uids = |pool: &Pool| -> BTreeSet<String> {
+        let builds = pool.builds.iter();
+        builds
+            .map(|build| text(&build["metadata"]["uid"]).to_owned())
+            .collect()
+    };
+
+    let mut wrong = world.secret("refused");
+    let logins = text(&wrong["stringData"][".dockerconfigjson"]);
+    let logins = logins.replace("\"auth\":\"", "\"auth\":\"eDp4");
+    wrong["stringData"][".dockerconfigjson"] = json!(logins);
+    let secret = format!("{}/refused", in_namespace("secrets"));
+    world.change(&secret, &json!({ "stringData": wrong["stringData"] }));
+    let first = format!("rendered-{POOL}-{:032x}", ends::ONE);
+    let back = json!({ "spec": { "configuration": { "name": first } } });
+    world.change(&ours("machineconfigpools", POOL), &back);
+    let words = [
+        "the registry refused it (401",
+        "it is not known whether the image is there",
+    ];
+    let blocked = hostile.is_blocked(POOL, "Problem", &words);
+    assert_eq!(uids(&blocked), uids(&second), "nothing is deleted or built");
+    let in_service = |pool: &Pool| pool.config["status"]["currentImagePullSpec"].clone();
+    assert_eq!(in_service(&blocked), in_service(&second));
+
+    hostile.make_good("refused");
+    let served = hostile.serves(POOL);
+    assert_eq!(uids(&served), uids(&second), "taken again, not built again");
 }
 
 fn rendered_configs(hostile: &mut Hostile<'_>) {

@@ -84,6 +84,7 @@ mod registry_faults;
 mod registry_hostile;
 mod registry_layout;
 mod registry_policy;
+mod registry_profiles;
 mod registry_push;
 mod registry_world;
 mod render_commands;

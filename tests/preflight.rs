@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::build_world::assert_valid;
 use crate::harness::{
-    Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Mosb, Registry, Server,
-    Transport, Tree,
+    Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Location, Login, Mosb,
+    Profile, Refusal, Registry, Server, StandIn, Transport, Tree,
 };
+use crate::registry_profiles::PLAIN;
 
 const RELEASE: &str = "418.94.202501221327-0";
 
@@ -289,6 +290,46 @@ fn a_registry_that_takes_no_uploads_is_told() {
             outcomes(&finished)
         );
         assert_eq!(finished.code(), Some(code), "{status}");
+    }
+}
+
+#[test]
+fn the_push_check_is_told_what_a_first_push_into_a_stand_in_would_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = images(directory.path());
+    let read = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped";
+    // Neither answers a question for what it does not have; one makes it at the first push.
+    let creates = Profile {
+        no_repository: Refusal(401, "UNAUTHORIZED"),
+        location: Location::Absolute,
+        ..PLAIN
+    };
+    let wants_it_made = Profile {
+        login: Login::Basic,
+        first_upload: Some(Refusal(404, "NAME_UNKNOWN")),
+        ..PLAIN
+    };
+    for (profile, new) in [(creates, "passed"), (wants_it_made, "failed:not-found")] {
+        let registry = StandIn::start(profile);
+        let digest = layout.digest("good");
+        let blob = |digest: &str| fs::read(layout.blob_path(digest)).unwrap();
+        registry.put("acme/good", "v1", &blob(&digest), blob);
+        let image = format!("{}@{digest}", registry.repository("acme/good"));
+        let authfile = directory.path().join("stand-in.json");
+        fs::write(&authfile, registry.logins("not-a-secret")).unwrap();
+        let authfile = path(&authfile);
+        for (name, want) in [
+            ("acme/good", "passed"),
+            ("acme/new", new),
+            ("foreign/os", "failed:denied"),
+        ] {
+            let repository = registry.repository(name);
+            let arguments = [&*image, "--authfile", &authfile, "--push", &repository];
+            let finished = check(&Mosb::new(), arguments);
+            let code = i32::from(want != "passed");
+            assert_outcomes(name, &finished, code, &format!("{read} push={want}"));
+            assert_eq!(registry.open_uploads(), 0, "{name}");
+        }
     }
 }
 

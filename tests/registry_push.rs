@@ -6,12 +6,13 @@ use mosb::registry::{Error, Place};
 use crate::harness::{Access, FaultProxy, Registry, Server, Transport, run};
 use crate::registry_world::{anybody, base, client, options_for, plan_on, source, target};
 
-const REGISTRIES: [(Server, Access, Transport); 5] = [
+const REGISTRIES: [(Server, Access, Transport); 6] = [
     (Server::Debian, Access::Anyone, Transport::Http),
     (Server::Debian, Access::Basic, Transport::Https),
     (Server::Distribution, Access::Anyone, Transport::Http),
     (Server::Distribution, Access::Token, Transport::Http),
     (Server::Distribution, Access::Token, Transport::Https),
+    (Server::Olareg, Access::Anyone, Transport::Http),
 ];
 
 /// skopeo reads the whole image: every blob is there and is what it should be.

@@ -14,7 +14,7 @@ use super::decide::{decide, refused};
 use super::metrics::Metrics;
 use super::observe::{Facts, observe};
 use super::probe;
-use super::question::Problem;
+use super::question::{ImageStatus, Problem};
 use super::queue::Outcome;
 use super::snapshot::Snapshot;
 use super::step::{Decision, Step};
@@ -376,7 +376,7 @@ fn passing_problem(world: &Snapshot) -> Option<String> {
         .answers
         .exists
         .values()
-        .filter_map(|found| found.as_ref().err());
+        .filter_map(ImageStatus::problem);
     let os_image = world.answers.os_image.values();
     let os_image = os_image.filter_map(|named| named.as_ref().err());
     let results = world.answers.results.values();

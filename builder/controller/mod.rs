@@ -44,7 +44,7 @@ pub use logs::{Line as LogLine, kept_logs, logs};
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use question::{
-    Answers, BaseInstead, Existence, PlanQuestion, Planned, Problem, Pull, Question,
+    Answers, BaseInstead, ImageStatus, PlanQuestion, Planned, Problem, Pull, Question,
 };
 pub use run::{Options, run};
 pub use snapshot::{

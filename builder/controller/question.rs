@@ -91,7 +91,7 @@ pub struct Answers {
     /// To [`Question::Plan`].
     pub plan: Option<Result<Planned, Problem>>,
     /// To [`Question::Exists`].
-    pub exists: BTreeMap<PinnedRef, Result<Existence, Problem>>,
+    pub exists: BTreeMap<PinnedRef, ImageStatus>,
     /// To [`Question::OsImage`]: the image, empty if the config names none.
     pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
     /// To [`Question::Result`]: none if the pod reported nothing.
@@ -141,9 +141,21 @@ pub struct Problem {
 
 /// Whether a registry has an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Existence {
+pub enum ImageStatus {
     /// It answered for it.
-    There(Confirmed<PinnedRef>),
-    /// It said that it has none.
-    Gone,
+    Present(Confirmed<PinnedRef>),
+    /// It said, in the words of its protocol, that it has none.
+    Missing,
+    /// It refused to answer, or did not: what was decided before stays.
+    Unknown(Problem),
+}
+
+impl ImageStatus {
+    /// Why it is unknown.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Unknown(problem) => Some(problem),
+            Self::Present(_) | Self::Missing => None,
+        }
+    }
 }

@@ -25,6 +25,7 @@ mod sandbox;
 mod schema;
 mod server;
 mod snapshot;
+mod stand_in;
 mod tls;
 mod token;
 mod tree;
@@ -42,6 +43,7 @@ pub use registry::{Access, Registry, Server, Transport};
 pub use sandbox::{Sandbox, in_private_mounts};
 pub use schema::valid;
 pub use snapshot::{Entry, Kind, Snapshot, sha256};
+pub use stand_in::{Location, Login, Profile, Refusal, StandIn};
 pub use tree::Tree;
 pub use web::{Act, SecureWeb, Web, reply};
 

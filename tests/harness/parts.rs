@@ -60,6 +60,14 @@ pub static REGISTRY: Part = Part {
     },
 };
 
+/// A registry that shares no code with the two above.
+pub static OLAREG: Part = Part {
+    name: "olareg",
+    version: Version::Sources("parts/olareg"),
+    needs: &[],
+    make: Make::GoModule("parts/olareg"),
+};
+
 /// Ignition's own parser, validator and merger, as a program that tests ask.
 pub static IGNITION_ORACLE: Part = Part {
     name: "ignition-oracle",
@@ -145,9 +153,10 @@ pub static MOSB_ROOT: Part = Part {
 };
 
 /// Every part, in an order in which each finds made what it is made from.
-pub static ALL: [&Part; 12] = [
+pub static ALL: [&Part; 13] = [
     &CRANE,
     &REGISTRY,
+    &OLAREG,
     &IGNITION_ORACLE,
     &IGNITION,
     &HELM_TEMPLATE,

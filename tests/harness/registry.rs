@@ -1,4 +1,4 @@
-//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, each on a free port.
+//! Real registries: Debian's (distribution 2.8) and distribution 3, open or guarded, and olareg, each on a free port.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::child::{Daemon, Finished, finish, lasting, limited};
 use super::layout::Layout;
-use super::parts::REGISTRY;
+use super::parts::{OLAREG, REGISTRY};
 use super::tls::Certificate;
 use super::token::{ISSUER, SERVICE, TokenServer};
 
@@ -29,6 +29,8 @@ pub enum Server {
     Debian,
     /// distribution 3.
     Distribution,
+    /// olareg, which keeps everything in memory: open, without TLS.
+    Olareg,
 }
 
 /// Who is let in.
@@ -96,6 +98,10 @@ impl Registry {
         let program = match server {
             Server::Debian => PathBuf::from("docker-registry"),
             Server::Distribution => REGISTRY.program(),
+            Server::Olareg => {
+                assert_eq!((access, transport), (Access::Anyone, Transport::Http));
+                OLAREG.program()
+            }
         };
         let (daemon, address) = serve(&program, &config);
         let registry = Self {

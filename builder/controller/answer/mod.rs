@@ -18,14 +18,14 @@ use kube::{Api, Client};
 
 use super::Error;
 use super::observe::result_in;
-use super::question::{Existence, PlanQuestion, Planned, Problem, Pull, Question};
+use super::question::{ImageStatus, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
 use crate::backend::door::DoorError;
 use crate::backend::job::{JobResult, result_name};
 use crate::image::{ImageRef, PinnedRef};
-use crate::registry;
+use crate::registry::{self, Confirmed};
 use crate::report::Class;
 pub use doors::Doors;
 pub use plan::{Kept, Wish};
@@ -66,7 +66,10 @@ impl Asking {
                     image,
                     secret,
                     pull,
-                } => Answer::Exists(image.clone(), self.exists(image, secret, pull).await),
+                } => {
+                    let status = self.image_status(image, secret, pull).await;
+                    Answer::Exists(image.clone(), status)
+                }
                 Question::OsImage { rendered } => {
                     let named = plan::rendered(self, rendered.as_str()).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
@@ -87,8 +90,8 @@ impl Asking {
                     tracing::debug!(reason = problem.reason, "no plan: {}", problem.message);
                     world.answers.plan = Some(Err(problem));
                 }
-                Answer::Exists(image, existence) => {
-                    world.answers.exists.insert(image, existence);
+                Answer::Exists(image, status) => {
+                    world.answers.exists.insert(image, status);
                 }
                 Answer::OsImage(rendered, named) => {
                     world.answers.os_image.insert(rendered, named);
@@ -113,12 +116,20 @@ impl Asking {
         plan::plan(self, question).await.map(Arc::new)
     }
 
-    async fn exists(
+    async fn image_status(&self, image: &PinnedRef, secret: &str, pull: &Pull) -> ImageStatus {
+        match self.confirm(image, secret, pull).await {
+            Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
+            Ok(None) => ImageStatus::Missing,
+            Err(problem) => ImageStatus::Unknown(unknown(problem)),
+        }
+    }
+
+    async fn confirm(
         &self,
         image: &PinnedRef,
         secret: &str,
         pull: &Pull,
-    ) -> Result<Existence, Problem> {
+    ) -> Result<Option<Confirmed<PinnedRef>>, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let own = match pull {
@@ -132,11 +143,7 @@ impl Asking {
             secret.credentials = secret.credentials.over(&pull.credentials);
         }
         let door = self.doors.open(&secret, &settings, proxy.as_ref())?;
-        let confirmed = door.client().confirm(image).await?;
-        Ok(match confirmed {
-            Some(confirmed) => Existence::There(confirmed),
-            None => Existence::Gone,
-        })
+        Ok(door.client().confirm(image).await?)
     }
 
     /// What the ConfigMap of a build's result says now.
@@ -179,9 +186,23 @@ impl Asking {
 
 enum Answer {
     Plan(Result<(Planned, Arc<Kept>), Problem>),
-    Exists(PinnedRef, Result<Existence, Problem>),
+    Exists(PinnedRef, ImageStatus),
     OsImage(RenderedName, Result<String, Problem>),
     Result(BuildName, Result<Option<JobResult>, Problem>),
+}
+
+/// Why it is unknown whether an image is there, and what follows until it is known.
+fn unknown(problem: Problem) -> Problem {
+    if problem.class == Class::Retry {
+        return problem;
+    }
+    Problem {
+        message: format!(
+            "{}; until the registry answers it is not known whether the image is there, and nothing is deleted or built again for it",
+            problem.message
+        ),
+        ..problem
+    }
 }
 
 /// A problem of what the user gave.

@@ -1,7 +1,7 @@
 //! A build that takes over the image in service, because machines apply the difference of the configs themselves.
 
 use super::super::because::Because;
-use super::super::question::{Existence, Planned, Question};
+use super::super::question::{ImageStatus, Planned, Question};
 use super::Round;
 use super::drive::Driven;
 use super::wish::BuildOn;
@@ -68,7 +68,7 @@ impl<'a> Round<'a> {
             return gone(self);
         };
         match self.exists(&image, source)? {
-            Ok(Existence::There(image)) => {
+            ImageStatus::Present(image) => {
                 let end = Progress::Succeeded {
                     runner: None,
                     image,
@@ -82,8 +82,8 @@ impl<'a> Round<'a> {
                 };
                 Ok(Driven::To(status, because))
             }
-            Ok(Existence::Gone) => gone(self),
-            Err(problem) => {
+            ImageStatus::Missing => gone(self),
+            ImageStatus::Unknown(problem) => {
                 let because = self.problem(problem);
                 Ok(Driven::To(build.status.clone(), because))
             }

@@ -1,7 +1,7 @@
 //! Which build is wanted: the one in service or on its way, an older one, one that adopts the image in service, or a new one.
 
 use super::super::because::Because;
-use super::super::question::{Existence, PlanQuestion, Planned, Question};
+use super::super::question::{ImageStatus, PlanQuestion, Planned, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::wish::BuildOn;
@@ -155,9 +155,9 @@ impl<'a> Round<'a> {
                 let image = build.status.image().and_then(|image| image.parse().ok());
                 match image {
                     Some(image) if !self.is_outdated(build) => match self.exists(&image, build)? {
-                        Ok(Existence::There(_)) => false,
-                        Ok(Existence::Gone) => true,
-                        Err(problem) => return Ok(self.problem(problem)),
+                        ImageStatus::Present(_) => false,
+                        ImageStatus::Missing => true,
+                        ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
                     },
                     _ => true,
                 }
@@ -198,9 +198,9 @@ impl<'a> Round<'a> {
                 continue;
             };
             match self.exists(&image, build)? {
-                Ok(Existence::There(_)) => return self.pursue_as_wanted(build).map(Some),
-                Ok(Existence::Gone) => {}
-                Err(problem) => return Ok(Some(self.problem(problem))),
+                ImageStatus::Present(_) => return self.pursue_as_wanted(build).map(Some),
+                ImageStatus::Missing => {}
+                ImageStatus::Unknown(problem) => return Ok(Some(self.problem(problem))),
             }
         }
         Ok(None)
@@ -221,7 +221,7 @@ impl<'a> Round<'a> {
         let recognised = self.recognisable().filter(|_| planned.is_recognised);
         if let Some((source, image)) = self.adoptable(planned).or(recognised) {
             match self.exists(&image, source)? {
-                Ok(Existence::There(_)) => {
+                ImageStatus::Present(_) => {
                     self.supersede(None);
                     self.create(planned, Some(source));
                     return Ok(match planned.is_recognised {
@@ -229,8 +229,8 @@ impl<'a> Round<'a> {
                         false => Because::Adopting(image.to_string()),
                     });
                 }
-                Ok(Existence::Gone) => {}
-                Err(problem) => return Ok(self.problem(problem)),
+                ImageStatus::Missing => {}
+                ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
             }
         }
         if let Some(because) = self.degraded() {

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::super::because::Because;
-use super::super::question::{Existence, Question};
+use super::super::question::{ImageStatus, Question};
 use super::super::snapshot::{SeenRunner, base_of};
 use super::super::step::{Annotate, Step};
 use super::Round;
@@ -72,7 +72,7 @@ impl<'a> Round<'a> {
         };
         let image = image.repo().pinned(digest);
         match self.exists(&image, build)? {
-            Ok(Existence::There(image)) => {
+            ImageStatus::Present(image) => {
                 let text = image.value().to_string();
                 let note = format!("{runner} made {text}");
                 self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
@@ -85,11 +85,11 @@ impl<'a> Round<'a> {
                 self.write_build(build, status.clone());
                 Ok(Driven::To(status, Because::UpToDate(text)))
             }
-            Ok(Existence::Gone) => {
+            ImageStatus::Missing => {
                 let setback = Setback::NotThere(image.to_string());
                 Ok(self.set_back(build, Some(runner), attempt, &setback))
             }
-            Err(problem) => {
+            ImageStatus::Unknown(problem) => {
                 let because = self.problem(problem);
                 let running = Progress::Building(&self.reference(runner));
                 let status = build_status(&build.status, running, self.now);

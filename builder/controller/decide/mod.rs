@@ -43,7 +43,7 @@ use jiff::Timestamp;
 use self::seed::Seed;
 use self::wish::Wish;
 use super::because::Because;
-use super::question::{Existence, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question};
+use super::question::{ImageStatus, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::step::{Annotate, Decision, Step};
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
@@ -219,7 +219,7 @@ impl<'a> Round<'a> {
         &self,
         image: &PinnedRef,
         build: &MachineOsBuild,
-    ) -> Result<&'a Result<Existence, Problem>, Question> {
+    ) -> Result<&'a ImageStatus, Question> {
         let secret = build
             .metadata
             .annotation(labels::RENDERED_IMAGE_PUSH_SECRET);

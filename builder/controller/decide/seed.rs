@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::because::Because;
-use super::super::question::{Existence, Problem, Pull, Question};
+use super::super::question::{ImageStatus, Problem, Pull, Question};
 use super::super::snapshot::Snapshot;
 use super::super::step::{Decision, Step};
 use super::component::Component;
@@ -158,8 +158,8 @@ impl Seed {
                 secret: self.push_secret.clone(),
                 pull: self.pull.clone(),
             }),
-            Some(Ok(Existence::There(image))) => Ok(Ok(image)),
-            Some(Ok(Existence::Gone)) => Ok(Err(Problem {
+            Some(ImageStatus::Present(image)) => Ok(Ok(image)),
+            Some(ImageStatus::Missing) => Ok(Err(Problem {
                 class: Class::UserInput,
                 reason: "not-found".to_owned(),
                 message: format!(
@@ -168,7 +168,7 @@ impl Seed {
                     labels::PRE_BUILT_IMAGE
                 ),
             })),
-            Some(Err(problem)) => Ok(Err(problem.clone())),
+            Some(ImageStatus::Unknown(problem)) => Ok(Err(problem.clone())),
         }
     }
 }

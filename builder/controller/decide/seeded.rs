@@ -1,7 +1,7 @@
 //! A pre-built image after it was put in service: taken again, told of, and what is left of seeding.
 
 use super::super::because::Because;
-use super::super::question::{Existence, Question};
+use super::super::question::{ImageStatus, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use crate::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
@@ -27,9 +27,9 @@ impl Round<'_> {
             return Ok(None);
         };
         match self.exists(&image, build)? {
-            Ok(Existence::There(_)) => self.pursue(build).map(Some),
-            Ok(Existence::Gone) => Ok(None),
-            Err(problem) => Ok(Some(self.problem(problem))),
+            ImageStatus::Present(_) => self.pursue(build).map(Some),
+            ImageStatus::Missing => Ok(None),
+            ImageStatus::Unknown(problem) => Ok(Some(self.problem(problem))),
         }
     }
 

@@ -4,6 +4,7 @@ use super::rows::is_idle;
 use super::world::*;
 use crate::api::*;
 use crate::controller::*;
+use crate::report::Class;
 
 #[test]
 fn rows_15_16_what_succeeded_stays() {
@@ -205,4 +206,75 @@ fn what_nothing_has_to_do_with_a_build_builds_nothing() {
     );
     assert_eq!(world.config().status.observed_generation, Some(10));
     is_idle(&mut world);
+}
+
+#[test]
+fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
+    type Place = (&'static str, fn() -> World, fn(&mut World));
+    // Each is asked about an image that a status names, or that a Job has just pushed.
+    let places: [Place; 5] = [
+        ("an older image is wanted again", World::built, |world| {
+            world.render(2);
+            world.build();
+            world.render(1);
+        }),
+        ("the image in service is adopted", daemon_world, |world| {
+            world.render(2);
+        }),
+        ("the build that adopts it is there", daemon_world, |world| {
+            world.render(2);
+            world.round(usize::MAX);
+            assert_eq!(world.seen.builds.len(), 2);
+        }),
+        ("a Job pushed it", World::opted_in, |world| {
+            world.settle();
+            world.succeed();
+        }),
+        (
+            "the pre-built image is wanted again",
+            World::seeded,
+            |world| {
+                world.containerfile("RUN true");
+                world.build();
+                world.config().spec.container_file.clear();
+            },
+        ),
+    ];
+    for (what, start, change) in places {
+        let mut world = start();
+        change(&mut world);
+        let there = |world: &World| -> Vec<_> {
+            let builds = world.seen.builds.iter();
+            let uids = builds.map(|build| build.metadata.uid.clone());
+            let jobs = world.seen.runners.iter();
+            uids.chain(jobs.map(|seen| Some(seen.runner.uid().to_owned())))
+                .collect()
+        };
+        let (before, image, made) = (there(&world), world.image().to_owned(), world.made.len());
+        world.registry_problem = Some(problem(Class::Refused, "403"));
+        for _ in 0..3 {
+            let decision = world.settle();
+            assert_eq!(decision.because.to_string(), "403", "{what}");
+            assert!(decision.again.is_some(), "{what}: it is asked again");
+            world.wait(600);
+        }
+        assert_eq!(there(&world), before, "{what}");
+        assert_eq!((world.image(), world.made.len()), (&*image, made), "{what}");
+        let blocked = ("True".to_owned(), "Problem".to_owned());
+        assert_eq!(world.blocked(), Some(blocked), "{what}");
+        // It answers: what was known before goes on, and only what it says is missing is made.
+        world.registry_problem = None;
+        world.build();
+        assert_eq!(world.made.len(), made, "{what}");
+        assert_eq!(world.blocked().unwrap().0, "False", "{what}");
+        is_idle(&mut world);
+    }
+}
+
+/// A pool with an image, whose machines apply configs themselves.
+fn daemon_world() -> World {
+    let mut world = World::opted_in();
+    world.seen.cluster.machine_config_daemon = true;
+    world.build();
+    world
 }

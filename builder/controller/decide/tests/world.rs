@@ -298,12 +298,12 @@ impl World {
                         let is_elsewhere = image.repo() != push.repo();
                         assert!(pull != Pull::Not || !is_elsewhere);
                         let answer = match &self.registry_problem {
-                            Some(problem) => Err(problem.clone()),
+                            Some(problem) => ImageStatus::Unknown(problem.clone()),
                             None if self.images.contains(&image) => {
                                 self.confirmed.insert(image.clone());
-                                Ok(Existence::There(Confirmed::in_a_test(image.clone())))
+                                ImageStatus::Present(Confirmed::in_a_test(image.clone()))
                             }
-                            None => Ok(Existence::Gone),
+                            None => ImageStatus::Missing,
                         };
                         assert!(
                             seen.answers.exists.insert(image, answer).is_none(),
