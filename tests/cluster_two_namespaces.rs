@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_world::{Cluster, SOON};
 use crate::deploy::rendered;
-use crate::harness::{Daemon, Namespace, lasting};
+use crate::harness::{Daemon, MOSB_IMAGE, Namespace, lasting};
 
 const OPERATOR: &str = "openshift-machine-config-operator";
 const RUNS: &str = "FROM configs AS final\nRUN cat /etc/yum.repos.d/a.repo /etc/pki/entitlement/key.pem > /usr/share/given\n";
@@ -50,6 +50,7 @@ fn controller(cluster: &Cluster, operator: &str, folder: &Path) -> Daemon {
         .args(["--namespace", &cluster.namespace.name])
         .args(["--operator-namespace", operator])
         .arg("--security-context-constraints")
+        .args(["--builder-image", MOSB_IMAGE])
         .arg("--kubeconfig")
         .arg(&file)
         .env_clear()
