@@ -151,30 +151,46 @@ impl World {
 
     /// A pool that has a rendered config with this number.
     pub fn pool(&self, pool: &str, number: u32) {
+        self.pool_on(pool, number, &self.base);
+    }
+
+    /// The same, on a base of its own.
+    pub fn pool_on(&self, pool: &str, number: u32, base: &str) {
         let object = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": pool },
             "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
         self.make(&ours("machineconfigpools", ""), &object);
-        self.renders(pool, number);
+        self.renders_on(pool, number, base);
     }
 
     /// Another rendered config: it differs from that with another number in a file.
     pub fn renders(&self, pool: &str, number: u32) {
+        self.renders_on(pool, number, &self.base);
+    }
+
+    fn renders_on(&self, pool: &str, number: u32, base: &str) {
         let file =
             json!({ "path": "/etc/story", "contents": { "source": format!("data:,{number}") } });
-        self.wants(
+        let ignition =
+            json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } });
+        self.wants_on(
             pool,
             &format!("rendered-{pool}-{number:032x}"),
-            &json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } }),
+            &ignition,
+            base,
         );
     }
 
     /// The same, with any Ignition config.
     pub fn wants(&self, pool: &str, rendered: &str, ignition: &Value) {
+        self.wants_on(pool, rendered, ignition, &self.base);
+    }
+
+    fn wants_on(&self, pool: &str, rendered: &str, ignition: &Value, base: &str) {
         let config = json!({ "apiVersion": API, "kind": "MachineConfig",
             "metadata": { "name": rendered, "annotations": {
                 format!("{M}/generated-by-controller-version"): "test",
                 format!("{M}/release-image-version"): "4.20.0" } },
-            "spec": { "osImageURL": self.base, "config": ignition, "kernelArguments": [], "extensions": [], "fips": false,
+            "spec": { "osImageURL": base, "config": ignition, "kernelArguments": [], "extensions": [], "fips": false,
                 "kernelType": "default", "baseOSExtensionsContainerImage": "" } });
         self.make(&ours("machineconfigs", ""), &config);
         let change = json!({ "spec": { "configuration": { "name": rendered } } });
@@ -195,8 +211,13 @@ impl World {
     }
 
     pub fn controller(&self) -> Daemon {
+        self.controller_with(&[])
+    }
+
+    /// One with more arguments.
+    pub fn controller_with(&self, arguments: &[&str]) -> Daemon {
         self.forget_lease();
-        self.another_controller(&self.proxy, &[])
+        self.begin_controller(&self.proxy, arguments, &[])
     }
 
     /// The next one need not wait for the end of the Lease of one that was killed.
@@ -213,6 +234,15 @@ impl World {
 
     /// One that comes by a proxy of its own, with more in its environment; it waits as long as another holds the Lease.
     pub fn another_controller(&self, proxy: &ApiProxy, environment: &[(&str, &str)]) -> Daemon {
+        self.begin_controller(proxy, &[], environment)
+    }
+
+    fn begin_controller(
+        &self,
+        proxy: &ApiProxy,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Daemon {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
         let kubeconfig = folder.join("kubeconfig");
         fs::write(&kubeconfig, proxy.kubeconfig().to_string()).unwrap();
@@ -222,6 +252,7 @@ impl World {
             .args(["--builder-image", "mosb.test/none:1"])
             .args(["--namespace", NAMESPACE, "--kubeconfig"])
             .arg(kubeconfig)
+            .args(arguments)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .envs(environment.iter().copied());

@@ -43,6 +43,7 @@ mod documentation;
 mod fault_moments;
 mod fault_objects;
 mod fault_refused;
+mod fault_registry;
 mod fault_stories;
 mod fault_trust;
 mod fault_world;

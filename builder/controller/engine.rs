@@ -11,8 +11,10 @@ use super::act::{Acting, Round, Stopped};
 use super::answer::{Asking, Kept};
 use super::because::Because;
 use super::decide::{decide, refused};
+use super::inputs::inputs_digest;
 use super::metrics::Metrics;
 use super::observe::{Facts, observe};
+use super::pending_problem::PendingProblem;
 use super::probe;
 use super::question::{ImageStatus, Problem};
 use super::queue::Outcome;
@@ -67,6 +69,8 @@ struct Note {
     /// UIDs of objects that we created: as long as one is not seen, our view is old.
     created: Vec<String>,
     written_at: Option<Instant>,
+    /// What the last look reported.
+    problem: Option<PendingProblem>,
 }
 
 impl Engine {
@@ -82,11 +86,11 @@ impl Engine {
         }
     }
 
-    /// Looks at a key, and says when to look again.
-    pub async fn look(&self, key: &str) -> Outcome {
+    /// Looks at a key, and says when to look again. While it is paused nothing is done unless the inputs of its problem changed.
+    pub async fn look(&self, key: &str, is_paused: bool) -> Outcome {
         let began = Instant::now();
         if !self.acting.stores.board.missing().is_empty() {
-            return Outcome::After(BLIND);
+            return Outcome::Behind(BLIND);
         }
         let mut world = observe(&self.acting.stores, key, self.facts(key).await);
         let rendered = world
@@ -106,6 +110,14 @@ impl Engine {
         if self.is_behind(key, &world) {
             // The watch tells what we wrote, and wakes us.
             return Outcome::Behind(ECHO);
+        }
+        if let Some(problem) = self.problem(key) {
+            if problem.is_of(&inputs_digest(&world, &self.acting.stores)) {
+                if is_paused {
+                    return Outcome::Paused;
+                }
+                world.earlier_problem = Some(problem.earlier());
+            }
         }
         self.metrics.observe(&world);
         self.metrics.configs(self.acting.stores.configs.len());
@@ -127,7 +139,7 @@ impl Engine {
             decision = decide(world, Timestamp::now());
         }
         self.tell(key, &decision);
-        let passing = passing_problem(world);
+        let problem = problem_of(world, &decision);
         let makes_runners = |step: &Step| {
             matches!(
                 step,
@@ -155,8 +167,13 @@ impl Engine {
         match done {
             Ok(()) => {
                 self.metrics.wrote(world, &decision.steps);
-                match (passing, decision.again) {
-                    (Some(reason), _) => (Outcome::Failed(Class::Retry), Some(reason)),
+                self.remember(key, world, problem.as_ref());
+                match (problem, decision.again) {
+                    (Some(problem), _) => {
+                        let passes = problem.class == Class::Retry;
+                        let error = passes.then_some(problem.reason);
+                        (Outcome::Failed(problem.class), error)
+                    }
                     (None, Some(again)) => (Outcome::After(again), None),
                     (None, None) => (Outcome::Idle, None),
                 }
@@ -170,7 +187,11 @@ impl Engine {
                 let wrote =
                     config.is_some_and(|config| round.left(config.metadata.uid()).is_some());
                 // What was just written is not seen yet, and would be written over. The next round says it.
-                if let Some(problem) = told(&stopped).filter(|_| !wrote) {
+                let reported = told(&stopped).filter(|_| !wrote);
+                if outcome != Outcome::Stale {
+                    self.remember(key, world, reported.as_ref());
+                }
+                if let Some(problem) = reported {
                     let steps = refused(world, problem, Timestamp::now());
                     if let Err(error) = self.acting.all(&steps, &mut round).await {
                         tracing::warn!(reason = error.reason(), "{key}: {error}");
@@ -182,6 +203,21 @@ impl Engine {
                 }
                 (outcome, Some(stopped.reason().to_owned()))
             }
+        }
+    }
+
+    fn problem(&self, key: &str) -> Option<PendingProblem> {
+        self.notes().by_key.get(key)?.problem.clone()
+    }
+
+    /// Keeps what was reported of this world, if anything was.
+    fn remember(&self, key: &str, world: &Snapshot, problem: Option<&Problem>) {
+        let new = problem.map(|problem| {
+            let inputs = inputs_digest(world, &self.acting.stores);
+            PendingProblem::new(self.problem(key).as_ref(), inputs, problem)
+        });
+        if let Some(note) = self.notes().by_key.get_mut(key) {
+            note.problem = new;
         }
     }
 
@@ -365,27 +401,26 @@ fn told(stopped: &Stopped) -> Option<Problem> {
     })
 }
 
-/// The reason of something that could not be found out now, and may be later.
-fn passing_problem(world: &Snapshot) -> Option<String> {
-    let plan = world
-        .answers
-        .plan
-        .as_ref()
-        .and_then(|plan| plan.as_ref().err());
-    let exists = world
-        .answers
-        .exists
-        .values()
-        .filter_map(ImageStatus::problem);
-    let os_image = world.answers.os_image.values();
+/// What a round reports: a lookup that may go another way next time before anything else.
+fn problem_of(world: &Snapshot, decision: &Decision) -> Option<Problem> {
+    let answers = &world.answers;
+    let plan = answers.plan.as_ref().and_then(|plan| plan.as_ref().err());
+    let exists = answers.exists.values().filter_map(ImageStatus::problem);
+    let os_image = answers.os_image.values();
     let os_image = os_image.filter_map(|named| named.as_ref().err());
-    let results = world.answers.results.values();
+    let results = answers.results.values();
     let results = results.filter_map(|found| found.as_ref().err());
-    let mut problems = plan
+    let decided = match &decision.because {
+        Because::Problem(problem) => Some(problem),
+        _ => None,
+    };
+    let found: Vec<&Problem> = plan
         .into_iter()
         .chain(exists)
         .chain(os_image)
-        .chain(results);
-    let passing = problems.find(|problem| problem.class == Class::Retry)?;
-    Some(passing.reason.clone())
+        .chain(results)
+        .chain(decided)
+        .collect();
+    let mut passing = found.iter().filter(|problem| problem.class == Class::Retry);
+    passing.next().or(found.first()).copied().cloned()
 }

@@ -13,6 +13,7 @@ mod decide;
 pub mod engine;
 mod error;
 pub mod events;
+mod inputs;
 mod kept_logs;
 pub mod kinds;
 pub mod lease;
@@ -22,6 +23,7 @@ mod logs;
 pub mod metrics;
 mod namespaces;
 mod observe;
+mod pending_problem;
 mod probe;
 mod question;
 pub mod queue;
@@ -48,7 +50,8 @@ pub use question::{
 };
 pub use run::{Options, run};
 pub use snapshot::{
-    BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenRunner, Snapshot, Support,
+    BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenRunner,
+    Snapshot, Support,
 };
 pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;

@@ -90,6 +90,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         pool: pool.as_deref().cloned(),
         builds,
         answers: Default::default(),
+        earlier_problem: None,
     }
 }
 

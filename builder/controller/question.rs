@@ -139,6 +139,14 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Reason and object. The words after that may be others each time, as where a registry numbers its refusals.
+    pub fn cause(&self) -> String {
+        let object = self.message.split_once(": ").map(|(object, _)| object);
+        format!("{} {}", self.reason, object.unwrap_or_default())
+    }
+}
+
 /// Whether a registry has an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageStatus {

@@ -1,13 +1,15 @@
 //! What is to be looked at, and when: one entry a key, however often it was woken.
 //!
 //! Keys that are preferred go first, so that what was begun is ended before something else is begun, and little is ever kept
-//! of what is under way.
+//! of what is under way. Keys that failed last go after all others, so that a registry that hangs delays only its own pools.
 //!
 //! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
-//! key that failed waits as its error's class says, and whatever wakes it ends that wait: news may be what it waited for. As
-//! its own last write may be that news too, it rests a little first, the longer the more often it failed.
+//! key that failed pauses as its error's class says. What wakes it meanwhile brings it to a worker, which is told that the key
+//! [is paused](Queue::is_paused): if nothing changed that the failure depends on, as after our own write, it gives the key back
+//! as [`Outcome::Paused`]. Before that it rests a little, the longer the more often it failed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,22 +27,33 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    /// In order of their time, those first that are preferred; each key once at most.
-    due: [BTreeSet<(Instant, K)>; 2],
+    /// In order of their time, by [`Priority`]; each key once at most.
+    due: [BTreeSet<(Instant, K)>; 3],
     entries: BTreeMap<K, Entry>,
     preferred: BTreeSet<K>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// And among which.
-    due: Option<(Instant, usize)>,
+    due: Option<(Instant, Priority)>,
     running: bool,
     /// Woken while it ran.
     again: bool,
     failures: u32,
+    /// Whether its last result was a failure.
+    is_failed: bool,
     /// Nothing wakes it before.
     rests: Option<Instant>,
+    /// Only a change of what its failure depends on ends the pause before.
+    paused_until: Option<Instant>,
+}
+
+/// Which keys go first among those that are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Priority {
+    Preferred,
+    Normal,
+    Failed,
 }
 
 /// How a look at a key ended.
@@ -50,19 +63,21 @@ pub enum Outcome {
     Idle,
     /// All is well; look again after this time.
     After(Duration),
-    /// What was written last is not seen yet, which says nothing of how that went: look again after this time.
+    /// It could not be looked at yet, which says nothing of how that will go: look again after this time.
     Behind(Duration),
+    /// It failed before, and nothing changed that the failure depends on: its pause goes on.
+    Paused,
     /// Somebody else wrote meanwhile: look again at once.
     Stale,
     /// It went wrong.
     Failed(Class),
 }
 
-impl<K: Ord + Clone> Default for Queue<K> {
+impl<K: Ord + Clone + Hash> Default for Queue<K> {
     fn default() -> Self {
         Self {
             state: Mutex::new(State {
-                due: [BTreeSet::new(), BTreeSet::new()],
+                due: Default::default(),
                 entries: BTreeMap::new(),
                 preferred: BTreeSet::new(),
             }),
@@ -71,7 +86,7 @@ impl<K: Ord + Clone> Default for Queue<K> {
     }
 }
 
-impl<K: Ord + Clone> Queue<K> {
+impl<K: Ord + Clone + Hash> Queue<K> {
     /// Something about this key changed: it is due now.
     pub fn wake(&self, key: &K) {
         let mut state = self.lock();
@@ -128,6 +143,14 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
+    /// Whether a key failed and its pause is not over.
+    pub fn is_paused(&self, key: &K) -> bool {
+        let state = self.lock();
+        let entry = state.entries.get(key);
+        let until = entry.and_then(|entry| entry.paused_until);
+        until.is_some_and(|until| until > Instant::now())
+    }
+
     /// Gives a key back.
     pub fn done(&self, key: &K, outcome: Outcome) {
         let now = Instant::now();
@@ -136,24 +159,37 @@ impl<K: Ord + Clone> Queue<K> {
         entry.running = false;
         entry.failures = match outcome {
             Outcome::Idle | Outcome::After(_) => 0,
-            Outcome::Behind(_) => entry.failures,
+            Outcome::Behind(_) | Outcome::Paused => entry.failures,
             Outcome::Stale | Outcome::Failed(_) => entry.failures.saturating_add(1),
+        };
+        entry.is_failed = match outcome {
+            Outcome::Idle | Outcome::After(_) => false,
+            Outcome::Behind(_) | Outcome::Paused | Outcome::Stale => entry.is_failed,
+            Outcome::Failed(_) => true,
         };
         let rests = match outcome {
             Outcome::Failed(_) => now + stale_wait(entry.failures),
             _ => now,
         };
         entry.rests = Some(rests);
-        let woken = std::mem::take(&mut entry.again);
-        let wait = match outcome {
-            Outcome::Idle => None,
-            Outcome::After(wait) | Outcome::Behind(wait) => Some(wait),
-            Outcome::Stale => Some(stale_wait(entry.failures)),
-            Outcome::Failed(class) => Some(back_off(class, entry.failures)),
+        entry.paused_until = match outcome {
+            Outcome::Idle | Outcome::After(_) | Outcome::Stale => None,
+            Outcome::Behind(_) | Outcome::Paused => entry.paused_until,
+            Outcome::Failed(class) => {
+                let pause = back_off(class, entry.failures);
+                Some(now + spread(pause, &(key, entry.failures)))
+            }
         };
-        match (woken, wait) {
+        let woken = std::mem::take(&mut entry.again);
+        let at = match outcome {
+            Outcome::Idle => None,
+            Outcome::After(wait) | Outcome::Behind(wait) => Some(now + wait),
+            Outcome::Stale => Some(now + stale_wait(entry.failures)),
+            Outcome::Failed(_) | Outcome::Paused => Some(entry.paused_until.unwrap_or(now)),
+        };
+        match (woken, at) {
             (true, _) => state.schedule(key, rests),
-            (false, Some(wait)) => state.schedule(key, now + wait),
+            (false, Some(at)) => state.schedule(key, at),
             (false, None) => {
                 state.entries.remove(key);
             }
@@ -198,16 +234,21 @@ impl<K: Ord + Clone> State<K> {
 
     /// The earlier of the two times counts.
     fn schedule(&mut self, key: &K, at: Instant) {
-        let among = usize::from(!self.preferred.contains(key));
+        let is_preferred = self.preferred.contains(key);
         let entry = self.entries.entry(key.clone()).or_default();
-        if let Some((before, among)) = entry.due {
+        let priority = match (entry.is_failed, is_preferred) {
+            (true, _) => Priority::Failed,
+            (false, true) => Priority::Preferred,
+            (false, false) => Priority::Normal,
+        };
+        if let Some((before, priority)) = entry.due {
             if before <= at {
                 return;
             }
-            self.due[among].remove(&(before, key.clone()));
+            self.due[priority as usize].remove(&(before, key.clone()));
         }
-        entry.due = Some((at, among));
-        self.due[among].insert((at, key.clone()));
+        entry.due = Some((at, priority));
+        self.due[priority as usize].insert((at, key.clone()));
     }
 }
 
@@ -217,7 +258,7 @@ fn stale_wait(failures: u32) -> Duration {
     doubled(Duration::from_millis(20), failures, Duration::from_secs(10))
 }
 
-/// How long a key waits after this many failures in a row, if nothing wakes it before.
+/// The most that a key pauses after this many failures in a row, if nothing changes that they depend on.
 fn back_off(class: Class, failures: u32) -> Duration {
     let (first, most) = match class {
         Class::Retry => (Duration::from_millis(500), Duration::from_secs(60)),
@@ -227,6 +268,14 @@ fn back_off(class: Class, failures: u32) -> Duration {
         Class::UserInput | Class::Bug => (Duration::from_secs(5), Duration::from_secs(300)),
     };
     doubled(first, failures, most)
+}
+
+/// Up to a quarter less, other for each key and each time: what failed together, as when a registry was away, does not come back together.
+fn spread(pause: Duration, of: &impl Hash) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    let parts = u32::try_from(hasher.finish() % 256).expect("less than 256");
+    pause - pause * parts / 1024
 }
 
 fn doubled(first: Duration, failures: u32, most: Duration) -> Duration {
@@ -286,8 +335,14 @@ mod tests {
         assert!(queue.is_empty());
     }
 
+    /// Up to a quarter less than this, and no more.
+    fn is_about(waited: Duration, millis: u64) -> bool {
+        let most = Duration::from_millis(millis);
+        waited <= most && waited >= most * 3 / 4
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_failure_waits_by_its_class_and_news_end_the_wait() {
+    async fn a_failure_waits_by_its_class() {
         let failed = Outcome::Failed;
         for (what, outcomes, want) in [
             ("once", &[failed(Class::Retry)][..], 500),
@@ -315,14 +370,62 @@ mod tests {
                 since = Instant::now();
             }
             queue.next().await;
-            assert_eq!(since.elapsed().as_millis(), want, "{what}");
+            assert!(is_about(since.elapsed(), want), "{what}: {since:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whatever_wakes_a_key_that_failed_its_pause_goes_on_until_news() {
         let queue = Queue::default();
         queue.wake(&"a");
         queue.next().await;
-        queue.done(&"a", failed(Class::Bug));
+        queue.done(&"a", Outcome::Failed(Class::Bug));
+        let failed = Instant::now();
+        for _ in 0..5 {
+            queue.wake(&"a");
+            assert!(timeout(SOON * 20, queue.next()).await.is_ok(), "to compare");
+            assert!(queue.is_paused(&"a"));
+            queue.done(&"a", Outcome::Paused);
+        }
+        queue.next().await;
+        assert!(is_about(failed.elapsed(), 5000), "{:?}", failed.elapsed());
+        assert!(!queue.is_paused(&"a"), "it is tried again");
+        queue.done(&"a", Outcome::Failed(Class::Bug));
+        let failed = Instant::now();
         queue.wake(&"a");
-        assert!(timeout(SOON * 20, queue.next()).await.is_ok());
+        queue.next().await;
+        assert!(failed.elapsed() < SOON * 50, "there may be news");
+        queue.done(&"a", Outcome::Idle);
+        assert!(!queue.is_paused(&"a") && queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_failed_go_after_all_others_and_not_together() {
+        let queue = Queue::default();
+        let failing: Vec<String> = (0..8).map(|number| format!("failing-{number}")).collect();
+        for key in &failing {
+            queue.prefer(key, true);
+            queue.wake(key);
+        }
+        for _ in &failing {
+            let key = queue.next().await;
+            queue.done(&key, Outcome::Failed(Class::Retry));
+        }
+        let failed = Instant::now();
+        let mut times = BTreeSet::new();
+        for _ in &failing {
+            queue.next().await;
+            times.insert(failed.elapsed());
+        }
+        assert!(times.len() > 4, "{times:?}");
+        for key in &failing {
+            queue.done(key, Outcome::Failed(Class::Retry));
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        queue.wake(&"new".to_owned());
+        assert_eq!(queue.next().await, "new", "its time was last");
+        let next = queue.next().await;
+        assert!(failing.contains(&next));
     }
 
     #[tokio::test(start_paused = true)]

@@ -269,7 +269,7 @@ async fn worker(
             _ = stopped.wait_for(|stopped| *stopped) => return,
             key = queue.next() => key,
         };
-        let outcome = engine.look(&key).await;
+        let outcome = engine.look(&key, queue.is_paused(&key)).await;
         queue.prefer(&key, engine.is_begun(&key));
         queue.done(&key, outcome);
     }

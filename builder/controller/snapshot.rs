@@ -45,6 +45,17 @@ pub struct Snapshot {
     pub cluster: Cluster,
     /// What this reconcile was answered so far.
     pub answers: Answers,
+    /// The problem that the last reconcile reported, if nothing changed since that it depends on.
+    pub earlier_problem: Option<EarlierProblem>,
+}
+
+/// A problem that was met before with the same inputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierProblem {
+    /// As [`Problem::cause`](super::question::Problem::cause) names it.
+    pub cause: String,
+    /// For how long there have been problems with these inputs.
+    pub lasted: Duration,
 }
 
 /// What runs a build, and its pods.

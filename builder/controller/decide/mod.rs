@@ -59,6 +59,9 @@ const SOON: Duration = Duration::from_secs(15);
 /// After a problem that somebody must mend where nobody may tell us that it is mended, as in a registry.
 const LATER: Duration = Duration::from_secs(300);
 
+/// A problem that may pass by itself is reported once it has lasted this long.
+const LASTING: Duration = Duration::from_secs(60);
+
 /// Everything that should change, in order. Pure: same world, same steps.
 pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &world.cluster.other_builder {
@@ -94,7 +97,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
                 now,
             ));
         }
-        serve::block(config, &because, now, &mut steps);
+        serve::block(world, config, &because, now, &mut steps);
         Decision::of(because, steps)
     };
     let name = &config.spec.machine_config_pool.name;
@@ -175,7 +178,7 @@ fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
 pub fn refused(world: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(config) = &world.config {
-        serve::block(config, &Because::Problem(problem), now, &mut steps);
+        serve::block(world, config, &Because::Problem(problem), now, &mut steps);
     }
     steps
 }
@@ -235,10 +238,12 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Tells of a problem if somebody must mend it.
+    /// Tells of a problem if somebody must mend it, or if it does not pass.
     fn problem(&mut self, problem: &Problem) -> Because {
         let because = Because::Problem(problem.clone());
-        if problem.class != Class::Retry || problem.reason == NO_RENDERED_CONFIG {
+        let earlier = self.world.earlier_problem.as_ref();
+        let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
+        if problem.class != Class::Retry || problem.reason == NO_RENDERED_CONFIG || lasts {
             self.block(&because);
         }
         self.again = Some(pause_after(problem));
@@ -247,7 +252,7 @@ impl<'a> Round<'a> {
 
     fn block(&mut self, because: &Because) {
         self.is_blocked = true;
-        serve::block(self.config, because, self.now, &mut self.steps);
+        serve::block(self.world, self.config, because, self.now, &mut self.steps);
     }
 
     fn tell_build(

@@ -128,7 +128,7 @@ impl Seed {
                     let because = Because::Problem(problem.clone());
                     let mut steps = Vec::new();
                     if problem.class != Class::Retry {
-                        serve::block(config, &because, now, &mut steps);
+                        serve::block(world, config, &because, now, &mut steps);
                     }
                     Decision {
                         again: Some(pause_after(&problem)),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::super::because::Because;
-use super::super::snapshot::Support;
+use super::super::snapshot::{Snapshot, Support};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use crate::api::{
@@ -24,24 +24,42 @@ const LONGEST: usize = 4096;
 /// As many as a person reads; `mosb plan` shows all.
 const MOST_WARNINGS: usize = 10;
 
-/// Says on a MachineOSConfig why nothing can be built.
+/// Says on a MachineOSConfig why nothing can be built. The message of a problem that was reported before stays, as the same
+/// problem may be told in other words each time.
 pub(super) fn block(
+    world: &Snapshot,
     config: &MachineOsConfig,
     because: &Because,
     now: Timestamp,
     steps: &mut Vec<Step>,
 ) {
+    let reason = because.condition_reason();
+    let blocked = condition(&config.status.conditions, BLOCKED).filter(|blocked| blocked.is_true());
+    let cause = match because {
+        Because::Problem(problem) => problem.cause(),
+        _ => because.code().to_owned(),
+    };
+    let earlier = world.earlier_problem.as_ref();
+    let is_same = earlier.is_some_and(|earlier| earlier.cause == cause);
+    if is_same && blocked.is_some_and(|blocked| blocked.reason == reason) {
+        return;
+    }
     // It may quote what somebody wrote.
     let message: String = because.to_string().chars().take(LONGEST).collect();
     let said = Said {
         kind: BLOCKED,
         status: "True",
-        reason: because.condition_reason(),
+        reason,
         message: &message,
     };
     if let Some(status) = config_status(config, None, &[said], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
-        let edge = format!("{} {message}", config.metadata.resource_version());
+        // As long as it stays blocked, the same cause is the same Event.
+        let said = condition(&status.conditions, BLOCKED);
+        let since = said.and_then(|said| said.last_transition_time.as_ref());
+        let since = since.map_or(String::new(), |since| since.0.to_string());
+        let generation = config.metadata.generation.unwrap_or_default();
+        let edge = format!("{since} {generation} {cause}");
         steps.push(Step::Event(Event::new(
             on,
             EventReason::ConfigReconcileFailed,

@@ -2,21 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::super::question::Problem;
 use super::collect;
 use super::snapshot::{Inputs, Made, Snapshot};
-use crate::api::{Condition, labels};
-use crate::report::Class;
-use crate::status::{Event, EventReason, Regarding, render_conditions};
-
-/// After something that may pass by itself.
-const SOON: Duration = Duration::from_secs(15);
-/// After something that somebody must mend where nobody may tell us that it is mended, as on a server.
-const LATER: Duration = Duration::from_secs(300);
+use crate::api::{Condition, condition, labels};
+use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
 
 /// What to do about a snapshot.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +20,6 @@ pub struct Decision {
     pub steps: Vec<Step>,
     /// How far the pool is.
     pub because: Because,
-    /// When to decide again even if nothing changes.
-    pub again: Option<Duration>,
 }
 
 /// What is not known from metadata.
@@ -183,14 +174,8 @@ fn settled(world: &Snapshot, now: Timestamp) -> Decision {
 
 /// The pool stays as it is, and says why.
 fn degraded(world: &Snapshot, problem: &Problem, now: Timestamp) -> Decision {
-    Decision {
-        steps: said(world, Some(problem), now).into_iter().collect(),
-        again: Some(match problem.class {
-            Class::Retry => SOON,
-            Class::UserInput | Class::Refused | Class::Bug => LATER,
-        }),
-        ..Decision::of(Because::Degraded(problem.clone()), Vec::new())
-    }
+    let steps = said(world, Some(problem), now).into_iter().collect();
+    Decision::of(Because::Degraded(problem.clone()), steps)
 }
 
 /// The pool gets what was made.
@@ -225,19 +210,37 @@ fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Deci
     Decision::of(Because::Rendered(name.clone()), steps)
 }
 
+/// The message of a problem that was reported before stays, as the same problem may be told in other words each time.
 fn said(world: &Snapshot, wrong: Option<&Problem>, now: Timestamp) -> Option<Step> {
+    let earlier = world.earlier_problem.as_ref().map(|earlier| &earlier.cause);
+    let is_same = wrong.is_some_and(|wrong| earlier == Some(&wrong.cause()));
+    let old = condition(&world.pool.status.conditions, RENDER_DEGRADED);
+    if is_same && old.is_some_and(Condition::is_true) {
+        return None;
+    }
     let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
     let conditions = render_conditions(&world.pool.status.conditions, wrong, now)?;
     Some(Step::Say { conditions })
 }
 
 impl Decision {
+    /// Why the pool can't be rendered, if it can't.
+    pub(super) fn problem(&self) -> Option<&Problem> {
+        match &self.because {
+            Because::Degraded(problem) => Some(problem),
+            Because::OtherRenderer(_)
+            | Because::ByHand
+            | Because::GoingAway
+            | Because::Rendering
+            | Because::Rendered(_) => None,
+        }
+    }
+
     fn of(because: Because, steps: Vec<Step>) -> Self {
         Self {
             ask: None,
             steps,
             because,
-            again: None,
         }
     }
 

@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
+use super::super::inputs;
 use super::super::observe::RENDERER;
 use super::super::question::Problem;
 use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
 use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
-use crate::api::{ControllerConfig, MachineConfigPool, RenderedName, Selector, labels};
+use crate::api::{
+    ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
+};
+use crate::image::Digest;
 use crate::render::is_rendered_one;
 use crate::report::Class;
 
@@ -27,7 +31,34 @@ pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
         rendered,
         pool: (*pool).clone(),
         answers: Answers::default(),
+        earlier_problem: None,
     })
+}
+
+/// The digest of all that the rendering of a pool would have to differ in to go another way; what mosb itself writes into the
+/// pool's status is left out.
+pub(super) fn inputs_digest(stores: &Stores, world: &Snapshot) -> Digest {
+    let metadata = &world.pool.metadata;
+    let text = format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        metadata.labels,
+        metadata.annotations,
+        metadata.deletion_timestamp,
+        world.pool.spec,
+        world.other_renderer,
+        world.inputs,
+        world.rendered,
+        stores.daemon_sets.is_empty(),
+        pool_settings(stores),
+        inputs::settings_version(stores),
+        inputs::versions(inputs::shared_secrets(stores), stores),
+    );
+    Digest::of(text.as_bytes())
+}
+
+fn pool_settings(stores: &Stores) -> Vec<std::sync::Arc<PoolSettings>> {
+    let shelves = stores.pool_settings.iter();
+    shelves.flat_map(|shelf| shelf.all()).collect()
 }
 
 /// The pools that a change concerns, by what is seen now. Which pools had a MachineConfig until now is the caller's to know.

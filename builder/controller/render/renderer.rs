@@ -13,16 +13,15 @@ use tokio::time::Instant;
 use super::super::act::Stopped;
 use super::super::answer::Asking;
 use super::super::lease::Lease;
-use super::super::question::Problem;
+use super::super::pending_problem::PendingProblem;
 use super::super::queue::{Outcome, Queue};
 use super::super::stores::Cause;
 use super::act::Acting;
 use super::answer;
 use super::contents::Contents;
-use super::decide::{Because, Question, Step, decide};
-use super::observe::{concerned, observe};
-use super::snapshot::{Inputs, Snapshot};
-use crate::report::Class;
+use super::decide::{Because, Decision, Question, Step, decide};
+use super::observe::{concerned, inputs_digest, observe};
+use super::snapshot::Snapshot;
 
 /// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
 /// long, or at last after the second time.
@@ -31,8 +30,6 @@ const BREATH: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 const BLIND: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
 const ECHO: Duration = Duration::from_secs(2);
-/// What went wrong with the same inputs is not tried again sooner: it may take a minute to go wrong.
-const SAME: Duration = Duration::from_secs(10);
 /// More questions in a row than any decision has.
 const QUESTIONS: usize = 3;
 
@@ -60,8 +57,8 @@ struct Note {
     because: String,
     /// The MachineConfigs that it had, and the rendered one.
     used: BTreeSet<String>,
-    /// What went wrong last, with which inputs.
-    wrong: Option<(Instant, Inputs, Problem)>,
+    /// What the last look reported.
+    problem: Option<PendingProblem>,
     /// The version of the pool that we wrote over.
     overwritten: Option<(Instant, String)>,
 }
@@ -119,17 +116,18 @@ impl Renderer {
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 pool = self.queue.next() => pool,
             };
-            let outcome = self.look(&pool).await;
+            let outcome = self.look(&pool, self.queue.is_paused(&pool)).await;
             self.queue.done(&pool, outcome);
         }
     }
 
-    async fn look(&self, pool: &str) -> Outcome {
+    /// While a pool is paused nothing is done unless the inputs of its problem changed.
+    async fn look(&self, pool: &str, is_paused: bool) -> Outcome {
         if !self.asking.stores.board.missing().is_empty() {
-            return Outcome::After(BLIND);
+            return Outcome::Behind(BLIND);
         }
         if let Some(wait) = self.breath(pool) {
-            return Outcome::After(wait);
+            return Outcome::Behind(wait);
         }
         let Some(mut world) = observe(&self.asking.stores, pool) else {
             self.notes().remove(pool);
@@ -139,9 +137,25 @@ impl Renderer {
             // The watch tells what we wrote, and wakes us.
             return Outcome::Behind(ECHO);
         }
-        match self.round(pool, &mut world).await {
-            Ok(Some(again)) => Outcome::After(again),
-            Ok(None) => Outcome::Idle,
+        let inputs = inputs_digest(&self.asking.stores, &world);
+        let problem = self.note(pool, |note| note.problem.clone());
+        if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs)) {
+            if is_paused {
+                return Outcome::Paused;
+            }
+            world.earlier_problem = Some(problem.earlier());
+        }
+        let decided = self.round(pool, &mut world).await;
+        self.note(pool, |note| {
+            let problem = decided.as_ref().ok().and_then(Decision::problem);
+            let new = |problem| PendingProblem::new(note.problem.as_ref(), inputs, problem);
+            note.problem = problem.map(new);
+        });
+        match decided {
+            Ok(decision) => match decision.problem() {
+                Some(problem) => Outcome::Failed(problem.class),
+                None => Outcome::Idle,
+            },
             Err(stopped) => match stopped.class() {
                 None => {
                     tracing::debug!("pool {pool}: {stopped}");
@@ -155,7 +169,7 @@ impl Renderer {
         }
     }
 
-    async fn round(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Duration>, Stopped> {
+    async fn round(&self, pool: &str, world: &mut Snapshot) -> Result<Decision, Stopped> {
         let mut object = None;
         let mut decision = decide(world, Timestamp::now());
         for _ in 0..QUESTIONS {
@@ -185,7 +199,7 @@ impl Renderer {
                 note.overwritten = Some((Instant::now(), version))
             });
         }
-        Ok(decision.again)
+        Ok(decision)
     }
 
     /// Puts the answer into the snapshot; the object to create, if it is one.
@@ -194,15 +208,6 @@ impl Renderer {
             Ok(inputs) => inputs.clone(),
             Err(_) => return Ok(None),
         };
-        let known = self.note(pool, |note| note.wrong.clone());
-        if let Some((at, before, problem)) = known
-            && before == inputs
-            && problem.class == Class::Retry
-            && at.elapsed() < SAME
-        {
-            world.answers.made = Some(Err(problem));
-            return Ok(None);
-        }
         let began = Instant::now();
         let answer = answer::render(&self.asking, &self.contents, world, &inputs).await?;
         let (made, object) = match answer {
@@ -213,9 +218,6 @@ impl Renderer {
             "pool {pool}: rendered in {} ms",
             began.elapsed().as_millis()
         );
-        let problem = made.as_ref().err().cloned();
-        let wrong = problem.map(|problem| (Instant::now(), inputs, problem));
-        self.note(pool, |note| note.wrong = wrong);
         world.answers.made = Some(made);
         Ok(object)
     }

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::super::question::Problem;
+use super::super::snapshot::EarlierProblem;
 use crate::api::MachineConfigPool;
 use crate::canonical::canonical;
 use crate::image::Digest;
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub named: BTreeSet<String>,
     /// What was found out in this round.
     pub answers: Answers,
+    /// The problem that the last reconcile reported, if nothing changed since that it depends on.
+    pub earlier_problem: Option<EarlierProblem>,
 }
 
 /// What a pool is rendered from, known without reading the contents.

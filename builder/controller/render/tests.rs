@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::question::Problem;
+use super::super::snapshot::EarlierProblem;
 use super::super::stores::{Cause, Stores};
 use super::act::{Existing, judge};
 use super::*;
@@ -61,6 +64,7 @@ fn settled() -> Snapshot {
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
         answers: Answers::default(),
+        earlier_problem: None,
     }
 }
 
@@ -297,19 +301,41 @@ fn what_a_pool_gets_is_written_whole() {
 }
 
 #[test]
-fn a_problem_is_tried_again_by_its_class() {
-    for (class, want) in [(Class::Retry, 15), (Class::UserInput, 300)] {
-        let mut world = settled();
-        world.inputs.as_mut().unwrap().members.clear();
-        world.answers.made = Some(Err(problem(class)));
-        let decision = decide(&world, now());
-        assert_eq!(decision.again.unwrap().as_secs(), want, "{class:?}");
-        let Step::Say { conditions } = &decision.steps[0] else {
-            panic!("{decision:?}");
-        };
-        let problem = problem(class);
-        let ours = conditions.last().unwrap();
-        assert!(ours.says("True", "InvalidMachineConfigs", &problem.message));
+fn a_problem_is_reported_once_whatever_its_words_are() {
+    let mut world = settled();
+    world.inputs.as_mut().unwrap().members.clear();
+    let wrong = problem(Class::Retry);
+    world.answers.made = Some(Err(wrong.clone()));
+    let decision = decide(&world, now());
+    assert_eq!(decision.problem(), Some(&wrong));
+    let Step::Say { conditions } = &decision.steps[0] else {
+        panic!("{decision:?}");
+    };
+    let ours = conditions.last().unwrap();
+    assert!(ours.says("True", "InvalidMachineConfigs", &wrong.message));
+    world.pool.status.conditions = conditions.clone();
+
+    let again = Problem {
+        message: "50-infra: in other words".to_owned(),
+        ..wrong.clone()
+    };
+    let elsewhere = Problem {
+        message: "60-infra: in other words".to_owned(),
+        ..wrong.clone()
+    };
+    for (what, earlier, now_wrong, is_written) in [
+        ("the same", Some(&wrong), &wrong, false),
+        ("in other words", Some(&wrong), &again, false),
+        ("after a change of the inputs", None, &again, true),
+        ("of another object", Some(&wrong), &elsewhere, true),
+    ] {
+        world.earlier_problem = earlier.map(|earlier| EarlierProblem {
+            cause: earlier.cause(),
+            lasted: Duration::ZERO,
+        });
+        world.answers.made = Some(Err(now_wrong.clone()));
+        let steps = decide(&world, now()).steps;
+        assert_eq!(!steps.is_empty(), is_written, "{what}: {steps:?}");
     }
 }
 

@@ -92,6 +92,77 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
 }
 
 #[test]
+fn a_problem_is_reported_once_whatever_its_words_are() {
+    let mut world = World::opted_in();
+    let refused = |words: &str| {
+        Some(problem(
+            Class::Refused,
+            &format!("registry.test/os:1: {words}"),
+        ))
+    };
+    world.problem = refused("correlation 1");
+    let events = |world: &mut World| -> Vec<String> {
+        let steps = world.decide().steps;
+        let names = steps.iter().filter_map(|step| match step {
+            Step::Event(event) => Some(event.name.clone()),
+            _ => None,
+        });
+        names.collect()
+    };
+    let first = events(&mut world);
+    world.settle();
+    let message = |world: &World| {
+        let conditions = &world.seen.config.as_ref().unwrap().status.conditions;
+        let blocked = condition(conditions, crate::status::BLOCKED).unwrap();
+        blocked.message.clone()
+    };
+    assert_eq!(message(&world), "registry.test/os:1: correlation 1");
+    let earlier = |world: &World, seconds| {
+        Some(EarlierProblem {
+            cause: world.problem.as_ref().unwrap().cause(),
+            lasted: std::time::Duration::from_secs(seconds),
+        })
+    };
+    world.seen.earlier_problem = earlier(&world, 1);
+    world.problem = refused("correlation 2");
+    assert_eq!(world.decide().steps, [], "in other words");
+
+    // The inputs changed, so that the engine does not compare.
+    world.seen.earlier_problem = None;
+    let told = events(&mut world);
+    assert_eq!((told.len(), &told), (1, &first), "named by the cause");
+    world.problem = refused("correlation 3");
+    assert_eq!(events(&mut world), told, "in any words");
+    world.problem = Some(problem(Class::Refused, "registry.test/other:1: refused"));
+    assert_ne!(events(&mut world), told, "another object");
+    world.settle();
+    assert_eq!(message(&world), "registry.test/other:1: refused");
+}
+
+#[test]
+fn a_problem_that_may_pass_is_reported_when_it_does_not() {
+    let mut world = World::opted_in();
+    world.problem = Some(problem(Class::Retry, "registry.test: no answer in time"));
+    world.settle();
+    assert_eq!(world.blocked(), None);
+    for (lasted, is_blocked) in [(59, false), (60, true)] {
+        world.seen.earlier_problem = Some(EarlierProblem {
+            cause: world.problem.as_ref().unwrap().cause(),
+            lasted: std::time::Duration::from_secs(lasted),
+        });
+        world.settle();
+        assert_eq!(world.blocked().is_some(), is_blocked, "after {lasted} s");
+    }
+    world.seen.earlier_problem = None;
+    world.problem = None;
+    world.build();
+    assert_eq!(
+        world.blocked().map(|(status, _)| status),
+        Some("False".to_owned())
+    );
+}
+
+#[test]
 fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let mut world = World::built();
     world.containerfile("RUN dnf install usbguard");

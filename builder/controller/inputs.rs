@@ -1,0 +1,246 @@
+//! What the result of a reconcile depends on, as a digest: spec, Secrets, settings and what was observed of the builds. What mosb
+//! itself writes into statuses is left out, so that its own write is no reason to try again what failed.
+
+use super::snapshot::Snapshot;
+use super::stores::Stores;
+use crate::api::cluster_settings::CONFIG_MAP;
+use crate::api::{Condition, Metadata, labels};
+use crate::backend::job::Runner;
+use crate::image::Digest;
+use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
+
+/// The digest of all that a failed reconcile of a MachineOSConfig would have to differ in to go another way.
+pub fn inputs_digest(world: &Snapshot, stores: &Stores) -> Digest {
+    let mut world = world.clone();
+    world.answers = Default::default();
+    world.earlier_problem = None;
+    if let Some(config) = &mut world.config {
+        forget_version(&mut config.metadata);
+        config.status = Default::default();
+    }
+    if let Some(pool) = &mut world.pool {
+        forget_version(&mut pool.metadata);
+        pool.status.conditions = foreign(&pool.status.conditions);
+        pool.status.machine_count = 0;
+        pool.status.updated_machine_count = 0;
+    }
+    for build in &mut world.builds {
+        forget_version(&mut build.metadata);
+        build.status = Default::default();
+    }
+    for component in &mut world.components {
+        component.resource_version.clear();
+    }
+    for seen in &mut world.runners {
+        seen.quiet = Default::default();
+        let metadata = match &mut seen.runner {
+            Runner::Job(job) => &mut job.metadata,
+            Runner::Pod(pod) => &mut pod.metadata,
+            Runner::Build(build) => &mut build.metadata,
+        };
+        metadata.resource_version = None;
+        for pod in &mut seen.pods {
+            pod.metadata.resource_version = None;
+        }
+    }
+    let rendered = world.pool.as_ref().and_then(|pool| {
+        let meta = stores.machine_configs.get(&pool.spec.configuration.name)?;
+        Some((meta.uid.clone(), meta.resource_version.clone()))
+    });
+    let settings = (stores.settings(), settings_version(stores));
+    let text = format!(
+        "{world:?} {rendered:?} {settings:?} {:?}",
+        secrets(&world, stores)
+    );
+    Digest::of(text.as_bytes())
+}
+
+fn forget_version(metadata: &mut Metadata) {
+    metadata.resource_version = None;
+}
+
+/// What others say of a pool.
+fn foreign(conditions: &[Condition]) -> Vec<Condition> {
+    let ours = [IMAGE_BUILD_DEGRADED, RENDER_DEGRADED];
+    let foreign = conditions.iter().filter(|one| !ours.contains(&&*one.kind));
+    let short = |one: &Condition| Condition {
+        kind: one.kind.clone(),
+        status: one.status.clone(),
+        ..Condition::default()
+    };
+    foreign.map(short).collect()
+}
+
+/// Of the ConfigMap, whose `Debug` hides what may be a password.
+pub(super) fn settings_version(stores: &Stores) -> Option<String> {
+    stores.named(CONFIG_MAP)?.metadata.resource_version.clone()
+}
+
+/// The Secrets that lookups for a MachineOSConfig read, with their versions.
+fn secrets(world: &Snapshot, stores: &Stores) -> Vec<(String, Option<String>)> {
+    let mut names = shared_secrets(stores);
+    if let Some(config) = &world.config {
+        names.push(config.spec.rendered_image_push_secret.name.clone());
+        let pull = config.spec.base_image_pull_secret.as_ref();
+        names.extend(pull.map(|pull| pull.name.clone()));
+    }
+    let key = labels::RENDERED_IMAGE_PUSH_SECRET;
+    let builds = world.builds.iter();
+    let pushed_with = builds.filter_map(|build| build.metadata.annotation(key));
+    names.extend(pushed_with.map(str::to_owned));
+    versions(names, stores)
+}
+
+/// The Secrets that lookups for every pool read.
+pub(super) fn shared_secrets(stores: &Stores) -> Vec<String> {
+    let settings = stores
+        .settings()
+        .map(|(settings, _)| settings)
+        .unwrap_or_default();
+    let proxy = settings.proxy.and_then(|proxy| proxy.secret);
+    proxy
+        .into_iter()
+        .chain([settings.global_pull_secret])
+        .collect()
+}
+
+/// The version of each Secret; none for one that is not there.
+pub(super) fn versions(names: Vec<String>, stores: &Stores) -> Vec<(String, Option<String>)> {
+    let version = |name: &String| stores.secrets.get(name)?.resource_version.clone();
+    let with_version = names.into_iter().map(|name| {
+        let version = version(&name);
+        (name, version)
+    });
+    with_version.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::super::observe::{Facts, observe};
+    use super::super::stores::Serving;
+    use super::*;
+    use crate::api::{MachineConfigPool, MachineOsConfig};
+
+    fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
+        let mut object = json!({
+            "metadata": { "name": "worker", "uid": "c", "resourceVersion": "1", "generation": 1 },
+            "spec": { "machineConfigPool": { "name": "worker" }, "renderedImagePushSecret": { "name": "push" } },
+        });
+        change(&mut object);
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn pool(change: impl FnOnce(&mut serde_json::Value)) -> MachineConfigPool {
+        let mut object =
+            json!({ "metadata": { "name": "worker", "uid": "p", "resourceVersion": "1" } });
+        change(&mut object);
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn secret(name: &str, version: &str) -> (String, Serving) {
+        let meta = json!({ "name": name, "uid": name, "resourceVersion": version });
+        let meta: kube::api::ObjectMeta = serde_json::from_value(meta).unwrap();
+        (name.to_owned(), meta.into())
+    }
+
+    /// A cluster with one pool.
+    fn stores() -> Stores {
+        let stores = Stores::empty("mosb");
+        let named = "worker".to_owned();
+        stores
+            .configs
+            .take(Event::Apply((named.clone(), config(|_| ()))));
+        stores.pools.take(Event::Apply((named, pool(|_| ()))));
+        stores.secrets.take(Event::Apply(secret("push", "1")));
+        stores
+    }
+
+    fn digest(stores: &Stores) -> Digest {
+        inputs_digest(&observe(stores, "worker", Facts::default()), stores)
+    }
+
+    #[test]
+    fn our_own_writes_are_no_inputs_and_spec_secrets_and_settings_are() {
+        type Change = fn(&Stores);
+        let cases: [(&str, Change, bool); 8] = [
+            ("nothing", |_| (), false),
+            (
+                "the status of the MachineOSConfig",
+                |stores| {
+                    let new = config(|object| {
+                        object["metadata"]["resourceVersion"] = json!("2");
+                        object["status"] = json!({ "conditions": [{ "type": "Blocked", "status": "True", "message": "x" }] });
+                    });
+                    stores
+                        .configs
+                        .take(Event::Apply(("worker".to_owned(), new)));
+                },
+                false,
+            ),
+            (
+                "the pool's condition that is ours",
+                |stores| {
+                    let new = pool(|object| {
+                        object["metadata"]["resourceVersion"] = json!("2");
+                        object["status"] = json!({ "conditions": [{ "type": IMAGE_BUILD_DEGRADED, "status": "True" }], "machineCount": 3 });
+                    });
+                    stores.pools.take(Event::Apply(("worker".to_owned(), new)));
+                },
+                false,
+            ),
+            (
+                "another Secret",
+                |stores| drop(stores.secrets.take(Event::Apply(secret("other", "2")))),
+                false,
+            ),
+            (
+                "the spec",
+                |stores| {
+                    let new =
+                        config(|object| object["spec"]["renderedImagePushSpec"] = json!("x/y:z"));
+                    stores
+                        .configs
+                        .take(Event::Apply(("worker".to_owned(), new)));
+                },
+                true,
+            ),
+            (
+                "an annotation",
+                |stores| {
+                    let new =
+                        config(|object| object["metadata"]["annotations"] = json!({ "a": "b" }));
+                    stores
+                        .configs
+                        .take(Event::Apply(("worker".to_owned(), new)));
+                },
+                true,
+            ),
+            (
+                "its Secret",
+                |stores| drop(stores.secrets.take(Event::Apply(secret("push", "2")))),
+                true,
+            ),
+            (
+                "the settings",
+                |stores| {
+                    let map = json!({ "metadata": { "name": CONFIG_MAP, "resourceVersion": "2" } });
+                    let map = serde_json::from_value(map).unwrap();
+                    let shelf: &Arc<_> = &stores.settings[CONFIG_MAP];
+                    shelf.take(Event::Apply((CONFIG_MAP.to_owned(), map)));
+                },
+                true,
+            ),
+        ];
+        for (what, change, is_news) in cases {
+            let stores = stores();
+            let before = digest(&stores);
+            change(&stores);
+            assert_eq!(digest(&stores) != before, is_news, "{what}");
+        }
+    }
+}
