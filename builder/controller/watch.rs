@@ -23,6 +23,12 @@ const UNKNOWN_KIND: Duration = Duration::from_secs(300);
 /// A watch that held this long is a good one: the next wait is short again.
 const GOOD: Duration = Duration::from_secs(60);
 
+/// A watch that has been failing for this long no longer shows what the cluster has: nothing is decided by it.
+const STALE: Duration = Duration::from_secs(300);
+/// A watch that did not fail for this long stands again. It tells so only with the next change, which may be days away. More than
+/// the longest wait, and a request that is not answered.
+const RECOVERED: Duration = Duration::from_secs(90);
+
 /// How far a watch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -44,8 +50,25 @@ pub enum Progress {
 /// How far all watches are, for `/readyz` and for who waits until everything was seen once.
 #[derive(Debug)]
 pub struct Board {
-    watches: Mutex<BTreeMap<String, (Progress, bool)>>,
+    watches: Mutex<BTreeMap<String, State>>,
     changed: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    progress: Progress,
+    optional: bool,
+    /// When it failed first and last, if it has not stood since.
+    failing: Option<(Instant, Instant)>,
+}
+
+impl State {
+    /// For how long it has been failing, if that is too long to go by what it told before.
+    fn stale(&self) -> Option<Duration> {
+        let (first, last) = self.failing?;
+        let stands_again = last.elapsed() > RECOVERED;
+        (!stands_again && last - first >= STALE).then(|| first.elapsed())
+    }
 }
 
 impl Default for Board {
@@ -64,16 +87,36 @@ impl Board {
     }
 
     pub(super) fn set(&self, what: &str, progress: Progress, optional: bool) {
-        self.lock().insert(what.to_owned(), (progress, optional));
+        let mut watches = self.lock();
+        let failing = match &progress {
+            Progress::Broken { .. } => {
+                let now = Instant::now();
+                let before = watches.get(what).and_then(|state| state.failing);
+                let before = before.filter(|(_, last)| last.elapsed() <= RECOVERED);
+                Some((before.map_or(now, |(first, _)| first), now))
+            }
+            Progress::Listing | Progress::Current | Progress::NotServed => None,
+        };
+        let state = State {
+            progress,
+            optional,
+            failing,
+        };
+        watches.insert(what.to_owned(), state);
+        drop(watches);
         self.changed.send_replace(());
     }
 
     /// What is missing before anything may be decided; empty if nothing.
     pub fn missing(&self) -> Vec<String> {
         let watches = self.lock();
-        let missing = |(what, (progress, optional)): (&String, &(Progress, bool))| match progress {
-            Progress::Current | Progress::Broken { listed: true, .. } => None,
-            Progress::NotServed if *optional => None,
+        let missing = |(what, state): (&String, &State)| match &state.progress {
+            Progress::Current => None,
+            Progress::Broken { listed: true, why } => {
+                let stale = state.stale()?.as_secs();
+                Some(format!("{what}: nothing new for {stale} s: {why}"))
+            }
+            Progress::NotServed if state.optional => None,
             Progress::Listing => Some(format!("{what}: not listed yet")),
             Progress::NotServed => Some(format!(
                 "{what}: the API server does not know this kind; install the CRDs (deploy/crds)"
@@ -86,7 +129,7 @@ impl Board {
     /// Whether the cluster knows the kind of this watch.
     pub fn serves(&self, what: &str) -> bool {
         let watches = self.lock();
-        let progress = watches.get(what).map(|(progress, _)| progress);
+        let progress = watches.get(what).map(|state| &state.progress);
         matches!(
             progress,
             Some(Progress::Current | Progress::Broken { listed: true, .. })
@@ -104,7 +147,7 @@ impl Board {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (Progress, bool)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, State>> {
         self.watches
             .lock()
             .expect("nobody panics while holding it: maps and clones don't")
@@ -252,6 +295,14 @@ fn trouble(error: &watcher::Error, may_be_forbidden: bool) -> Option<Progress> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use hyper::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+    use tower::service_fn;
+
     use super::*;
 
     #[test]
@@ -276,6 +327,64 @@ mod tests {
             let board = Board::default();
             board.set("pools", progress, optional);
             assert_eq!(!board.missing().is_empty(), missing, "{what}");
+        }
+    }
+
+    /// An API server with an empty list, whose watches fail as long as it is told so.
+    fn failing_api(fails: Arc<AtomicBool>) -> kube::Client {
+        let answer = move |request: Request<kube::client::Body>| {
+            let is_watch = request
+                .uri()
+                .query()
+                .is_some_and(|q| q.contains("watch=true"));
+            let fails = fails.load(Ordering::SeqCst);
+            let status = json!({ "kind": "Status", "status": "Failure", "code": 500, "reason": "x", "message": "away" });
+            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+            async move {
+                let (code, body) = match (is_watch, fails) {
+                    (true, false) => std::future::pending().await,
+                    (true, true) => (500, status),
+                    (false, _) => (200, list),
+                };
+                let body = kube::client::Body::from(body.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        };
+        kube::Client::new(service_fn(answer), "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_for_minutes_is_missing_until_it_stands_again() {
+        let fails = Arc::new(AtomicBool::new(true));
+        let watched: Watched<ConfigMap> = Watched {
+            what: "configmaps".to_owned(),
+            api: Api::default_namespaced(failing_api(Arc::clone(&fails))),
+            config: Config::default(),
+            optional: false,
+        };
+        let board = Arc::new(Board::default());
+        board.expect("configmaps", false);
+        let shelf = Arc::<Shelf<()>>::default();
+        let following = follow(watched, Arc::clone(&board), shelf, |_| None, |_| ());
+        let watching = async {
+            board.complete().await;
+            sleep(STALE - RECOVERED).await;
+            assert_eq!(board.missing(), Vec::<String>::new(), "it may pass");
+            sleep(RECOVERED * 2).await;
+            let missing = board.missing().join("");
+            let said = missing.starts_with("configmaps: nothing new for ");
+            assert!(said && missing.ends_with("away"), "{missing}");
+            fails.store(false, Ordering::SeqCst);
+            sleep(RECOVERED + BACK_OFF.1).await;
+            assert_eq!(
+                board.missing(),
+                Vec::<String>::new(),
+                "nothing changed, and it stands"
+            );
+        };
+        tokio::select! {
+            () = following => panic!("a watch never ends"),
+            () = watching => {}
         }
     }
 
