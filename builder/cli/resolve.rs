@@ -135,7 +135,7 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             command: Cache::Prune,
         } => Job::CachePrune,
         Command::Controller(typed) => {
-            Job::InCluster(Box::new(cluster::controller(typed, &environment)))
+            Job::InCluster(Box::new(cluster::controller(typed, &environment)?))
         }
         Command::Status(typed) => Job::InCluster(Box::new(cluster::status(typed))),
         Command::Rebuild(typed) => Job::InCluster(Box::new(cluster::rebuild(typed))),

@@ -1,6 +1,6 @@
 //! One look at one MachineOSConfig: observe, decide, find out what is asked, decide again, act.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use tracing::Instrument as _;
 
 use super::act::{Acting, Round, Stopped};
-use super::answer::{Asking, Kept};
+use super::answer::{Asking, Kept, busy_pause};
 use super::because::Because;
 use super::decide::{decide, refused};
 use super::inputs::inputs_digest;
@@ -25,11 +25,13 @@ use crate::image::ImageRef;
 use crate::report::Class;
 
 /// More questions in a row than any decision has.
-const QUESTIONS: usize = 8;
+pub const QUESTIONS: u32 = 8;
 /// While a watch is away that nothing may be decided without.
 const BLIND: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
 const ECHO: Duration = Duration::from_secs(2);
+/// How often the inputs are compared while something is looked up.
+const COMPARED: Duration = Duration::from_secs(1);
 /// Plans that are kept at once, each with what its pod is given: more than are ever under way, as what was begun goes first.
 const PLANS: usize = 64;
 
@@ -71,6 +73,16 @@ struct Note {
     written_at: Option<Instant>,
     /// What the last look reported.
     problem: Option<PendingProblem>,
+    /// What had no room last time.
+    busy: Option<BusyHosts>,
+}
+
+/// Hosts that had no room for a lookup, and of what it was.
+#[derive(Debug)]
+struct BusyHosts {
+    hosts: BTreeSet<String>,
+    /// The spec of the MachineOSConfig and the rendered config: others may need other hosts.
+    of: (Option<i64>, String),
 }
 
 impl Engine {
@@ -92,7 +104,11 @@ impl Engine {
         if !self.acting.stores.board.missing().is_empty() {
             return Outcome::Behind(BLIND);
         }
-        let mut world = observe(&self.acting.stores, key, self.facts(key).await);
+        if self.asking.limits.are_busy(&self.busy(key)) {
+            return Outcome::Behind(busy_pause());
+        }
+        let facts = self.facts(key).await;
+        let mut world = observe(&self.acting.stores, key, facts);
         let rendered = world
             .pool
             .as_ref()
@@ -111,22 +127,26 @@ impl Engine {
             // The watch tells what we wrote, and wakes us.
             return Outcome::Behind(ECHO);
         }
-        if let Some(problem) = self.problem(key) {
-            if problem.is_of(&inputs_digest(&world, &self.acting.stores)) {
-                if is_paused {
-                    return Outcome::Paused;
-                }
-                world.earlier_problem = Some(problem.earlier());
+        let problem = self.problem(key);
+        if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs_digest(&world))) {
+            if is_paused {
+                return Outcome::Paused;
             }
+            world.earlier_problem = Some(problem.earlier());
         }
         self.metrics.observe(&world);
         self.metrics.configs(self.acting.stores.configs.len());
-        let (outcome, error) = self.round(key, &mut world).instrument(span).await;
+        let (outcome, error) = self.round(key, &mut world, facts).instrument(span).await;
         self.metrics.round(began.elapsed(), error.as_deref());
         outcome
     }
 
-    async fn round(&self, key: &str, world: &mut Snapshot) -> (Outcome, Option<String>) {
+    async fn round(
+        &self,
+        key: &str,
+        world: &mut Snapshot,
+        facts: Facts,
+    ) -> (Outcome, Option<String>) {
         let mut kept = self.kept(key);
         let mut asked = false;
         let mut decision = decide(world, Timestamp::now());
@@ -135,7 +155,20 @@ impl Engine {
                 break;
             }
             asked = true;
-            self.asking.answer(&decision.ask, world, &mut kept).await;
+            let (before, expected) = (world.clone(), self.busy(key));
+            let answered = tokio::select! {
+                answered = self.asking.answer(&decision.ask, world, &mut kept, &expected) => answered,
+                () = self.changed(key, before, facts) => {
+                    tracing::debug!("{key}: it changed while it was looked at");
+                    return (Outcome::Behind(Duration::ZERO), None);
+                }
+            };
+            let busy = answered.err();
+            let is_busy = busy.is_some();
+            self.set_busy(key, busy);
+            if is_busy {
+                return (Outcome::Behind(busy_pause()), None);
+            }
             decision = decide(world, Timestamp::now());
         }
         self.tell(key, &decision);
@@ -206,6 +239,45 @@ impl Engine {
         }
     }
 
+    /// Until something is otherwise than it was. A lookup may take a minute, and is of no use then.
+    async fn changed(&self, key: &str, before: Snapshot, facts: Facts) {
+        let stores = &self.acting.stores;
+        tokio::time::sleep(COMPARED).await;
+        let inputs = inputs_digest(&before);
+        loop {
+            if inputs_digest(&observe(stores, key, facts)) != inputs {
+                return;
+            }
+            tokio::time::sleep(COMPARED).await;
+        }
+    }
+
+    /// The hosts that had no room last time, if they are still what is needed.
+    fn busy(&self, key: &str) -> BTreeSet<String> {
+        let of = self.asked_for(key);
+        let notes = self.notes();
+        let busy = notes.by_key.get(key).and_then(|note| note.busy.as_ref());
+        let busy = busy.filter(|busy| busy.of == of);
+        busy.map(|busy| busy.hosts.clone()).unwrap_or_default()
+    }
+
+    fn set_busy(&self, key: &str, hosts: Option<BTreeSet<String>>) {
+        let of = self.asked_for(key);
+        let busy = hosts.map(|hosts| BusyHosts { hosts, of });
+        self.notes().by_key.entry(key.to_owned()).or_default().busy = busy;
+    }
+
+    fn asked_for(&self, key: &str) -> (Option<i64>, String) {
+        let stores = &self.acting.stores;
+        let config = stores.configs.get(key);
+        let pool = config
+            .as_ref()
+            .and_then(|config| stores.pools.get(&config.spec.machine_config_pool.name));
+        let rendered = pool.map(|pool| pool.spec.configuration.name.clone());
+        let generation = config.and_then(|config| config.metadata.generation);
+        (generation, rendered.unwrap_or_default())
+    }
+
     fn problem(&self, key: &str) -> Option<PendingProblem> {
         self.notes().by_key.get(key)?.problem.clone()
     }
@@ -213,7 +285,7 @@ impl Engine {
     /// Keeps what was reported of this world, if anything was.
     fn remember(&self, key: &str, world: &Snapshot, problem: Option<&Problem>) {
         let new = problem.map(|problem| {
-            let inputs = inputs_digest(world, &self.acting.stores);
+            let inputs = inputs_digest(world);
             PendingProblem::new(self.problem(key).as_ref(), inputs, problem)
         });
         if let Some(note) = self.notes().by_key.get_mut(key) {

@@ -1,16 +1,22 @@
 //! What the result of a reconcile depends on, as a digest: spec, Secrets, settings and what was observed of the builds. What mosb
 //! itself writes into statuses is left out, so that its own write is no reason to try again what failed.
 
+use std::collections::BTreeMap;
+
+use super::observe::RENDERER;
 use super::snapshot::Snapshot;
-use super::stores::Stores;
+use super::stores::{OPERATOR_IMAGES, Stores};
 use crate::api::cluster_settings::CONFIG_MAP;
-use crate::api::{Condition, Metadata, labels};
+use crate::api::{Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use crate::backend::job::Runner;
 use crate::image::Digest;
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
 
+/// What lookups read, by name, with the version that was seen; none for what is not there.
+pub type Versions = BTreeMap<String, Option<String>>;
+
 /// The digest of all that a failed reconcile of a MachineOSConfig would have to differ in to go another way.
-pub fn inputs_digest(world: &Snapshot, stores: &Stores) -> Digest {
+pub fn inputs_digest(world: &Snapshot) -> Digest {
     let mut world = world.clone();
     world.answers = Default::default();
     world.earlier_problem = None;
@@ -43,16 +49,7 @@ pub fn inputs_digest(world: &Snapshot, stores: &Stores) -> Digest {
             pod.metadata.resource_version = None;
         }
     }
-    let rendered = world.pool.as_ref().and_then(|pool| {
-        let meta = stores.machine_configs.get(&pool.spec.configuration.name)?;
-        Some((meta.uid.clone(), meta.resource_version.clone()))
-    });
-    let settings = (stores.settings(), settings_version(stores));
-    let text = format!(
-        "{world:?} {rendered:?} {settings:?} {:?}",
-        secrets(&world, stores)
-    );
-    Digest::of(text.as_bytes())
+    Digest::of(format!("{world:?}").as_bytes())
 }
 
 fn forget_version(metadata: &mut Metadata) {
@@ -71,47 +68,66 @@ fn foreign(conditions: &[Condition]) -> Vec<Condition> {
     foreign.map(short).collect()
 }
 
-/// Of the ConfigMap, whose `Debug` hides what may be a password.
-pub(super) fn settings_version(stores: &Stores) -> Option<String> {
-    stores.named(CONFIG_MAP)?.metadata.resource_version.clone()
-}
-
-/// The Secrets that lookups for a MachineOSConfig read, with their versions.
-fn secrets(world: &Snapshot, stores: &Stores) -> Vec<(String, Option<String>)> {
-    let mut names = shared_secrets(stores);
-    if let Some(config) = &world.config {
-        names.push(config.spec.rendered_image_push_secret.name.clone());
+/// What lookups for a MachineOSConfig read beside what is in its snapshot.
+pub fn versions(
+    stores: &Stores,
+    config: Option<&MachineOsConfig>,
+    pool: Option<&MachineConfigPool>,
+    builds: &[MachineOsBuild],
+) -> Versions {
+    let mut versions = shared_versions(stores);
+    if let Some(config) = config {
         let pull = config.spec.base_image_pull_secret.as_ref();
-        names.extend(pull.map(|pull| pull.name.clone()));
+        let named = [
+            Some(&config.spec.rendered_image_push_secret.name),
+            pull.map(|pull| &pull.name),
+        ];
+        versions.extend(named.into_iter().flatten().map(|name| secret(stores, name)));
     }
     let key = labels::RENDERED_IMAGE_PUSH_SECRET;
-    let builds = world.builds.iter();
-    let pushed_with = builds.filter_map(|build| build.metadata.annotation(key));
-    names.extend(pushed_with.map(str::to_owned));
-    versions(names, stores)
+    let pushed_with = builds
+        .iter()
+        .filter_map(|build| build.metadata.annotation(key));
+    versions.extend(pushed_with.map(|name| secret(stores, name)));
+    if let Some(pool) = pool {
+        let name = &pool.spec.configuration.name;
+        let rendered = stores.machine_configs.get(name);
+        let version = rendered.and_then(|meta| meta.resource_version.clone());
+        versions.insert(format!("machineconfig {name}"), version);
+    }
+    versions
 }
 
-/// The Secrets that lookups for every pool read.
-pub(super) fn shared_secrets(stores: &Stores) -> Vec<String> {
-    let settings = stores
-        .settings()
-        .map(|(settings, _)| settings)
-        .unwrap_or_default();
-    let proxy = settings.proxy.and_then(|proxy| proxy.secret);
-    proxy
-        .into_iter()
-        .chain([settings.global_pull_secret])
-        .collect()
+/// What lookups for every pool read: the settings, and the Secrets that these name.
+pub(super) fn shared_versions(stores: &Stores) -> Versions {
+    let map = |name: &'static str| {
+        let version = stores
+            .named(name)
+            .and_then(|map| map.metadata.resource_version.clone());
+        (format!("configmap {name}"), version)
+    };
+    let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES].map(map).into();
+    let generation = |value: &serde_json::Value| Some(value["metadata"]["generation"].to_string());
+    let controller_config = stores.controller_configs.get(RENDERER);
+    let of_controller_config = controller_config.and_then(|value| generation(&value));
+    versions.insert("controllerconfig".to_owned(), of_controller_config);
+    for mirrors in stores.mirror_sets.iter().flat_map(|shelf| shelf.all()) {
+        let metadata = &mirrors["metadata"];
+        let name = format!("mirrors {} {}", metadata["name"], metadata["uid"]);
+        versions.insert(name, generation(&mirrors));
+    }
+    if let Ok((settings, _)) = stores.settings() {
+        let proxy = settings.proxy.and_then(|proxy| proxy.secret);
+        let named = proxy.into_iter().chain([settings.global_pull_secret]);
+        versions.extend(named.map(|name| secret(stores, &name)));
+    }
+    versions
 }
 
-/// The version of each Secret; none for one that is not there.
-pub(super) fn versions(names: Vec<String>, stores: &Stores) -> Vec<(String, Option<String>)> {
-    let version = |name: &String| stores.secrets.get(name)?.resource_version.clone();
-    let with_version = names.into_iter().map(|name| {
-        let version = version(&name);
-        (name, version)
-    });
-    with_version.collect()
+fn secret(stores: &Stores, name: &str) -> (String, Option<String>) {
+    let seen = stores.secrets.get(name);
+    let version = seen.and_then(|seen| seen.resource_version.clone());
+    (format!("secret {name}"), version)
 }
 
 #[cfg(test)]
@@ -161,7 +177,7 @@ mod tests {
     }
 
     fn digest(stores: &Stores) -> Digest {
-        inputs_digest(&observe(stores, "worker", Facts::default()), stores)
+        inputs_digest(&observe(stores, "worker", Facts::default()))
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! it was decided from, so a stale view costs another round and never an object.
 
 pub mod act;
+mod active_reconciles;
 pub mod answer;
 mod because;
 mod connect;

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 
+use super::inputs;
 use super::namespaces::OPERATOR_NAMESPACE;
 use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
@@ -62,6 +63,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         .map(|build| (**build).clone())
         .collect();
     Snapshot {
+        versions: inputs::versions(stores, config.as_deref(), pool.as_deref(), &builds),
         name: name.to_owned(),
         rivals,
         label: pool.as_deref().and_then(|pool| label(stores, pool)),

@@ -128,6 +128,9 @@ pub struct Planned {
 /// Of a [`Problem`]: a pool names a rendered config that isn't there. It may be on its way, or never come.
 pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
 
+/// Of a [`Problem`]: a lookup took longer than it may.
+pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
+
 /// Why something could not be found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {

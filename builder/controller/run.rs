@@ -13,8 +13,9 @@ use tokio::time::{sleep, timeout};
 
 use super::Error;
 use super::act::Acting;
-use super::answer::Asking;
-use super::engine::Engine;
+use super::active_reconciles::ActiveReconciles;
+use super::answer::{Asking, LookupLimits};
+use super::engine::{Engine, QUESTIONS};
 use super::lease::{Lease, Times};
 use super::lease_gate::gated;
 use super::metrics::Metrics;
@@ -32,8 +33,10 @@ pub const LEASE: &str = "mosb-controller";
 const WORKERS: usize = 16;
 /// How long what nodes can do is believed.
 const PROBED: Duration = Duration::from_secs(1800);
-/// Pools that are rendered at once: that is mostly computing.
-const RENDERERS: usize = 4;
+/// Pools that are rendered at once: more than may wait for the same registry.
+const RENDERERS: usize = 8;
+/// The time of a reconcile beside its lookups: for writes, and for what is fetched to render a pool.
+const BESIDE_LOOKUPS: Duration = Duration::from_secs(120);
 /// What is under way when a signal comes may take no longer.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -54,11 +57,14 @@ pub struct Options {
     pub security_context_constraints: bool,
     /// Of the Lease.
     pub times: Times,
+    /// The time that a lookup in a registry may take.
+    pub lookup_timeout: Duration,
 }
 
 struct Report {
     stores: Arc<Stores>,
     metrics: Arc<Metrics>,
+    active: Arc<ActiveReconciles>,
 }
 
 impl Answers for Report {
@@ -66,7 +72,12 @@ impl Answers for Report {
         self.stores.board.missing()
     }
 
+    fn hanging(&self) -> Vec<String> {
+        self.active.overdue()
+    }
+
     fn metrics(&self) -> String {
+        self.metrics.oldest_reconcile(self.active.oldest());
         self.metrics.text()
     }
 }
@@ -95,9 +106,12 @@ pub async fn run(
     let queue = Arc::new(Queue::default());
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
+    let deadline = options.lookup_timeout * QUESTIONS + BESIDE_LOOKUPS;
+    let active = Arc::new(ActiveReconciles::new(deadline));
     always.spawn(server.run(Arc::new(Report {
         stores: Arc::clone(&stores),
         metrics: Arc::clone(&metrics),
+        active: Arc::clone(&active),
     })));
     let lease = Lease::new(
         client.clone(),
@@ -112,10 +126,14 @@ pub async fn run(
         client: client.clone(),
         stores: Arc::clone(&stores),
         doors: Arc::default(),
+        limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
     let renderer = options
         .render
-        .then(|| Renderer::new(asking.clone(), lease.clone(), options.identity.clone()))
+        .then(|| {
+            let (asking, lease) = (asking.clone(), lease.clone());
+            Renderer::new(asking, lease, options.identity.clone(), Arc::clone(&active))
+        })
         .map(Arc::new);
     let waking = (Arc::clone(&stores), Arc::clone(&queue), renderer.clone());
     always.spawn(wake_all(waking, causes_seen, nodes));
@@ -142,7 +160,8 @@ pub async fn run(
     );
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
-    let mut work = tokio::spawn(act(engine, queue, renderer, stopped, nodes_changed));
+    let loops = (Arc::clone(&queue), renderer, active);
+    let mut work = tokio::spawn(act(engine, loops, stopped, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
@@ -214,8 +233,11 @@ async fn wake_all(
 /// Looks at keys until it is stopped; what is under way is done first.
 async fn act(
     engine: Arc<Engine>,
-    queue: Arc<Queue<String>>,
-    renderer: Option<Arc<Renderer>>,
+    (queue, renderer, active): (
+        Arc<Queue<String>>,
+        Option<Arc<Renderer>>,
+        Arc<ActiveReconciles>,
+    ),
     stopped: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
@@ -237,7 +259,7 @@ async fn act(
     for _ in 0..WORKERS {
         workers.spawn(worker(
             Arc::clone(&engine),
-            Arc::clone(&queue),
+            (Arc::clone(&queue), Arc::clone(&active)),
             stopped.clone(),
         ));
     }
@@ -259,7 +281,7 @@ async fn act(
 
 async fn worker(
     engine: Arc<Engine>,
-    queue: Arc<Queue<String>>,
+    (queue, active): (Arc<Queue<String>>, Arc<ActiveReconciles>),
     mut stopped: watch::Receiver<bool>,
 ) {
     loop {
@@ -269,7 +291,8 @@ async fn worker(
             _ = stopped.wait_for(|stopped| *stopped) => return,
             key = queue.next() => key,
         };
-        let outcome = engine.look(&key, queue.is_paused(&key)).await;
+        let look = engine.look(&key, queue.is_paused(&key));
+        let outcome = active.run(&format!("machineosconfig {key}"), look).await;
         queue.prefer(&key, engine.is_begun(&key));
         queue.done(&key, outcome);
     }

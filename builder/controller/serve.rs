@@ -31,6 +31,8 @@ const CONNECTION: Duration = Duration::from_secs(60);
 pub trait Answers: Send + Sync + 'static {
     /// What is missing before we are of use; empty if nothing.
     fn missing(&self) -> Vec<String>;
+    /// What hangs, so that only a new start helps; empty if nothing.
+    fn hanging(&self) -> Vec<String>;
     /// The metrics in OpenMetrics text.
     fn metrics(&self) -> String;
 }
@@ -125,15 +127,8 @@ fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<B
             refused.headers_mut().insert(ALLOW, allowed);
             return refused;
         }
-        "/healthz" => (StatusCode::OK, text, "ok\n".to_owned()),
-        "/readyz" => match answers.missing() {
-            missing if missing.is_empty() => (StatusCode::OK, text, "ok\n".to_owned()),
-            missing => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                text,
-                missing.join("\n") + "\n",
-            ),
-        },
+        "/healthz" => state(text, &answers.hanging()),
+        "/readyz" => state(text, &answers.missing()),
         "/metrics" => (
             StatusCode::OK,
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
@@ -151,16 +146,34 @@ fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<B
     response
 }
 
+/// Fine if nothing is wrong, else what is.
+fn state(text: HeaderValue, wrong: &[String]) -> (StatusCode, HeaderValue, String) {
+    match wrong {
+        [] => (StatusCode::OK, text, "ok\n".to_owned()),
+        wrong => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            text,
+            wrong.join("\n") + "\n",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    struct Fixed(Vec<String>);
+    struct Fixed {
+        missing: Vec<String>,
+        hanging: Vec<String>,
+    }
 
     impl Answers for Fixed {
         fn missing(&self) -> Vec<String> {
-            self.0.clone()
+            self.missing.clone()
+        }
+        fn hanging(&self) -> Vec<String> {
+            self.hanging.clone()
         }
         fn metrics(&self) -> String {
             "# EOF\n".to_owned()
@@ -179,21 +192,31 @@ mod tests {
 
     #[tokio::test]
     async fn it_answers_what_the_kubelet_and_prometheus_ask() {
-        for (missing, wanted) in [
-            (vec![], "200 ok"),
+        let not_listed = "pools: not listed yet".to_owned();
+        let hangs = "pool a: under way for 900 s".to_owned();
+        for (missing, hanging, is_healthy, is_ready) in [
+            (vec![], vec![], "200 ok", "200 ok"),
             (
-                vec!["pools: not listed yet".to_owned()],
+                vec![not_listed],
+                vec![],
+                "200 ok",
                 "503 pools: not listed yet",
+            ),
+            (
+                vec![],
+                vec![hangs],
+                "503 pool a: under way for 900 s",
+                "200 ok",
             ),
         ] {
             let server = Server::listen(&["127.0.0.1:0".parse().unwrap()])
                 .await
                 .unwrap();
             let address = server.addresses()[0];
-            let running = tokio::spawn(server.run(Arc::new(Fixed(missing))));
+            let running = tokio::spawn(server.run(Arc::new(Fixed { missing, hanging })));
             for (line, want) in [
-                ("GET /healthz", "200 ok"),
-                ("GET /readyz", wanted),
+                ("GET /healthz", is_healthy),
+                ("GET /readyz", is_ready),
                 ("GET /metrics", "200 # EOF"),
                 ("GET /", "404 there are /healthz, /readyz and /metrics"),
                 ("POST /metrics", "405 "),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::inputs::Versions;
 use super::question::Answers;
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use crate::backend::job::{InputKind, JobResult, Runner};
@@ -43,6 +44,8 @@ pub struct Snapshot {
     pub build_nodes: BuildNodes,
     /// What holds for all pools.
     pub cluster: Cluster,
+    /// The versions of what lookups read.
+    pub versions: Versions,
     /// What this reconcile was answered so far.
     pub answers: Answers,
     /// The problem that the last reconcile reported, if nothing changed since that it depends on.

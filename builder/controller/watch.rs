@@ -361,6 +361,7 @@ mod tests {
             api: Api::default_namespaced(failing_api(Arc::clone(&fails))),
             config: Config::default(),
             optional: false,
+            granted_apart: false,
         };
         let board = Arc::new(Board::default());
         board.expect("configmaps", false);

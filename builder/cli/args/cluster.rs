@@ -41,6 +41,9 @@ pub struct Controller {
     /// The image that build pods run where the settings name none [default: $MOSB_BUILDER_IMAGE, else the controller's own]
     #[arg(long, value_name = "IMAGE")]
     pub builder_image: Option<String>,
+    /// How long a registry may take for what is asked of it: seconds, or with s, m, h
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub lookup_timeout: String,
 }
 
 /// `mosb status`.

@@ -61,6 +61,8 @@ pub struct Controller {
     pub builder_image: Option<String>,
     /// The pod that it runs in, if it does.
     pub pod: Option<String>,
+    /// `--lookup-timeout`.
+    pub lookup_timeout: Duration,
 }
 
 fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
@@ -72,7 +74,7 @@ fn of(what: ClusterJob, cluster: args::Cluster) -> InCluster {
     }
 }
 
-pub fn controller(typed: args::Controller, environment: &Environment) -> InCluster {
+pub fn controller(typed: args::Controller, environment: &Environment) -> anyhow::Result<InCluster> {
     let what = Controller {
         operator_namespace: typed.operator_namespace,
         security_context_constraints: typed.security_context_constraints,
@@ -82,8 +84,9 @@ pub fn controller(typed: args::Controller, environment: &Environment) -> InClust
             .builder_image
             .or_else(|| environment.builder_image.clone()),
         pod: environment.pod_name.clone(),
+        lookup_timeout: duration("--lookup-timeout", &typed.lookup_timeout)?,
     };
-    of(ClusterJob::Controller(what), typed.cluster)
+    Ok(of(ClusterJob::Controller(what), typed.cluster))
 }
 
 pub fn status(typed: args::Status) -> InCluster {
@@ -105,13 +108,13 @@ pub fn logs(typed: args::Logs) -> InCluster {
 pub fn wait(typed: args::Wait) -> anyhow::Result<InCluster> {
     let what = ClusterJob::Wait {
         pool: typed.pool,
-        timeout: duration(&typed.timeout)?,
+        timeout: duration("--timeout", &typed.timeout)?,
     };
     Ok(of(what, typed.cluster))
 }
 
 /// `90`, `90s`, `5m`, `1h`.
-fn duration(text: &str) -> Result<Duration, Error> {
+fn duration(flag: &str, text: &str) -> Result<Duration, Error> {
     let (digits, unit) = match text.strip_suffix(['s', 'm', 'h']) {
         Some(digits) => (digits, &text[digits.len()..]),
         None => (text, "s"),
@@ -127,7 +130,7 @@ fn duration(text: &str) -> Result<Duration, Error> {
         .map(Duration::from_secs)
         .ok_or_else(|| {
             Error::Usage(format!(
-                "--timeout {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
+                "{flag} {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
             ))
         })
 }
@@ -149,7 +152,7 @@ mod tests {
             ("-1", None),
             ("99999999999999999999h", None),
         ] {
-            let found = duration(text).ok().map(|time| time.as_secs());
+            let found = duration("--timeout", text).ok().map(|time| time.as_secs());
             assert_eq!(found, want, "{text:?}");
         }
     }

@@ -5,12 +5,14 @@
 mod builders;
 mod compared;
 mod doors;
+mod limits;
 mod packages;
 mod plan;
 mod recognise;
 mod secrets;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -28,6 +30,7 @@ use crate::image::{ImageRef, PinnedRef};
 use crate::registry::{self, Confirmed};
 use crate::report::Class;
 pub use doors::Doors;
+pub use limits::{LookupLimits, Room, Unanswered, busy_pause};
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -39,6 +42,8 @@ pub struct Asking {
     pub stores: Arc<Stores>,
     /// How registries are asked.
     pub doors: Arc<Doors>,
+    /// How much is asked at once, and for how long.
+    pub limits: Arc<LookupLimits>,
 }
 
 impl std::fmt::Debug for Asking {
@@ -49,39 +54,51 @@ impl std::fmt::Debug for Asking {
 
 impl Asking {
     /// Puts the answers to all questions into the snapshot. What a plan was made with is left in `kept`; if that is still what
-    /// is asked for, nobody is asked again.
+    /// is asked for, nobody is asked again. Of the `expected` hosts it is known that a plan asks them.
+    ///
+    /// # Errors
+    /// The hosts for which too much is looked up just now.
     pub async fn answer(
         &self,
         questions: &[Question],
         world: &mut Snapshot,
         kept: &mut Option<Arc<Kept>>,
-    ) {
+        expected: &BTreeSet<String>,
+    ) -> Result<(), BTreeSet<String>> {
+        let is_again = world.earlier_problem.is_some();
         let answers = questions.iter().map(|question| async {
             match question {
                 Question::Plan(question) => {
-                    let plan = self.plan(question, kept.as_ref()).await;
-                    Answer::Plan(plan.map(|plan| (plan.planned_for(question), plan)))
+                    let plan = self.plan(question, kept.as_ref(), is_again, expected).await;
+                    let plan = plan.map(|plan| (plan.planned_for(question), plan));
+                    answered(plan).map(Answer::Plan)
                 }
                 Question::Exists {
                     image,
                     secret,
                     pull,
                 } => {
-                    let status = self.image_status(image, secret, pull).await;
-                    Answer::Exists(image.clone(), status)
+                    let asked = self.confirm(image, secret, pull);
+                    let found = self.limits.within(|| image.to_string(), asked).await;
+                    answered(found).map(|found| Answer::Exists(image.clone(), status_of(found)))
                 }
                 Question::OsImage { rendered } => {
-                    let named = plan::rendered(self, rendered.as_str()).await;
+                    let asked = async { Ok(plan::rendered(self, rendered.as_str()).await?) };
+                    let what = || format!("machineconfig {rendered}");
+                    let named = self.limits.within(what, asked).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
-                    Answer::OsImage(rendered.clone(), named)
+                    answered(named).map(|named| Answer::OsImage(rendered.clone(), named))
                 }
                 Question::Result { build } => {
-                    Answer::Result(build.clone(), self.result(build).await)
+                    let asked = async { Ok(self.result(build).await?) };
+                    let what = || format!("configmap of machineosbuild {build}");
+                    let found = self.limits.within(what, asked).await;
+                    answered(found).map(|found| Answer::Result(build.clone(), found))
                 }
             }
         });
         for answer in join_all(answers).await {
-            match answer {
+            match answer? {
                 Answer::Plan(Ok((planned, plan))) => {
                     world.answers.plan = Some(Ok(planned));
                     *kept = Some(plan);
@@ -101,27 +118,30 @@ impl Asking {
                 }
             }
         }
+        Ok(())
     }
 
     async fn plan(
         &self,
         question: &PlanQuestion,
         kept: Option<&Arc<Kept>>,
-    ) -> Result<Arc<Kept>, Problem> {
+        is_again: bool,
+        expected: &BTreeSet<String>,
+    ) -> Result<Arc<Kept>, Unanswered> {
         if let Some(kept) = kept
             && kept.still_answers(question, &self.stores)
         {
             return Ok(Arc::clone(kept));
         }
-        plan::plan(self, question).await.map(Arc::new)
-    }
-
-    async fn image_status(&self, image: &PinnedRef, secret: &str, pull: &Pull) -> ImageStatus {
-        match self.confirm(image, secret, pull).await {
-            Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
-            Ok(None) => ImageStatus::Missing,
-            Err(problem) => ImageStatus::Unknown(unknown(problem)),
-        }
+        let room = self.limits.plan(is_again).await?;
+        let room = self.limits.hosts(room, expected.clone()).await?;
+        let step = Mutex::new("reading what it is made of".to_owned());
+        let what = || {
+            let step = step.lock().unwrap_or_else(PoisonError::into_inner);
+            format!("machineconfig {}: {step}", question.rendered)
+        };
+        let planned = plan::plan(self, question, room, &step);
+        self.limits.within(what, planned).await.map(Arc::new)
     }
 
     async fn confirm(
@@ -129,7 +149,9 @@ impl Asking {
         image: &PinnedRef,
         secret: &str,
         pull: &Pull,
-    ) -> Result<Option<Confirmed<PinnedRef>>, Problem> {
+    ) -> Result<Option<Confirmed<PinnedRef>>, Unanswered> {
+        let host = image.repo().host().to_owned();
+        let _room = self.limits.hosts(Room::default(), [host].into()).await?;
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let own = match pull {
@@ -189,6 +211,23 @@ enum Answer {
     Exists(PinnedRef, ImageStatus),
     OsImage(RenderedName, Result<String, Problem>),
     Result(BuildName, Result<Option<JobResult>, Problem>),
+}
+
+/// What was found or went wrong, unless too much is looked up just now.
+fn answered<T>(found: Result<T, Unanswered>) -> Result<Result<T, Problem>, BTreeSet<String>> {
+    match found {
+        Ok(found) => Ok(Ok(found)),
+        Err(Unanswered::Problem(problem)) => Ok(Err(problem)),
+        Err(Unanswered::Busy(hosts)) => Err(hosts),
+    }
+}
+
+fn status_of(found: Result<Option<Confirmed<PinnedRef>>, Problem>) -> ImageStatus {
+    match found {
+        Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
+        Ok(None) => ImageStatus::Missing,
+        Err(problem) => ImageStatus::Unknown(unknown(problem)),
+    }
 }
 
 /// Why it is unknown whether an image is there, and what follows until it is known.

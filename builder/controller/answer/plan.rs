@@ -1,6 +1,7 @@
 //! What would be built, and everything that its Job is then made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::Resource as _;
@@ -18,9 +19,9 @@ use super::super::{Error, error::is_not_found};
 use super::compared::{compared, os_parts};
 use super::packages::{Copies, Packages};
 use super::recognise::{self, recognised};
-use super::{Asking, builders, given, sentence};
+use super::{Asking, Room, Unanswered, builders, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
-use crate::api::{BuildName, ClusterSettings, ImageBuilderType, RenderedConfig};
+use crate::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType, RenderedConfig};
 use crate::backend::job::{
     JobMethod, JobRequest, NamedSecret, OpenShiftSource, pull_repositories, registries_conf,
 };
@@ -95,7 +96,13 @@ pub struct Wish<'a> {
     pub security_context_constraints: bool,
 }
 
-pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kept, Problem> {
+/// Makes a plan in the room that there is for it; `step` says what it is at.
+pub(super) async fn plan(
+    asking: &Asking,
+    question: &PlanQuestion,
+    room: Room,
+    step: &Mutex<String>,
+) -> Result<Kept, Unanswered> {
     let versions = versions(question, &asking.stores);
     let unwatched = asking.stores.has_unwatched_secrets().then(Instant::now);
     let settings = asking.settings()?;
@@ -113,10 +120,14 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
     let door = asking.doors.open(&pull, &settings, proxy.as_ref())?;
     // It is large: nothing of it is copied.
     let wanted = wanted(question, config, &settings)?;
+    let _room = asking.limits.hosts(room, hosts(&wanted, question)).await?;
     let means = Means {
         client: door.client(),
         trees: None,
-        on_step: &|step| tracing::debug!("{step}"),
+        on_step: &|next| {
+            tracing::debug!("{next}");
+            next.clone_into(&mut step.lock().unwrap_or_else(PoisonError::into_inner));
+        },
     };
     let (drafted, os_changed) = futures_util::join!(prepare::draft(means, wanted), compared);
     let drafted = drafted?;
@@ -154,6 +165,26 @@ pub(super) async fn plan(asking: &Asking, question: &PlanQuestion) -> Result<Kep
         versions,
         unwatched,
     })
+}
+
+/// The registries that are asked.
+fn hosts(wanted: &Wanted, question: &PlanQuestion) -> BTreeSet<String> {
+    let base = wanted.base.as_ref().and_then(|base| match base {
+        Source::Registry(image) => Some(image.repo()),
+        _ => None,
+    });
+    let config = &wanted.config;
+    let wants_packages = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
+    let named = config.extensions_image.as_ref();
+    let named = named.and_then(|text| text.parse::<ImageRef>().ok());
+    let extensions = wanted.extensions_image.as_ref().or(named.as_ref());
+    let extensions = extensions.filter(|_| wants_packages);
+    let pre_built = question.recognise.as_ref().map(PinnedRef::repo);
+    let repos = base
+        .into_iter()
+        .chain(extensions.map(ImageRef::repo))
+        .chain(pre_built);
+    repos.map(|repo| repo.host().to_owned()).collect()
 }
 
 fn planned(

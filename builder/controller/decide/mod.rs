@@ -43,7 +43,9 @@ use jiff::Timestamp;
 use self::seed::Seed;
 use self::wish::Wish;
 use super::because::Because;
-use super::question::{ImageStatus, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question};
+use super::question::{
+    ImageStatus, LOOKUP_TIMEOUT, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question,
+};
 use super::snapshot::Snapshot;
 use super::step::{Annotate, Decision, Step};
 use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
@@ -243,7 +245,8 @@ impl<'a> Round<'a> {
         let because = Because::Problem(problem.clone());
         let earlier = self.world.earlier_problem.as_ref();
         let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
-        if problem.class != Class::Retry || problem.reason == NO_RENDERED_CONFIG || lasts {
+        let is_told = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
+        if problem.class != Class::Retry || is_told || lasts {
             self.block(&because);
         }
         self.again = Some(pause_after(problem));

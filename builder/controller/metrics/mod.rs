@@ -4,6 +4,7 @@
 mod pool;
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -52,6 +53,7 @@ pub struct Metrics {
     active: Family<Pool, Gauge>,
     configs: Gauge,
     rounds: Histogram,
+    oldest: Gauge<f64, AtomicU64>,
     errors: Family<Reason, Counter>,
     leader: Gauge,
 }
@@ -89,6 +91,7 @@ impl Default for Metrics {
             active: Family::default(),
             configs: Gauge::default(),
             rounds: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
+            oldest: Gauge::default(),
             errors: Family::default(),
             leader: Gauge::default(),
         };
@@ -174,6 +177,11 @@ impl Metrics {
             self.rounds.clone(),
         );
         registry.register(
+            "mosb_oldest_reconcile_seconds",
+            "For how long the oldest look has been under way",
+            self.oldest.clone(),
+        );
+        registry.register(
             "mosb_errors",
             "Looks that ended with an error",
             self.errors.clone(),
@@ -197,6 +205,11 @@ impl Metrics {
     /// How many MachineOSConfigs there are.
     pub fn configs(&self, count: usize) {
         self.configs.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// For how long the oldest look has been under way.
+    pub fn oldest_reconcile(&self, age: Duration) {
+        self.oldest.set(age.as_secs_f64());
     }
 
     /// Whether we act.

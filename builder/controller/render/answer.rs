@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::super::Error;
 use super::super::act::Stopped;
-use super::super::answer::Asking;
+use super::super::answer::{Asking, Room, Unanswered};
 use super::super::question::Problem;
 use super::act::{Existing, judge};
 use super::contents::{Contents, find};
@@ -40,20 +40,20 @@ pub(super) async fn render(
     contents: &Contents,
     world: &Snapshot,
     inputs: &Inputs,
-) -> Result<Result<Draft, Problem>, Stopped> {
+) -> Result<Result<Draft, Unanswered>, Stopped> {
     let configs = contents.read(&asking.client, &inputs.members).await?;
     let request = match request(asking, world, configs) {
         Ok(request) => request,
-        Err(problem) => return Ok(Err(problem)),
+        Err(problem) => return Ok(Err(problem.into())),
     };
-    let request = match pin(asking, request).await {
+    let request = match pin_within_limits(asking, request).await {
         Ok(request) => request,
-        Err(problem) => return Ok(Err(problem)),
+        Err(unanswered) => return Ok(Err(unanswered)),
     };
     let pins = request.pins.clone();
     let rendered = match rendered(asking, request).await {
         Ok(rendered) => rendered,
-        Err(problem) => return Ok(Err(problem)),
+        Err(problem) => return Ok(Err(problem.into())),
     };
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
@@ -61,7 +61,7 @@ pub(super) async fn render(
         clash(asking, world, &name, &rendered.object)
     )?;
     if let Some(problem) = without_base(asking, &rendered).or(clash).or(refused) {
-        return Ok(Err(problem));
+        return Ok(Err(problem.into()));
     }
     for warning in &rendered.warnings {
         let place = warning.object.as_deref().unwrap_or_default();
@@ -162,6 +162,20 @@ async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> 
         request.pins.insert(image, pinned);
     }
     Ok(request)
+}
+
+/// The same as [`pin`] as one lookup.
+async fn pin_within_limits(asking: &Asking, request: Request) -> Result<Request, Unanswered> {
+    let known = known_pins(&request);
+    let unpinned = render::unpinned(&request).into_iter();
+    let images = unpinned.filter(|one| !known.contains_key(&one.image));
+    let images = images.filter_map(|one| one.image.parse::<ImageRef>().ok());
+    let hosts = images.map(|image| image.repo().host().to_owned()).collect();
+    let _room = asking.limits.hosts(Room::default(), hosts).await?;
+    let pool = request.pool.to_string();
+    let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
+    let pinning = async { Ok(pin(asking, request).await?) };
+    asking.limits.within(what, pinning).await
 }
 
 /// One that somebody made unreadable knows nothing.

@@ -40,7 +40,7 @@ pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
 pub(super) fn inputs_digest(stores: &Stores, world: &Snapshot) -> Digest {
     let metadata = &world.pool.metadata;
     let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         metadata.labels,
         metadata.annotations,
         metadata.deletion_timestamp,
@@ -50,8 +50,7 @@ pub(super) fn inputs_digest(stores: &Stores, world: &Snapshot) -> Digest {
         world.rendered,
         stores.daemon_sets.is_empty(),
         pool_settings(stores),
-        inputs::settings_version(stores),
-        inputs::versions(inputs::shared_secrets(stores), stores),
+        inputs::shared_versions(stores),
     );
     Digest::of(text.as_bytes())
 }

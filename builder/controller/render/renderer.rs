@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::super::act::Stopped;
-use super::super::answer::Asking;
+use super::super::active_reconciles::ActiveReconciles;
+use super::super::answer::{Asking, Unanswered, busy_pause};
 use super::super::lease::Lease;
 use super::super::pending_problem::PendingProblem;
 use super::super::queue::{Outcome, Queue};
@@ -22,6 +23,7 @@ use super::contents::Contents;
 use super::decide::{Because, Decision, Question, Step, decide};
 use super::observe::{concerned, inputs_digest, observe};
 use super::snapshot::Snapshot;
+use crate::image::Digest;
 
 /// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
 /// long, or at last after the second time.
@@ -30,6 +32,8 @@ const BREATH: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 const BLIND: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
 const ECHO: Duration = Duration::from_secs(2);
+/// How often the inputs are compared while a pool is rendered.
+const COMPARED: Duration = Duration::from_secs(1);
 /// More questions in a row than any decision has.
 const QUESTIONS: usize = 3;
 
@@ -42,6 +46,7 @@ pub struct Renderer {
     /// Who we are, for events.
     instance: String,
     queue: Queue<String>,
+    active: Arc<ActiveReconciles>,
     contents: Contents,
     notes: Mutex<BTreeMap<String, Note>>,
     /// Before that, all pools are still to be looked at.
@@ -65,12 +70,18 @@ struct Note {
 
 impl Renderer {
     /// Nothing was looked at yet.
-    pub fn new(asking: Asking, lease: Lease, instance: String) -> Self {
+    pub fn new(
+        asking: Asking,
+        lease: Lease,
+        instance: String,
+        active: Arc<ActiveReconciles>,
+    ) -> Self {
         Self {
             asking,
             lease,
             instance,
             queue: Queue::default(),
+            active,
             contents: Contents::default(),
             notes: Mutex::default(),
             works: AtomicBool::new(false),
@@ -116,7 +127,8 @@ impl Renderer {
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 pool = self.queue.next() => pool,
             };
-            let outcome = self.look(&pool, self.queue.is_paused(&pool)).await;
+            let look = self.look(&pool, self.queue.is_paused(&pool));
+            let outcome = self.active.run(&format!("pool {pool}"), look).await;
             self.queue.done(&pool, outcome);
         }
     }
@@ -145,7 +157,11 @@ impl Renderer {
             }
             world.earlier_problem = Some(problem.earlier());
         }
-        let decided = self.round(pool, &mut world).await;
+        let decided = match self.round(pool, &mut world, inputs).await {
+            Ok(None) => return Outcome::Behind(busy_pause()),
+            Ok(Some(decision)) => Ok(decision),
+            Err(stopped) => Err(stopped),
+        };
         self.note(pool, |note| {
             let problem = decided.as_ref().ok().and_then(Decision::problem);
             let new = |problem| PendingProblem::new(note.problem.as_ref(), inputs, problem);
@@ -169,13 +185,27 @@ impl Renderer {
         }
     }
 
-    async fn round(&self, pool: &str, world: &mut Snapshot) -> Result<Decision, Stopped> {
+    /// What was decided and done; none if it can't be rendered just now, or is another one by now.
+    async fn round(
+        &self,
+        pool: &str,
+        world: &mut Snapshot,
+        inputs: Digest,
+    ) -> Result<Option<Decision>, Stopped> {
         let mut object = None;
         let mut decision = decide(world, Timestamp::now());
         for _ in 0..QUESTIONS {
             match decision.ask {
                 None => break,
-                Some(Question::Render) => object = self.render(pool, world).await?,
+                Some(Question::Render) => {
+                    object = tokio::select! {
+                        rendered = self.render(pool, world) => rendered?,
+                        () = self.changed(pool, inputs) => return Ok(None),
+                    };
+                    if world.answers.made.is_none() {
+                        return Ok(None);
+                    }
+                }
                 Some(Question::Nodes) => {
                     let named = answer::on_nodes(&self.asking).await?;
                     world.answers.on_nodes = Some(named);
@@ -199,7 +229,19 @@ impl Renderer {
                 note.overwritten = Some((Instant::now(), version))
             });
         }
-        Ok(decision)
+        Ok(Some(decision))
+    }
+
+    /// Until something is otherwise than these inputs. What is fetched may take minutes, and is of no use then.
+    async fn changed(&self, pool: &str, inputs: Digest) {
+        let stores = &self.asking.stores;
+        loop {
+            tokio::time::sleep(COMPARED).await;
+            let now = observe(stores, pool).map(|world| inputs_digest(stores, &world));
+            if now != Some(inputs) {
+                return;
+            }
+        }
     }
 
     /// Puts the answer into the snapshot; the object to create, if it is one.
@@ -212,7 +254,8 @@ impl Renderer {
         let answer = answer::render(&self.asking, &self.contents, world, &inputs).await?;
         let (made, object) = match answer {
             Ok(draft) => (Ok(draft.made), Some(draft.object)),
-            Err(problem) => (Err(problem), None),
+            Err(Unanswered::Problem(problem)) => (Err(problem), None),
+            Err(Unanswered::Busy(_)) => return Ok(None),
         };
         tracing::debug!(
             "pool {pool}: rendered in {} ms",

@@ -36,6 +36,7 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         render: wanted.render,
         security_context_constraints: wanted.security_context_constraints,
         times: controller::lease::Times::default(),
+        lookup_timeout: wanted.lookup_timeout,
     };
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(no_signals)?;

@@ -117,13 +117,10 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         blocked.message.clone()
     };
     assert_eq!(message(&world), "registry.test/os:1: correlation 1");
-    let earlier = |world: &World, seconds| {
-        Some(EarlierProblem {
-            cause: world.problem.as_ref().unwrap().cause(),
-            lasted: std::time::Duration::from_secs(seconds),
-        })
-    };
-    world.seen.earlier_problem = earlier(&world, 1);
+    world.seen.earlier_problem = Some(EarlierProblem {
+        cause: world.problem.as_ref().unwrap().cause(),
+        lasted: std::time::Duration::from_secs(1),
+    });
     world.problem = refused("correlation 2");
     assert_eq!(world.decide().steps, [], "in other words");
 

@@ -1,0 +1,136 @@
+//! The reconciles that are under way, and for how long: what a gauge shows, and by what `/healthz` knows that we hang.
+//!
+//! Each is ended at its deadline. One that outlives that does not give way to anybody else, which is a mistake of ours that only a
+//! restart mends. A registry or an API server that is slow never gets so far.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::queue::Outcome;
+use crate::report::Class;
+
+/// For how long a reconcile may outlive its deadline before the program counts as hanging.
+const OVERDUE: Duration = Duration::from_secs(60);
+
+/// The reconciles of all workers.
+#[derive(Debug)]
+pub struct ActiveReconciles {
+    deadline: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    begun: BTreeMap<u64, (String, Instant)>,
+}
+
+impl ActiveReconciles {
+    /// None is under way; each will be ended after this time.
+    pub fn new(deadline: Duration) -> Self {
+        Self {
+            deadline,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Runs a reconcile of this object to its end, or to the deadline.
+    pub async fn run(&self, what: &str, reconcile: impl Future<Output = Outcome>) -> Outcome {
+        let _active = self.begin(what);
+        match timeout(self.deadline, reconcile).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let seconds = self.deadline.as_secs();
+                tracing::warn!(
+                    reason = "reconcile-timeout",
+                    "{what}: not done after {seconds} s, and ended; it is tried again"
+                );
+                Outcome::Failed(Class::Retry)
+            }
+        }
+    }
+
+    /// For how long the oldest one has been under way.
+    pub fn oldest(&self) -> Duration {
+        let state = self.lock();
+        let ages = state.begun.values().map(|(_, since)| since.elapsed());
+        ages.max().unwrap_or_default()
+    }
+
+    /// Those that outlived their deadline, in a line each.
+    pub fn overdue(&self) -> Vec<String> {
+        let state = self.lock();
+        let overdue = state
+            .begun
+            .values()
+            .filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE);
+        let line = |(what, since): &(String, Instant)| {
+            let (age, deadline) = (since.elapsed().as_secs(), self.deadline.as_secs());
+            format!("{what}: under way for {age} s, though it is ended after {deadline} s")
+        };
+        overdue.map(line).collect()
+    }
+
+    fn begin(&self, what: &str) -> Active<'_> {
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        state
+            .begun
+            .insert(number, (what.to_owned(), Instant::now()));
+        Active { of: self, number }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nobody panics while holding it: maps and clocks don't")
+    }
+}
+
+/// One that is under way, until it is dropped.
+struct Active<'a> {
+    of: &'a ActiveReconciles,
+    number: u64,
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.of.lock().begun.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_slow_is_ended_and_one_that_outlives_its_end_is_overdue() {
+        let active = ActiveReconciles::new(10 * SECOND);
+        assert_eq!(active.oldest(), Duration::ZERO);
+        let slow = active.run("pool a", std::future::pending());
+        let watching = async {
+            tokio::time::sleep(9 * SECOND).await;
+            assert_eq!(active.oldest(), 9 * SECOND);
+        };
+        let (outcome, ()) = tokio::join!(slow, watching);
+        assert_eq!(outcome, Outcome::Failed(Class::Retry));
+        assert_eq!(active.oldest(), Duration::ZERO);
+
+        // What blocks its thread is ended by nobody.
+        let _blocked = active.begin("pool b");
+        tokio::time::advance(70 * SECOND).await;
+        assert_eq!(active.overdue(), Vec::<String>::new());
+        tokio::time::advance(SECOND).await;
+        assert_eq!(
+            active.overdue(),
+            ["pool b: under way for 71 s, though it is ended after 10 s"]
+        );
+    }
+}
