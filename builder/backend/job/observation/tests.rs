@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
 const UID: &str = "job-1";
+const RUNNER: &str = "build-worker-0123456789abcdef0123456789abcdef";
 const SHORT: &str = "The node was low on resource: ephemeral-storage. Container x was using 1Gi, which exceeds its request of 0. ";
 
 fn result(uid: &str, outcome: Outcome) -> JobResult {
@@ -48,7 +49,7 @@ fn job(spec: Value, condition: Option<(&str, &str, &str)>) -> Job {
     });
     // The counters say anything.
     serde_json::from_value(json!({
-        "metadata": { "uid": UID, "name": "build-worker-0123456789abcdef0123456789abcdef" }, "spec": spec,
+        "metadata": { "uid": UID, "name": RUNNER }, "spec": spec,
         "status": { "conditions": conditions, "failed": 7, "succeeded": 9, "active": 3 },
     }))
     .unwrap()
@@ -56,7 +57,7 @@ fn job(spec: Value, condition: Option<(&str, &str, &str)>) -> Job {
 
 fn pod(status: Value) -> Pod {
     serde_json::from_value(json!({
-        "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID }] },
+        "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": RUNNER, "uid": UID }] },
         "status": status,
     }))
     .unwrap()
@@ -94,13 +95,14 @@ fn what_we_just_saw_end_may_still_be_told_of() {
         let of_phase = |phase: &str| {
             let mut pod = pod(json!({ "phase": phase, "containerStatuses": [last.clone()] }));
             pod.metadata.uid = Some(UID.to_owned());
-            pod.metadata.name = Some("build-worker-0123456789abcdef0123456789abcdef".to_owned());
+            pod.metadata.name = Some(RUNNER.to_owned());
             Runner::from(pod)
         };
         let evicted = || {
             let mut pod =
                 pod(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }));
             pod.metadata.uid = Some(UID.to_owned());
+            pod.metadata.name = Some(RUNNER.to_owned());
             pod
         };
         let mut stopped = evicted();
@@ -489,7 +491,7 @@ fn a_pod_alone_is_what_it_says_itself() {
     const LONG_AGO: &str = "2026-01-01T00:00:00Z";
     let alone = |status: Value, spec: Value, gone: bool| -> Pod {
         serde_json::from_value(json!({
-            "metadata": { "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID, "deletionTimestamp": gone.then_some(LONG_AGO) },
+            "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some(LONG_AGO) },
             "spec": spec, "status": status,
         }))
         .unwrap()
@@ -636,7 +638,7 @@ fn a_pod_alone_is_what_it_says_itself() {
 fn a_build_is_what_its_status_says() {
     let build = |status: Value, gone: bool| -> Runner {
         let build: crate::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
-            "metadata": { "name": "build-worker-0123456789abcdef0123456789abcdef", "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
+            "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
                 "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
                     "name": "worker-0123456789abcdef0123456789abcdef", "uid": "b" }] },
             "spec": { "completionDeadlineSeconds": 60 }, "status": status,
