@@ -8,6 +8,7 @@ mod doors;
 mod limits;
 mod packages;
 mod plan;
+mod pool_policy;
 mod recognise;
 mod secrets;
 

@@ -18,6 +18,7 @@ use super::super::stores::{OPENSHIFT_BUILDS, Stores};
 use super::super::{Error, error::is_not_found};
 use super::compared::{compared, os_parts};
 use super::packages::{Copies, Packages};
+use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
 use super::{Asking, Room, Unanswered, builders, given, sentence};
 use crate::api::cluster_settings::{Proxy, UserNamespaces};
@@ -115,6 +116,7 @@ pub(super) async fn plan(
         asking.pull_secret(own, &settings),
         asking.proxy(&settings),
     )?;
+    let settings = with_policy_of(settings, &config)?;
     let parts = os_parts(&config);
     let compared = compared(asking, question, parts);
     let door = asking.doors.open(&pull, &settings, proxy.as_ref())?;
