@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::observe::RENDERER;
+use super::observe::{IMAGE_CONFIG, RENDERER};
 use super::snapshot::Snapshot;
 use super::stores::{OPERATOR_IMAGES, Stores};
 use crate::api::cluster_settings::CONFIG_MAP;
@@ -116,6 +116,9 @@ pub(super) fn shared_versions(stores: &Stores) -> Versions {
         let name = format!("mirrors {} {}", metadata["name"], metadata["uid"]);
         versions.insert(name, generation(&mirrors));
     }
+    let image_config = stores.image_configs.get(IMAGE_CONFIG);
+    let of_image_config = image_config.and_then(|value| generation(&value));
+    versions.insert("image cluster".to_owned(), of_image_config);
     if let Ok((settings, _)) = stores.settings() {
         let proxy = settings.proxy.and_then(|proxy| proxy.secret);
         let named = proxy.into_iter().chain([settings.global_pull_secret]);
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn our_own_writes_are_no_inputs_and_spec_secrets_and_settings_are() {
         type Change = fn(&Stores);
-        let cases: [(&str, Change, bool); 8] = [
+        let cases: [(&str, Change, bool); 9] = [
             ("nothing", |_| (), false),
             (
                 "the status of the MachineOSConfig",
@@ -239,6 +242,16 @@ mod tests {
             (
                 "its Secret",
                 |stores| drop(stores.secrets.take(Event::Apply(secret("push", "2")))),
+                true,
+            ),
+            (
+                "the registries that are blocked",
+                |stores| {
+                    let image = json!({ "metadata": { "name": IMAGE_CONFIG, "generation": 2 } });
+                    stores
+                        .image_configs
+                        .take(Event::Apply((IMAGE_CONFIG.to_owned(), image)));
+                },
                 true,
             ),
             (

@@ -23,7 +23,7 @@ use crate::backend::job::{InputKind, JobResult, Runner};
 use crate::image::Digest;
 
 pub use nodes::machine_role;
-pub use settings::LastRead;
+pub use settings::{IMAGE_CONFIG, LastRead};
 
 /// What was found out about a cluster that no watch tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -84,7 +84,7 @@ pub fn controller(typed: args::Controller, environment: &Environment) -> anyhow:
             .builder_image
             .or_else(|| environment.builder_image.clone()),
         pod: environment.pod_name.clone(),
-        lookup_timeout: duration("--lookup-timeout", &typed.lookup_timeout)?,
+        lookup_timeout: lookup_timeout(&typed.lookup_timeout)?,
     };
     Ok(of(ClusterJob::Controller(what), typed.cluster))
 }
@@ -111,6 +111,19 @@ pub fn wait(typed: args::Wait) -> anyhow::Result<InCluster> {
         timeout: duration("--timeout", &typed.timeout)?,
     };
     Ok(of(what, typed.cluster))
+}
+
+/// More would keep a worker for the better part of a day: a reconcile may look up several things.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(3600);
+
+fn lookup_timeout(text: &str) -> Result<Duration, Error> {
+    let given = duration("--lookup-timeout", text)?;
+    if given.is_zero() || given > LONGEST_LOOKUP {
+        return Err(Error::Usage(format!(
+            "--lookup-timeout {text:?}: want 1s to 1h"
+        )));
+    }
+    Ok(given)
 }
 
 /// `90`, `90s`, `5m`, `1h`.
@@ -154,6 +167,13 @@ mod tests {
         ] {
             let found = duration("--timeout", text).ok().map(|time| time.as_secs());
             assert_eq!(found, want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_lookup_has_a_time_that_it_can_be_done_in() {
+        for (text, is_fine) in [("0s", false), ("1", true), ("1h", true), ("61m", false)] {
+            assert_eq!(lookup_timeout(text).is_ok(), is_fine, "{text}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use crate::report::Finding;
 
 /// The Image of OpenShift's configuration that counts.
-const IMAGE_CONFIG: &str = "cluster";
+pub const IMAGE_CONFIG: &str = "cluster";
 
 /// The settings, and what the reader should know of them.
 type Read = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
