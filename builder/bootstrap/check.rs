@@ -250,9 +250,9 @@ impl<'a> Looked<'a> {
         })
     }
 
-    /// Tells of a Secret that the controller would not take for pulls.
+    /// Reports a Secret that the controller would not take for pulls.
     fn pull_permission(&mut self, config: &Manifest<MachineOsConfig>, name: &str) {
-        // What is wrong with it is told where its logins are read.
+        // A Secret that is missing or broken is reported where its logins are read.
         let Some(secret) = self.secrets.find(name, &mut Vec::new()) else {
             return;
         };

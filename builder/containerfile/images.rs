@@ -1,7 +1,7 @@
 //! The images that an administrator's Containerfile pulls from registries, so that its build gets the logins for these and no others.
 //!
 //! Read as buildah reads them: `FROM` sees no variable but a default written in place, `--from` and `RUN --mount` see the arguments of
-//! their stage. The invariant: an image that can't be told is an error with its line, never left out.
+//! their stage. The invariant: an image that can't be decided is an error with its line, never left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -28,7 +28,7 @@ const LOCAL_TRANSPORTS: [&str; 6] = [
 /// an `ARG` without one takes: build arguments, and those of the platform.
 ///
 /// # Errors
-/// What can't be built, as [`check`](super::check) says; an image that can't be told, or whose name lacks the registry.
+/// What can't be built, as [`check`](super::check) says; an image that can't be decided, or whose name lacks the registry.
 pub fn images(
     text: &str,
     arguments: &BTreeMap<String, String>,

@@ -61,7 +61,7 @@ impl FromStr for Volume {
 }
 
 impl Volume {
-    /// What buildah is told, where this is the volume of this number of the build in this folder.
+    /// The value of `--volume` for buildah. The build has its files in this folder, and this is its volume of this number.
     pub(super) fn argument(&self, at: &Path, number: usize) -> OsString {
         let (source, mode) = match self.access {
             Access::ReadWrite => (self.source.clone(), "rw"),
