@@ -7,6 +7,8 @@ use crate::cluster_world::{BUILD, Cluster, state};
 use crate::harness::wait;
 
 const SLOW: &str = "FROM configs AS final\nRUN sleep 12; echo ran > /etc/ran\n";
+/// Runs until [`Cluster::ends_the_line`].
+const ENDLESS: &str = "FROM configs AS final\nRUN sleep 7200; echo ran > /etc/ran\n";
 /// What must be caught in a moment is tried so often.
 const TRIES: usize = 5;
 /// Grows until somebody stops it.
@@ -68,6 +70,15 @@ impl Cluster {
                 .namespace
                 .kubectl(&["logs", &name, "--container=image-build"]);
             logs.text().contains("STEP 2/2: RUN sleep").then_some(())
+        });
+    }
+
+    /// Ends the `RUN` line of [`ENDLESS`].
+    #[track_caller]
+    fn ends_the_line(&self) {
+        wait("the RUN line to end", BUILD, || {
+            let ended = self.node.inside(&["pkill", "-f", "^sleep 7200$"]);
+            ended.status.success().then_some(())
         });
     }
 
@@ -143,7 +154,7 @@ fn whichever_container_of_a_pod_without_a_job_is_killed_the_image_comes() {
 fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     let mut cluster = Cluster::new(name);
     cluster.render("one");
-    cluster.opt_in_by(builder, Some(SLOW));
+    cluster.opt_in_by(builder, Some(ENDLESS));
     cluster.start();
 
     let job = cluster.kill_at_once("image-build");
@@ -157,11 +168,13 @@ fn whichever_container_is_killed_the_image_comes(name: &str, builder: &str) {
     let killed = || {
         cluster.runs_the_line();
         cluster.node.kill("registry");
+        cluster.ends_the_line();
         cluster.kill_without_registry("image-push")
     };
     // On a busy machine it may have given up before; the next one is as good.
     let job = (0..TRIES).find_map(|_| killed());
     cluster.another_runner(&job.expect("a push that was killed"));
+    cluster.ends_the_line();
     let first = cluster.image_after("");
     assert_eq!(cluster.file(&first, "/etc/ran"), "ran\n");
 
