@@ -14,7 +14,7 @@ use crate::harness::{Finished, Namespace, node, wait};
 const SOON: Duration = Duration::from_secs(60);
 
 fn in_repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }
 
 fn read(path: &Path) -> Value {

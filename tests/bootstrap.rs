@@ -61,7 +61,8 @@ impl Desk {
 }
 
 fn golden(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bootstrap/three-pools");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("testdata/bootstrap/three-pools");
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
@@ -331,7 +332,7 @@ fn the_tutorial_can_be_followed() {
     let layout = Layout::create(&desk.at("stock"));
     let digest = layout.put("os", &bootable());
     registry.push(&layout, "os", "os/stock:stable");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     std::os::unix::fs::symlink(root.join("docs"), desk.at("docs")).unwrap();
     let document = fs::read_to_string(root.join("docs/first-boot.md")).unwrap();
     let blocks = document

@@ -5,10 +5,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::buildah_world::{NAME, World, block_on, plan};
-use mosb::backend::buildah;
-use mosb::containerfile;
-use mosb::image::signature_policy::SignaturePolicy;
-use mosb::registry::Target;
+use mosb_build::buildah;
+use mosb_image::signature_policy::SignaturePolicy;
+use mosb_plan::containerfile;
+use mosb_registry::Target;
 
 use crate::harness::{
     Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,

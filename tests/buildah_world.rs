@@ -6,12 +6,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mosb::api::RenderedConfig;
-use mosb::backend::{self, buildah};
-use mosb::containerfile;
-use mosb::image::tree::BaseTree;
-use mosb::plan::{Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
-use mosb::registry::{Client, Resolved, Source, Target};
+use mosb_build::buildah;
+use mosb_image::tree::BaseTree;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::containerfile;
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Draft;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Request;
+use mosb_registry::{Client, Resolved, Source, Target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -127,7 +132,7 @@ impl World {
         plan: &BuildPlan,
         base: &Resolved,
         output: &str,
-    ) -> Result<Image, backend::Error> {
+    ) -> Result<Image, mosb_build::Error> {
         let output = self.directory.path().join(output);
         let target: Target = format!("oci:{}", output.display()).parse().unwrap();
         let text = containerfile::render(plan).unwrap();
@@ -157,7 +162,7 @@ impl World {
 /// What a build left.
 #[derive(Debug)]
 pub struct Image {
-    pub built: backend::Built,
+    pub built: mosb_build::Built,
     pub layout: Layout,
     pub tree: Snapshot,
 }

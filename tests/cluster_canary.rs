@@ -62,7 +62,8 @@ fn by_hand(cluster: &Cluster, rendered: &str) {
         &json!({ "ca.crt": cluster.node.registry().ca_pem }),
     );
     cluster.secret("registry-login", &cluster.node.registry().docker_config());
-    let job = Path::new(env!("CARGO_MANIFEST_DIR")).join("job-templates/by-hand.yaml");
+    let job =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("job-templates/by-hand.yaml");
     let job = fs::read_to_string(job).unwrap();
     let job = job.replace("registry.example/mosb:latest", MOSB_IMAGE);
     let job = job.replace("registry.example/os/images", &cluster.push);

@@ -20,7 +20,8 @@ const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran\n";
 fn images_are_built_by_openshift() {
     let mut cluster = Cluster::new("openshift");
     let pool = cluster.pool.clone();
-    let crd = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/openshift/builds.yaml");
+    let crd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("testdata/openshift/builds.yaml");
     cluster.node.apply(&fs::read_to_string(crd).unwrap());
     cluster.node.wait(
         "customresourcedefinition/builds.build.openshift.io",

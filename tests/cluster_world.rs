@@ -523,7 +523,7 @@ fn a_node() -> &'static Node {
 }
 
 fn crds(node: &Node) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
     let folder = folder.to_str().unwrap();
     node.kubectl(&[
         "apply",

@@ -1,7 +1,7 @@
 //! What `deploy/` installs is taken by the API server, and its rights are enough for what the controller makes, and not for
 //! more. What the rights are used for is seen where the controller runs.
 
-use mosb::api::cluster_settings::{self, ClusterSettings};
+use mosb_plan::api::cluster_settings::{self, ClusterSettings};
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, node};
@@ -11,7 +11,10 @@ pub const NAMESPACE: &str = "mosb-system";
 
 /// A folder of `deploy/` as objects; the CRDs are one.
 pub fn rendered(folder: &str) -> Vec<Value> {
-    let path = format!("{}/deploy/{folder}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/deploy/{folder}",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
+    );
     let text = node().kubectl(&["kustomize", &path]).ok().text();
     text.split("\n---\n")
         .map(|object| serde_saphyr::from_str(object).unwrap())

@@ -27,25 +27,25 @@ const NO_CODES: [&str; 18] = [
 ];
 /// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and programs.
 const NO_CODES_IN: [&str; 15] = [
-    "api/cluster_settings.rs",
-    "api/extensions.rs",
-    "api/image_builder.rs",
-    "backend/job/names.rs",
-    "backend/job/registries_conf.rs",
-    "backend/job/security_context_constraints.rs",
-    "bootstrap/secrets.rs",
-    "cli/plugin.rs",
-    "controller/connect.rs",
-    "controller/namespaces.rs",
-    "controller/observe.rs",
-    "controller/stores.rs",
-    "image/signature_policy.rs",
-    "plan/packages.rs",
-    "plan/systemd/state.rs",
+    "build/src/registries_conf.rs",
+    "controller/src/connect.rs",
+    "controller/src/namespaces.rs",
+    "controller/src/observe.rs",
+    "controller/src/stores.rs",
+    "controller/src/workload/names.rs",
+    "controller/src/workload/security_context_constraints.rs",
+    "image/src/signature_policy.rs",
+    "mosb/src/bootstrap/secrets.rs",
+    "mosb/src/cli/plugin.rs",
+    "plan/src/api/cluster_settings.rs",
+    "plan/src/api/extensions.rs",
+    "plan/src/api/image_builder.rs",
+    "plan/src/plan/packages.rs",
+    "systemd/src/state.rs",
 ];
 
 fn read(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -62,7 +62,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The program's code without its tests, by file.
 fn code() -> Vec<(String, String)> {
-    let builder = Path::new(env!("CARGO_MANIFEST_DIR")).join("builder");
+    let builder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("builder");
     let mut files = Vec::new();
     sources(&builder, &mut files);
     let name = |path: &Path| path.strip_prefix(&builder).unwrap().display().to_string();
@@ -174,7 +174,7 @@ fn every_flag_and_every_object_is_documented() {
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 
-    let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+    let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");
     for entry in fs::read_dir(schemas).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let link = format!("(schemas/{name})");
@@ -234,7 +234,7 @@ fn anchors(document: &str) -> BTreeSet<String> {
 
 /// The documents that people read; a new one is among them.
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut found: Vec<PathBuf> = fs::read_dir(root)
         .unwrap()
         .map(|entry| entry.unwrap().path())

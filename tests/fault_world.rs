@@ -64,7 +64,7 @@ pub fn world() -> Lent<World> {
 impl World {
     fn new() -> Self {
         let node = Node::start(&programs()).unwrap();
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        let crds = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use flate2::write::GzEncoder;
-use mosb::fetch::{Error, Fetcher, Options};
-use mosb::ignition::snapshot::{configs, contents};
-use mosb::ignition::{Contents, Document, Resolution, parse, parse_data_url};
-use mosb::report::Class;
+use mosb_build::fetch::{Error, Fetcher, Options};
+use mosb_ignition::snapshot::{configs, contents};
+use mosb_ignition::{Contents, Document, Resolution, parse, parse_data_url};
+use mosb_types::report::Class;
 use serde_json::{Value, json};
 
 /// As long as nothing here takes.
@@ -42,9 +42,9 @@ impl From<Error> for Failed {
     }
 }
 
-impl From<mosb::ignition::Error> for Failed {
-    fn from(error: mosb::ignition::Error) -> Self {
-        let mosb::ignition::Error::Invalid { problems } = &error else {
+impl From<mosb_ignition::Error> for Failed {
+    fn from(error: mosb_ignition::Error) -> Self {
+        let mosb_ignition::Error::Invalid { problems } = &error else {
             panic!("{error}");
         };
         Self {

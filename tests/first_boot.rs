@@ -19,7 +19,8 @@ const DIGEST: &str = "sha256:111111111111111111111111111111111111111111111111111
 const UNIT: &str = "mosb-first-boot.service";
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bootstrap/three-pools/kubernetes")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("testdata/bootstrap/three-pools/kubernetes")
 }
 
 fn config(pool: &str) -> String {

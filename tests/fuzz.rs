@@ -24,7 +24,7 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 #[test]
 fn no_target_finds_anything() {
     let seconds = env::var("MOSB_FUZZ_SECONDS").unwrap_or_else(|_| "5".to_owned());
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let package = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("fuzz");
     let programs = build(&package);
     let mut targets: Vec<_> = fs::read_dir(package.join("targets"))
         .unwrap()

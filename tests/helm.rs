@@ -12,7 +12,7 @@ use crate::harness::{Finished, finish, limited, programs, run};
 type Objects = BTreeMap<(String, String), Value>;
 
 fn deploy(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("deploy")
         .join(folder)
 }

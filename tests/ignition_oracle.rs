@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use mosb::ignition::{self, Error, SpecVersion};
-use mosb::report::Finding;
+use mosb_ignition::{self as ignition, Error, SpecVersion};
+use mosb_types::report::Finding;
 use proptest::test_runner::{Config as Runs, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub mod generated;
 /// Also read by the room's own tests, which pin the problems and warnings.
 const CASES: &str = include_str!("../testdata/ignition/cases.jsonl");
 
-/// The codes of problems that Ignition doesn't have; `builder/ignition/mod.rs` says what each means.
+/// The codes of problems that Ignition doesn't have; `builder/ignition/src/lib.rs` says what each means.
 pub const STRICTER: [&str; 13] = [
     "ambiguous-field",
     "append-without-source",

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use mosb::api::yaml;
+use mosb_plan::api::yaml;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ impl Built<'_> {
     /// Runs the Job to its end, and unpacks what is above the base; returns the folder.
     fn by(&self, template: &str) -> &Path {
         let registry = node().registry();
-        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
             .join("job-templates")
             .join(template);
         let job = fs::read_to_string(file).unwrap();

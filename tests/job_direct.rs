@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mosb::backend::job::result::{Outcome, Step};
-use mosb::report::Class;
+use mosb_build::result::{Outcome, Step};
+use mosb_types::report::Class;
 use serde_json::{Value, json};
 
 use crate::build_world::{self, config, names, with};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use mosb::backend::job::handover::Handover;
-use mosb::image::Digest;
+use mosb_build::handover::Handover;
+use mosb_image::Digest;
 use serde_json::{Value, json};
 
 use crate::build_world::names;
@@ -90,7 +90,7 @@ impl Post {
 
     fn write_kubeconfig(&self, token: &str) {
         let text = fs::read_to_string(node().kubeconfig()).unwrap();
-        let mut config = mosb::api::yaml::parse_one(text.as_bytes()).unwrap();
+        let mut config = mosb_plan::api::yaml::parse_one(text.as_bytes()).unwrap();
         config["users"][0]["user"] = json!({ "token": token });
         fs::write(self.kubeconfig(), config.to_string()).unwrap();
     }

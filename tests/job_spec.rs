@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mosb::api::yaml::{self, Limits};
+use mosb_plan::api::yaml::{self, Limits};
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -17,7 +17,7 @@ const POD: Duration = Duration::from_secs(180);
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(name)
 }
 
 /// The objects of a golden file, in this namespace.

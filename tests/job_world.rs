@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use mosb::api::RenderedConfig;
-use mosb::backend::job::JobResult;
-use mosb::backend::job::handover::{Acknowledgement, Handover};
-use mosb::image::Digest;
-use mosb::payload;
+use mosb_build::JobResult;
+use mosb_build::handover::{Acknowledgement, Handover};
+use mosb_image::Digest;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::payload;
 use serde_json::Value;
 
 use crate::build_world;

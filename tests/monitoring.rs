@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use mosb::api::MachineOsBuild;
-use mosb::backend::job::JobMethod;
-use mosb::controller::metrics::Metrics;
-use mosb::controller::{Snapshot, Step};
+use mosb_build::JobMethod;
+use mosb_controller::metrics::Metrics;
+use mosb_controller::{Snapshot, Step};
+use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
 
 use crate::cluster_world::{Cluster, SOON};
@@ -78,7 +78,7 @@ fn everything() -> Metrics {
             build: Box::new(new),
         },
         Step::CreateRunner {
-            builder: mosb::api::ImageBuilderType::Job,
+            builder: mosb_plan::api::ImageBuilderType::Job,
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
             attempt: 2,

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use mosb::api::RenderedConfig;
-use mosb::backend::direct;
-use mosb::backend::prepare::{self, Drafted, Means, Wanted};
-use mosb::plan::{BaseName, Format, MethodChoice};
+use mosb_build::direct;
+use mosb_build::prepare::{self, Drafted, Means, Wanted};
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::Format;
+use mosb_plan::plan::MethodChoice;
 use serde_json::{Value, json};
 
 use crate::build_world::{World, config};

@@ -91,7 +91,7 @@ fn made_twice_it_is_the_same_image() {
 }
 
 fn bill_of_materials(file: &Path) -> Value {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/containerfiles/sbom");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../containerfiles/sbom");
     run(script, [mosb_root().as_path(), file]);
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }

@@ -78,7 +78,7 @@ const EXCUSED: &[(&str, &str)] = &[
 ];
 
 fn deploy(folder: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("deploy")
         .join(folder)
 }

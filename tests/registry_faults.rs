@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mosb::image::Digest;
-use mosb::registry::{Client, Error, Options, ProxyVariables, Secret};
+use mosb_image::Digest;
+use mosb_registry::{Client, Error, Options, ProxyVariables, Secret};
 
 use crate::harness::{Access, Fault, FaultProxy, Registry, Server, Transport};
 use crate::registry_world::{anybody, base, options, options_for, plan_on, source, target};
@@ -148,7 +148,7 @@ async fn what_lasts_is_one_clear_sentence() {
     let image = format!("{}/acme/os:v1", proxy.address());
     let fast = || {
         Client::new(&Options {
-            retry: mosb::registry::RetryPolicy {
+            retry: mosb_registry::RetryPolicy {
                 tries: 2,
                 ..options().retry
             },
@@ -176,7 +176,7 @@ async fn what_lasts_is_one_clear_sentence() {
         assert!(!error.to_string().contains('\n'), "{error}");
     }
     let slow = Options {
-        timeouts: mosb::registry::Timeouts {
+        timeouts: mosb_registry::Timeouts {
             idle: Duration::from_millis(100),
             ..options().timeouts
         },

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use mosb::image::Digest;
-use mosb::registry::{
+use mosb_image::Digest;
+use mosb_registry::{
     Blobs as _, Client, Error, LeastSpeed, Options, ProxyVariables, RetryPolicy, Secret, Timeouts,
 };
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use mosb::image::Digest;
+use mosb_image::Digest;
 
 use crate::harness::{Compression, Image, Layout, Tree};
 use crate::registry_world::{anybody, base, plan_on, source, target};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mosb::registry::{Client, Error, Options};
+use mosb_registry::{Client, Error, Options};
 use serde_json::json;
 
 use crate::harness::{Mosb, Registry};

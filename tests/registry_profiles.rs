@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use mosb::image::{Digest, PinnedRef};
-use mosb::registry::{Client, CredentialSources, Error, Options, PushPlan};
+use mosb_image::{Digest, PinnedRef};
+use mosb_registry::{Client, CredentialSources, Error, Options, PushPlan};
 
 use crate::harness::{Layout, Location, Login, Profile, Refusal, StandIn};
 use crate::registry_world::{base, options, plan_on, source, target};

@@ -1,7 +1,7 @@
 //! Images go from every kind of place into every kind of registry, and with as little as can be sent.
 
-use mosb::image::Digest;
-use mosb::registry::{Error, Place};
+use mosb_image::Digest;
+use mosb_registry::{Error, Place};
 
 use crate::harness::{Access, FaultProxy, Registry, Server, Transport, run};
 use crate::registry_world::{anybody, base, client, options_for, plan_on, source, target};
@@ -75,7 +75,7 @@ async fn an_image_is_built_upon_in_every_registry() {
         }
         if access != Access::Anyone {
             let options = options_for(&registry, &registry.wrong_authfile());
-            let wrong = mosb::registry::Client::new(&options).unwrap();
+            let wrong = mosb_registry::Client::new(&options).unwrap();
             let image = source(&registry.repository("acme/base:v1"));
             let error = wrong.resolve(&image, None).await.unwrap_err();
             assert!(matches!(error, Error::Denied { .. }), "{what}: {error}");
@@ -304,7 +304,7 @@ async fn a_base_blob_that_went_away_is_sent_again() {
         .unwrap_err();
     assert_eq!(error.reason(), "not-found", "{error}");
     // The same blob, known to be elsewhere.
-    plan.blobs[1].from = mosb::registry::BlobFrom::Store(elsewhere.store.clone());
+    plan.blobs[1].from = mosb_registry::BlobFrom::Store(elsewhere.store.clone());
     client
         .push(&target(&registry.repository("acme/base")), &plan)
         .await

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mosb::image::{DiffId, Digest};
-use mosb::registry::{
+use mosb_image::{DiffId, Digest};
+use mosb_registry::{
     BlobFrom, BlobRef, BlobToPush, CertDirs, Client, CredentialSources, Options, PushPlan,
     Resolved, RetryPolicy, Source, Target, Timeouts,
 };

@@ -81,7 +81,7 @@ fn what_is_rendered_can_be_built_through_a_pipe() {
     let json = desk.run("render --pool worker mcs -o json").ok().json();
     assert_eq!(json["metadata"]["name"], name.as_str());
     use sha2::Digest as _;
-    let digest = sha2::Sha256::digest(mosb::canonical::canonical(&json["spec"]));
+    let digest = sha2::Sha256::digest(mosb_types::canonical::canonical(&json["spec"]));
     let hex: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(name, format!("rendered-worker-{hex}"));
     let line = "build - --base oci:base:os --output oci:out -o json";
@@ -205,7 +205,8 @@ fn an_explanation_is_what_its_schema_says() {
         .run("render --pool worker --explain mcs -o json")
         .ok()
         .json();
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas/RenderExplanation.json");
+    let schema = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("docs/schemas/RenderExplanation.json");
     let schema: Value = serde_json::from_slice(&fs::read(schema).unwrap()).unwrap();
     assert!(jsonschema::is_valid(&schema, &explained), "{explained:#}");
     let fields = explained["fields"].as_array().unwrap();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mosb::fetch::{Fetcher, HostHeaders, Options};
-use mosb::ignition::parse_data_url;
-use mosb::registry::{ProxyVariables, Secret};
-use mosb::report::Class;
+use mosb_build::fetch::{Fetcher, HostHeaders, Options};
+use mosb_ignition::parse_data_url;
+use mosb_registry::{ProxyVariables, Secret};
+use mosb_types::report::Class;
 use serde_json::{Value, json};
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, gzip, options, render};

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use mosb::fetch::offline;
-use mosb::ignition::snapshot::contents;
-use mosb::ignition::{Contents, Document, Reference, Resolution};
-use mosb::report::Class;
+use mosb_build::fetch::offline;
+use mosb_ignition::snapshot::contents;
+use mosb_ignition::{Contents, Document, Reference, Resolution};
+use mosb_types::report::Class;
 use serde_json::json;
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, options, render};
@@ -279,9 +279,9 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     for target in [victim.url("/"), by_name, link_local.clone()] {
         let to = target.clone();
         let proxy = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &to)], b""))]);
-        let elsewhere = fetcher(mosb::fetch::Options {
-            proxy: mosb::registry::ProxyVariables {
-                http: Some(mosb::registry::Secret::new(proxy.url(""))),
+        let elsewhere = fetcher(mosb_build::fetch::Options {
+            proxy: mosb_registry::ProxyVariables {
+                http: Some(mosb_registry::Secret::new(proxy.url(""))),
                 ..Default::default()
             },
             ..options(LONG)

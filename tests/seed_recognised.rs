@@ -3,13 +3,14 @@
 
 use std::fs;
 
-use mosb::api::yaml;
-use mosb::backend::direct;
-use mosb::backend::prepare::{self, Means};
-use mosb::image::DiffId;
-use mosb::image::layer::Layer;
-use mosb::plan::{BaseName, Format};
-use mosb::registry::{Client, Source, Target, base_tree, tree_image};
+use mosb_build::direct;
+use mosb_build::prepare::{self, Means};
+use mosb_image::DiffId;
+use mosb_image::layer::Layer;
+use mosb_plan::api::yaml;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::Format;
+use mosb_registry::{Client, Source, Target, base_tree, tree_image};
 use serde_json::{Value, json};
 
 use crate::buildah_world::block_on;
@@ -109,7 +110,7 @@ fn record_tree(node: &Node) {
         let config: Value = serde_json::from_slice(&base.config_bytes).unwrap();
         let diff_ids = config["rootfs"]["diff_ids"].as_array().unwrap().iter();
         let layers = base.layers.iter().zip(diff_ids);
-        let layer = |(blob, diff_id): (&mosb::registry::BlobRef, &Value)| Layer {
+        let layer = |(blob, diff_id): (&mosb_registry::BlobRef, &Value)| Layer {
             media_type: blob.media_type.clone(),
             digest: blob.digest,
             size: blob.size,

@@ -5,10 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use mosb::image::TreePath;
-use mosb::image::overlay::Overlay;
-use mosb::image::tree::{BaseTree, Kind, OwnedEntry};
-use mosb::plan::systemd::Dialect;
+use mosb_image::TreePath;
+use mosb_image::overlay::Overlay;
+use mosb_image::tree::{BaseTree, Kind, OwnedEntry};
+use mosb_systemd::Dialect;
 use proptest::prelude::*;
 
 mod cases;

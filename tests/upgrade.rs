@@ -20,7 +20,7 @@ use world::{LONG, M, POOLS, World, text};
 
 /// All recorded versions.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/upgrade")
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/upgrade")
 }
 
 #[test]

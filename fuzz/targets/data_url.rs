@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(content) = mosb::ignition::parse_data_url(text) {
+    if let Ok(content) = mosb_ignition::parse_data_url(text) {
         assert!(content.len() <= text.len());
     }
 });

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mosb::registry::credentials::DockerConfig;
+use mosb_registry::credentials::DockerConfig;
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(config) = DockerConfig::parse(data) {

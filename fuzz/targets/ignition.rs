@@ -7,7 +7,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(value) = serde_json::from_slice(data) else {
         return;
     };
-    if let Ok(parsed) = mosb::ignition::parse(&value) {
+    if let Ok(parsed) = mosb_ignition::parse(&value) {
         for file in &parsed.config.storage.files {
             if let Some(contents) = &file.contents {
                 // Within the limit or an error; never more.

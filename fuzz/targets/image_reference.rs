@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mosb::image::ImageRef;
+use mosb_image::ImageRef;
 
 fuzz_target!(|text: &str| {
     if let Ok(image) = text.parse::<ImageRef>() {

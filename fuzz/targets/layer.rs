@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use mosb::image::layer::{Budget, Layer, list_layer, read_delta};
-use mosb::image::tree::{BaseTree, Builder};
-use mosb::image::{DiffId, Digest};
+use mosb_image::layer::{Budget, Layer, list_layer, read_delta};
+use mosb_image::tree::{BaseTree, Builder};
+use mosb_image::{DiffId, Digest};
 
 const BLOCK: usize = 512;
 

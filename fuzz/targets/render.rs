@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mosb::api::yaml::{self, Limits};
-use mosb::ignition::Contents;
-use mosb::render::{self, Component, Outcome, Rendered, Request};
+use mosb_ignition::Contents;
+use mosb_plan::api::yaml::{self, Limits};
+use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
 use serde_json::{Value, json};
 
 fuzz_target!(|data: &[u8]| {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread;
 
-use mosb::image::Digest;
+use mosb_image::Digest;
 
 use crate::build::Image;
 

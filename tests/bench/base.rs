@@ -8,7 +8,7 @@ use std::thread;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use mosb::image::{DiffId, Digest};
+use mosb_image::{DiffId, Digest};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use sha2::digest::Update as _;

@@ -1,12 +1,17 @@
 //! A direct build as a program would call the library for it.
 
-use mosb::api::RenderedConfig;
-use mosb::backend::direct::{self, Assembled};
-use mosb::image::layer::Layer;
-use mosb::image::tree::BaseTree;
-use mosb::plan::{Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
-use mosb::registry::cache::TreeCache;
-use mosb::registry::{Client, Resolved, Source, Target, base_tree};
+use mosb_build::direct::{self, Assembled};
+use mosb_image::layer::Layer;
+use mosb_image::tree::BaseTree;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Draft;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Request;
+use mosb_registry::cache::TreeCache;
+use mosb_registry::{Client, Resolved, Source, Target, base_tree};
 use tokio::task::spawn_blocking;
 
 /// What is built, onto what, where to.

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mosb::backend::buildah::{self, BaseSource, Options};
-use mosb::registry::Source;
-use mosb::registry::cache::{DEFAULT_LIMIT, TreeCache};
+use mosb_build::buildah::{self, BaseSource, Options};
+use mosb_registry::Source;
+use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 
 use crate::base::TAG;
 use crate::build::{self, Job};
@@ -134,8 +134,8 @@ fn table(times: &[Times], bytes: &[Vec<u64>]) -> Table {
 
 /// A build whose image lies in a folder.
 struct Left {
-    plan: mosb::plan::BuildPlan,
-    base: mosb::registry::Resolved,
+    plan: mosb_plan::plan::BuildPlan,
+    base: mosb_registry::Resolved,
     /// When buildah had it in its store.
     at: Instant,
     host: String,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use mosb::backend::buildah::{self, BaseSource, Options};
+use mosb_build::buildah::{self, BaseSource, Options};
 
 use crate::build;
 use crate::peers::Store;

@@ -104,7 +104,8 @@ fn main() {
         pools::measure(&world, counts, minute, &mut report);
     }
     if !rehearse && chosen.is_empty() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+        let path =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/performance.md");
         report.write(&path);
     }
 }

@@ -114,7 +114,7 @@ impl Report {
                 yes(goal.reached).to_owned(),
             ]);
         }
-        let template = Path::new(env!("CARGO_MANIFEST_DIR")).join(TEMPLATE);
+        let template = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(TEMPLATE);
         let template = fs::read_to_string(template).unwrap();
         let mut text = template.replace("{goals}", &goals.markdown());
         text = text.replace("{machine}", &machine());

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mosb::image::{ImageRef, RepoRef};
-use mosb::registry::cache::{DEFAULT_LIMIT, TreeCache};
-use mosb::registry::{Client, Options, Source, Target};
+use mosb_image::{ImageRef, RepoRef};
+use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
+use mosb_registry::{Client, Options, Source, Target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -143,7 +143,7 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
 
 /// `deploy/crds`, without what lists them.
 pub fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

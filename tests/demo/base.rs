@@ -8,7 +8,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use mosb::image::{DiffId, Digest};
+use mosb_image::{DiffId, Digest};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};
 

@@ -203,7 +203,7 @@ impl Part {
 
 /// A file or directory of the tests.
 pub fn source(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests")
         .join(path)
 }

@@ -1,6 +1,6 @@
 //! Generated configs: mostly such as people write, each now and then with something odd in it.
 
-use mosb::ignition::SpecVersion;
+use mosb_ignition::SpecVersion;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mosb::ignition::{Document, Error, Merger};
+use mosb_ignition::{Document, Error, Merger};
 use serde_json::Value;
 
 use crate::harness::Oracle;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mosb::ignition::SpecVersion;
+use mosb_ignition::SpecVersion;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};

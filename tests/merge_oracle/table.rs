@@ -1,6 +1,6 @@
 //! Configs by hand: every list of the spec, every field, each spec version against each.
 
-use mosb::ignition::SpecVersion;
+use mosb_ignition::SpecVersion;
 use serde_json::{Map, Value, json};
 
 use super::generated2;

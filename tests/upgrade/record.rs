@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::recorded::{IMAGES, KINDS};
 use super::world::{LONG, M, NOT_RECORDED, POOLS, World, text};
 use crate::harness::{Image, Layout, wait};
-use mosb::api::yaml;
+use mosb_plan::api::yaml;
 
 /// Tells each pool's story, and writes all objects into a new folder.
 pub fn record(folder: &Path) {

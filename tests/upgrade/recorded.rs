@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::world::{LONG, NAMESPACE, World, text};
 use crate::cluster_world::state;
 use crate::harness::{Layout, wait};
-use mosb::api::yaml::{self, Limits};
+use mosb_plan::api::yaml::{self, Limits};
 
 /// In this order each is made after its owner.
 pub const KINDS: [&str; 10] = [

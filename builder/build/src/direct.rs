@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use tokio::task::spawn_blocking;
 
-use crate::image::edit::{Edited, NewLayer, append_layer};
-use crate::image::layer::{self, LayerBlob, write_layer};
-use crate::image::overlay::LayerEntry;
-use crate::plan::BuildPlan;
-use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+use mosb_image::edit::{Edited, NewLayer, append_layer};
+use mosb_image::layer::{self, LayerBlob, write_layer};
+use mosb_image::overlay::LayerEntry;
+use mosb_plan::plan::BuildPlan;
+use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
 
 use super::{Built, BuiltLayer, Error};
 

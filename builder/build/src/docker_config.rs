@@ -6,12 +6,14 @@ use std::fmt;
 use k8s_openapi::api::core::v1;
 use serde_json::{Map, Value, json};
 
-use super::names::DOCKER_CONFIG_KEY;
-use crate::canonical::canonical;
-use crate::http::Secret;
-use crate::image::RepoRef;
-use crate::registry::credentials::{covers, user_and_password};
-use crate::report::Class;
+use mosb_image::RepoRef;
+use mosb_registry::credentials::{covers, user_and_password};
+use mosb_registry::http::Secret;
+use mosb_types::canonical::canonical;
+use mosb_types::report::Class;
+
+/// Key of the logins in a Secret.
+pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 
 /// Logins by registry. Never printed.
 #[derive(Debug, Clone, PartialEq)]
@@ -271,3 +273,6 @@ fn checked(
     }
     Ok(login)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::job::{DockerConfigJson, registries_conf};
-use crate::api::ClusterSettings;
-use crate::api::cluster_settings::Proxy;
-use crate::http::{ProxyVariables, Secret};
-use crate::registry::{self, CertDirs, Client, CredentialSources, Logins, Options};
-use crate::report::Class;
+use super::{DockerConfigJson, registries_conf};
+use mosb_plan::api::ClusterSettings;
+use mosb_plan::api::cluster_settings::Proxy;
+use mosb_registry::http::{ProxyVariables, Secret};
+use mosb_registry::{self as registry, CertDirs, Client, CredentialSources, Logins, Options};
+use mosb_types::report::Class;
 
 /// A client, and the folder with the files that it reads; both go together.
 #[derive(Debug)]

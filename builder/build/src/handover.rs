@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 
 use super::result::{RESULT_KEY, RESULT_LIMIT};
-use crate::image::Digest;
-use crate::registry::folder::Folder;
-use crate::report::Class;
+use mosb_image::Digest;
+use mosb_registry::folder::Folder;
+use mosb_types::report::Class;
 
 /// Name of the file that says what became of the result.
 const ACKNOWLEDGED: &str = "acknowledged";
@@ -53,7 +53,7 @@ pub enum Error {
     },
     /// What is in the folder can't be read.
     #[error(transparent)]
-    Read(#[from] crate::registry::Error),
+    Read(#[from] mosb_registry::Error),
     /// The sidecar did not answer in time.
     #[error(
         "the sidecar did not acknowledge the result within {} s; its log tells why", limit.as_secs()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-use crate::registry::credentials::user_and_password;
+use mosb_registry::credentials::user_and_password;
 
 /// In the place of a credential.
 const HIDDEN: &str = "[secret]";

@@ -1,21 +1,39 @@
 //! The ways to carry out a plan. A way knows nothing of why a build is wanted; the plan has decided everything.
 //!
-//! In come a [`BuildPlan`](crate::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
+//! In come a [`BuildPlan`](mosb_plan::plan::BuildPlan), the resolved base and a target; out comes what was [`Built`], confirmed by
 //! the place it was pushed to. The invariant: run again after being killed anywhere, a build ends in the same image.
 
 pub mod buildah;
 pub mod direct;
+mod docker_config;
 pub mod door;
-pub mod job;
+pub mod exec;
+pub mod fetch;
+pub mod handover;
+mod hidden;
+mod job_method;
+mod named_secret;
 pub mod prepare;
-pub mod sidecar;
+mod pull_permission;
+mod pull_repositories;
+mod registries_conf;
+pub mod result;
 pub mod user_namespace;
 
 use std::time::Duration;
 
-use crate::image::{DiffId, Digest};
-use crate::registry::Pushed;
-use crate::report::{Class, Finding};
+use mosb_image::{DiffId, Digest};
+use mosb_registry::Pushed;
+use mosb_types::report::{Class, Finding};
+
+pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
+pub use hidden::Hidden;
+pub use job_method::JobMethod;
+pub use named_secret::NamedSecret;
+pub use pull_permission::pull_permission;
+pub use pull_repositories::pull_repositories;
+pub use registries_conf::registries_conf;
+pub use result::JobResult;
 
 /// An image that was built and pushed.
 #[derive(Debug, Clone)]
@@ -55,11 +73,11 @@ pub enum Error {
         /// Name of the rendered config.
         config: String,
         /// What is wrong with an entry.
-        source: crate::image::layer::Error,
+        source: mosb_image::layer::Error,
     },
     /// The base can't be read, or the image not be pushed.
     #[error(transparent)]
-    Registry(#[from] crate::registry::Error),
+    Registry(#[from] mosb_registry::Error),
     /// buildah, or what it made.
     #[error(transparent)]
     Buildah(#[from] buildah::Error),

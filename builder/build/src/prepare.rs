@@ -8,18 +8,24 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
-use crate::api::{KernelType, RenderedConfig};
-use crate::containerfile::has_instruction;
-use crate::ignition;
-use crate::image::layer::{self, Layer};
-use crate::image::tree::BaseTree;
-use crate::image::{ImageRef, PinnedRef, Platform, ReferenceError, RepoRef};
-use crate::plan::{self, Base, BaseName, BuildPlan, Draft, MethodChoice, Request};
-use crate::registry;
-use crate::registry::base_tree::{self, Obtained, TreeSource};
-use crate::registry::cache::TreeCache;
-use crate::registry::{Client, Resolved, Source, tree_image};
-use crate::report::{Class, Finding};
+use mosb_ignition as ignition;
+use mosb_image::layer::{self, Layer};
+use mosb_image::tree::BaseTree;
+use mosb_image::{ImageRef, PinnedRef, Platform, ReferenceError, RepoRef};
+use mosb_plan::api::{KernelType, RenderedConfig};
+use mosb_plan::containerfile::has_instruction;
+use mosb_plan::plan;
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Draft;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Request;
+use mosb_registry as registry;
+use mosb_registry::base_tree::{self, Obtained, TreeSource};
+use mosb_registry::cache::TreeCache;
+use mosb_registry::{Client, Resolved, Source, tree_image};
+use mosb_types::report::{Class, Finding};
 
 /// What somebody wants built; nothing of it is resolved yet.
 #[derive(Debug, Clone)]

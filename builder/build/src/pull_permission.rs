@@ -1,8 +1,8 @@
 //! Which Secrets MachineOSConfigs may name for pulls.
 
-use kube::api::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::api::{ClusterSettings, labels};
+use mosb_plan::api::{ClusterSettings, labels};
 
 /// Whether MachineOSConfigs may name a Secret for pulls; else why not, and what to do. Who may write MachineOSConfigs reads in `RUN` lines what
 /// a build pulls with, so that the Secret itself, or whoever writes the settings, must say that it is for that. `pushes` are the

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::image::RepoRef;
-use crate::registry::registries_conf::{By, RegistriesConf};
+use mosb_image::RepoRef;
+use mosb_registry::registries_conf::{By, RegistriesConf};
 
 /// The repositories that an image may be pulled from: its own, and those of its mirrors (`conf` is a `registries.conf`).
 pub fn pull_repositories(repo: &RepoRef, conf: Option<&str>, by: &[By]) -> Vec<RepoRef> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::api::ClusterSettings;
-use crate::api::cluster_settings::{MirrorBy, MirrorSourcePolicy};
-use crate::registry::registries_conf::covers;
+use mosb_plan::api::ClusterSettings;
+use mosb_plan::api::cluster_settings::{MirrorBy, MirrorSourcePolicy};
+use mosb_registry::registries_conf::covers;
 
 /// All that is said of one source.
 #[derive(Debug, Clone, Default)]
@@ -96,5 +96,117 @@ fn inherited(scope: &str, sources: &BTreeMap<String, Source>) -> Source {
     Source {
         blocked: what.blocked,
         mirrors: what.mirrors.iter().map(below).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use mosb_registry::registries_conf::{By, RegistriesConf};
+
+    use super::*;
+
+    #[test]
+    fn mirrors_are_read_back_by_our_own_client() {
+        let text = r"
+mirrors:
+  - {source: quay.io/acme, mirrors: [mirror.example/acme, second.example:5000/a]}
+  - {source: quay.io/acme, mirrors: [tags.example/acme], by: tag}
+  - {source: '*.internal.example', mirrors: [mirror.example/internal]}
+  - {source: only.example/os, mirrors: [mirror.example/os], mirrorSourcePolicy: NeverContactSource}
+";
+        let settings = ClusterSettings::parse(text).unwrap();
+        let text = registries_conf(&settings).unwrap();
+        let mut conf = RegistriesConf::default();
+        conf.add(&text, Path::new("registries.conf")).unwrap();
+        for (image, by, want) in [
+            (
+                "quay.io/acme/os",
+                By::Digest,
+                vec![
+                    "mirror.example/acme/os",
+                    "second.example:5000/a/os",
+                    "quay.io/acme/os",
+                ],
+            ),
+            (
+                "quay.io/acme/os",
+                By::Tag,
+                vec!["tags.example/acme/os", "quay.io/acme/os"],
+            ),
+            ("quay.io/other/os", By::Digest, vec!["quay.io/other/os"]),
+            (
+                "a.internal.example/x",
+                By::Digest,
+                vec!["mirror.example/internal/x", "a.internal.example/x"],
+            ),
+            ("only.example/os", By::Digest, vec!["mirror.example/os"]),
+        ] {
+            let places = conf.pull_places(&image.parse().unwrap(), by).unwrap();
+            let places: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
+            assert_eq!(places, want, "{image}");
+        }
+        let error = conf.pull_places(&"only.example/os".parse().unwrap(), By::Tag);
+        assert!(
+            error.is_err(),
+            "a source that is never asked, and no mirror for tags"
+        );
+        assert_eq!(registries_conf(&ClusterSettings::default()), None);
+    }
+
+    #[test]
+    fn blocked_and_insecure_registries_hold_beside_mirrors() {
+        let text = r"
+registrySources:
+  blockedRegistries: [bad.example, quay.io/acme/secret, '*.evil.example']
+  insecureRegistries: [plain.example:5000, quay.io/acme/lab, mirror.example]
+mirrors:
+  - {source: quay.io/acme, mirrors: [mirror.example/acme, bad.example/acme]}
+  - {source: bad.example/os, mirrors: [plain.example:5000/os]}
+";
+        let settings = ClusterSettings::parse(text).unwrap();
+        let text = registries_conf(&settings).unwrap();
+        let mut conf = RegistriesConf::default();
+        conf.add(&text, Path::new("registries.conf")).unwrap();
+        for (image, want) in [
+            ("bad.example/x", vec![]),
+            ("bad.example/os/x", vec![("plain.example:5000/os/x", true)]),
+            ("a.evil.example/x", vec![]),
+            ("plain.example:5000/x", vec![("plain.example:5000/x", true)]),
+            ("plain.example/x", vec![("plain.example/x", false)]),
+            (
+                "quay.io/acme/os",
+                vec![("mirror.example/acme/os", true), ("quay.io/acme/os", false)],
+            ),
+            (
+                "quay.io/acme/lab/os",
+                vec![
+                    ("mirror.example/acme/lab/os", true),
+                    ("quay.io/acme/lab/os", true),
+                ],
+            ),
+            (
+                "quay.io/acme/secret/os",
+                vec![("mirror.example/acme/secret/os", true)],
+            ),
+        ] {
+            let repo = image.parse().unwrap();
+            let places = conf.pull_places(&repo, By::Digest);
+            let places = places.unwrap_or_default();
+            let places: Vec<_> = places
+                .iter()
+                .map(|p| (p.repo.to_string(), p.insecure))
+                .collect();
+            let want: Vec<_> = want
+                .iter()
+                .map(|(repo, tls)| ((*repo).to_owned(), *tls))
+                .collect();
+            assert_eq!(places, want, "{image}");
+            let pushed = conf.push_insecure(&repo);
+            let blocked =
+                image.starts_with("bad") || image.contains("evil") || image.contains("secret");
+            assert_eq!(pushed.is_err(), blocked, "{image}");
+        }
     }
 }

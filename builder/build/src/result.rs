@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::JobMethod;
-use crate::api::BuildName;
-use crate::image::Digest;
-use crate::report::{Class, Finding};
+use mosb_image::Digest;
+use mosb_plan::api::BuildName;
+use mosb_types::report::{Class, Finding};
 
 /// Key of the ConfigMap: the digest of the image; only there after a success.
 pub const DIGEST_KEY: &str = "digest";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::queue::Outcome;
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// For how long a reconcile may outlive its deadline before the program counts as hanging.
 const OVERDUE: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use super::Error;
 use super::error::{code, told};
 use super::limit::{ANSWER, PartsLayer};
 use super::run::LEASE;
-use crate::image::{ImageRef, PinnedRef};
+use mosb_image::{ImageRef, PinnedRef};
 
 /// Where the controller is installed: by `deploy/kubernetes`, by `deploy/openshift`.
 const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
@@ -38,7 +38,7 @@ pub async fn connect(
                 none(format!(
                     "{}: {}",
                     file.display(),
-                    crate::report::said(&error)
+                    mosb_types::report::said(&error)
                 ))
             };
             let read = Kubeconfig::read_from(&file).map_err(wrong)?;
@@ -47,7 +47,7 @@ pub async fn connect(
         }
         None if options.context.is_some() => {
             let config = Config::from_kubeconfig(&options).await;
-            config.map_err(|error| none(crate::report::said(&error)))?
+            config.map_err(|error| none(mosb_types::report::said(&error)))?
         }
         None => {
             let config = Config::infer().await;

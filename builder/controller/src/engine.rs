@@ -20,9 +20,9 @@ use super::question::{ImageStatus, Problem};
 use super::queue::Outcome;
 use super::snapshot::Snapshot;
 use super::step::{Decision, Step};
-use crate::api::labels;
-use crate::image::ImageRef;
-use crate::report::Class;
+use mosb_image::ImageRef;
+use mosb_plan::api::labels;
+use mosb_types::report::Class;
 
 /// More questions in a row than any decision has.
 pub const QUESTIONS: u32 = 8;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use kube::core::Status;
 
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,8 @@ use kube::{Api, Client};
 
 use super::Error;
 use super::error::{is_conflict, told};
-use crate::api::{API_VERSION, shortened};
 use crate::status::Event;
+use mosb_plan::api::{API_VERSION, shortened};
 
 /// Who tells, as the existing API has it.
 const REPORTER: &str = "machineosbuilder";

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use super::observe::{IMAGE_CONFIG, RENDERER};
 use super::snapshot::Snapshot;
 use super::stores::{OPERATOR_IMAGES, Stores};
-use crate::api::cluster_settings::CONFIG_MAP;
-use crate::api::{Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
-use crate::backend::job::Runner;
-use crate::image::Digest;
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
+use crate::workload::Runner;
+use mosb_image::Digest;
+use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_plan::api::{
+    Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels,
+};
 
 /// What lookups read, by name, with the version that was seen; none for what is not there.
 pub type Versions = BTreeMap<String, Option<String>>;
@@ -143,7 +145,7 @@ mod tests {
     use super::super::observe::{Facts, observe};
     use super::super::stores::Serving;
     use super::*;
-    use crate::api::{MachineConfigPool, MachineOsConfig};
+    use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
         let mut object = json!({

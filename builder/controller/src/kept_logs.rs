@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::logs::state;
-use crate::api::{
+use mosb_build::result::Step as Container;
+use mosb_plan::api::{
     API_VERSION, BuildName, MachineOsBuild, label_value, labels, object_name, shortened,
 };
-use crate::backend::job::result::Step as Container;
-use crate::payload::gzip;
+use mosb_plan::payload::gzip;
 
 /// The most that is kept of a container's log: its end, in bytes. A pod has three containers, and an object holds a MiB.
 const LIMIT: usize = 64 << 10;

@@ -386,7 +386,7 @@ mod tests {
 
     impl Lease {
         /// As if it was just renewed.
-        pub(in crate::controller) fn hold_in_a_test(&self) {
+        pub(crate) fn hold_in_a_test(&self) {
             *self.renewed() = Some(Instant::now());
         }
     }

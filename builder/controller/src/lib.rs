@@ -32,11 +32,14 @@ pub mod render;
 mod run;
 pub mod serve;
 pub mod shelf;
+pub mod sidecar;
 mod snapshot;
+pub mod status;
 mod step;
 pub mod stores;
 mod view;
 pub mod watch;
+pub mod workload;
 
 pub use because::Because;
 pub use connect::{connect, installed_in, own_image};

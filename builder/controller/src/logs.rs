@@ -15,7 +15,7 @@ use kube::{Api, Client, ResourceExt as _};
 use super::Error;
 use super::error::is_not_found;
 use super::kept_logs::{name as secret_name, read};
-use crate::api::{BuildName, job_name, label_value, labels};
+use mosb_plan::api::{BuildName, job_name, label_value, labels};
 
 /// The sidecar: it ends last, so it is told last.
 const SIDECAR: &str = "wait-for-done";

@@ -17,10 +17,12 @@ use super::namespaces::OPERATOR_NAMESPACE;
 use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
 use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, Stores};
-use crate::api::cluster_settings::UserNamespaces;
-use crate::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
-use crate::backend::job::{InputKind, JobResult, Runner};
-use crate::image::Digest;
+use crate::workload::InputKind;
+use crate::workload::Runner;
+use mosb_build::JobResult;
+use mosb_image::Digest;
+use mosb_plan::api::cluster_settings::UserNamespaces;
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
 pub use settings::{IMAGE_CONFIG, LastRead};

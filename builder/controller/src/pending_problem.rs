@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::question::Problem;
 use super::snapshot::EarlierProblem;
-use crate::image::Digest;
+use mosb_image::Digest;
 
 /// A problem, and the inputs that it came of.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use super::error::code;
 use super::kinds::Kind;
 use super::snapshot::Support;
 use super::{Error, FIELD_MANAGER};
-use crate::image::RepoRef;
+use mosb_image::RepoRef;
 
 /// Whether pods really get user namespaces: the API server keeps the field of a pod that it is asked about, and every node's
 /// container runtime says that it can.

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
-use crate::backend::job::{JobMethod, JobResult};
-use crate::image::{PinnedRef, Platform, RepoRef};
-use crate::registry::Confirmed;
-use crate::report::{Class, Finding};
+use mosb_build::JobMethod;
+use mosb_build::JobResult;
+use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
+use mosb_registry::Confirmed;
+use mosb_types::report::{Class, Finding};
 
 /// Something to find out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Keys that wait for a worker.
 #[derive(Debug)]

@@ -7,9 +7,11 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::inputs::Versions;
 use super::question::Answers;
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
-use crate::backend::job::{InputKind, JobResult, Runner};
-use crate::image::{Digest, PinnedRef, Platform};
+use crate::workload::InputKind;
+use crate::workload::Runner;
+use mosb_build::JobResult;
+use mosb_image::{Digest, PinnedRef, Platform};
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 
 /// What was observed of one MachineOSConfig and of everything that serves it.
 #[derive(Debug, Clone, Default)]

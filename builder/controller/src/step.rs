@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::because::Because;
 use super::kept_logs::KeepLogs;
 use super::question::Question;
-use crate::api::{
+use crate::status::Event;
+use crate::workload::InputKind;
+use mosb_build::JobMethod;
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::api::{
     Condition, ImageBuilderType, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec,
     MachineOsConfigStatus, PoolName,
 };
-use crate::backend::job::{InputKind, JobMethod};
-use crate::image::{Digest, PinnedRef};
-use crate::status::Event;
 
 /// What to do about a snapshot.
 #[derive(Debug, Clone, PartialEq)]

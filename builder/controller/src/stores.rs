@@ -25,10 +25,10 @@ use super::namespaces::Namespaces;
 use super::observe::{self, RENDERER};
 use super::shelf::{Change, Key, Shelf};
 use super::watch::{Board, Progress, Watched, follow};
-use crate::api::cluster_settings::CONFIG_MAP;
-use crate::api::openshift_build::OpenShiftBuild;
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 use kept::{deployment, existence, job, keys, meta, node, pod, read, serving, typed};
+use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
 
 pub use kept::{SeenNode, Serving};
 

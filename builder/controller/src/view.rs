@@ -13,8 +13,8 @@ use super::kinds::Kind;
 use super::observe::{Facts, observe};
 use super::question::Problem;
 use super::stores::Stores;
-use crate::api::{MachineOsBuild, condition, labels};
-use crate::report::Class;
+use mosb_plan::api::{MachineOsBuild, condition, labels};
+use mosb_types::report::Class;
 
 /// A pool, and why it is or isn't building.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use super::schema::{self, Items, Key, Kind, Object};
 use super::upgrade::upgrade;
 use super::v2;
 use super::version::{Spec, SpecVersion};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// A whole config in the shape of spec 3.5.0, which is that of 3.6.0 too, as JSON.
 ///
@@ -170,7 +170,7 @@ pub(super) fn prune(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ignition::parse;
+    use crate::parse;
 
     fn read(version: &str, mut config: Value) -> Result<ReadDocument, Error> {
         config["ignition"]["version"] = json!(version);

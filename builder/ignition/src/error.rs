@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::data_url::DataUrlError;
 use super::sink::MOST_FINDINGS;
-use crate::report::{Class, Finding};
+use mosb_types::report::{Class, Finding};
 
 /// Why a config was refused.
 #[derive(Debug, thiserror::Error)]

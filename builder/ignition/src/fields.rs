@@ -9,7 +9,7 @@ use super::error::shown;
 use super::resource::Remote;
 use super::sink::{At, Sink};
 use super::version::{Spec, SpecVersion};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// An object of the config, field by field. [`Object::finish`] warns of the fields that nobody asked for.
 #[derive(Debug)]

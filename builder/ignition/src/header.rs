@@ -7,7 +7,7 @@ use super::fields::{Object, same_field};
 use super::resource::{self, Remote};
 use super::url;
 use super::version::{Spec, SpecVersion};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// The version that decides how everything else is read, if it is one of spec 3.
 pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {

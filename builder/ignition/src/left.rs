@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::error::shown;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 impl Config {
     /// What is left to the machine, each by its name, in the order of the config. `object` says what it is.

@@ -91,8 +91,8 @@ pub use merge::{Merged, Merger, Provenance};
 pub use snapshot::{Contents, Reference, Resolution};
 pub use version::{Spec, SpecV2, SpecVersion};
 
-use crate::report::Finding;
 use fields::Object;
+use mosb_types::report::Finding;
 use resource::Remote;
 use sink::{At, Sink};
 

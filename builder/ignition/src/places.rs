@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::config::{Owner, Storage, Systemd};
 use super::error::shown;
 use super::sink::Sink;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Where Ignition writes units.
 const UNITS: &str = "/etc/systemd/system/";

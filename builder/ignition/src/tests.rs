@@ -6,7 +6,7 @@ use super::*;
 
 /// Each line: what it is about, the versions it holds for, the config without its version, and the problems and
 /// warnings it gets, as `code field`.
-const CASES: &str = include_str!("../../testdata/ignition/cases.jsonl");
+const CASES: &str = include_str!("../../../testdata/ignition/cases.jsonl");
 
 fn strings(value: &Value) -> Vec<String> {
     let mut strings: Vec<String> = serde_json::from_value(value.clone()).unwrap();

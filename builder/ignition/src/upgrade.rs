@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::version::SpecVersion;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Brings a valid config, made of known fields, from its version to 3.5.0, unless it is newer. Tells what is lost on the way.
 ///

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::digest::{DiffId, Digest};
-use crate::canonical::canonical;
+use mosb_types::canonical::canonical;
 
 /// A manifest of OCI, and of Docker as its second schema has it.
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";

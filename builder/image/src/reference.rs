@@ -117,7 +117,7 @@ fn is_repository(s: &str) -> bool {
 }
 
 /// Whether a text can be a tag (OCI distribution spec).
-pub(crate) fn is_tag(s: &str) -> bool {
+pub fn is_tag(s: &str) -> bool {
     let first = s
         .bytes()
         .next()

@@ -11,13 +11,13 @@ use tokio::task::spawn_blocking;
 
 use super::blobs::Blobs;
 use super::cache::TreeCache;
-use crate::image::Digest;
-use crate::image::layer::{
+use mosb_image::Digest;
+use mosb_image::layer::{
     Budget, Delta, Error, Layer, Piece, Toc, ranges, read_contents, read_delta, read_pieces,
     read_toc,
 };
-use crate::image::tree::{BaseTree, Builder, Wanted};
-use crate::report::Finding;
+use mosb_image::tree::{BaseTree, Builder, Wanted};
+use mosb_types::report::Finding;
 
 /// Pieces of a blob that wait for the thread that unpacks it.
 const PIECES_AHEAD: usize = 16;

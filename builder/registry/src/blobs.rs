@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
-use crate::image::{Digest, layer};
+use mosb_image::{Digest, layer};
 
 /// The bytes of a blob on their way in.
 pub type BlobStream<E> = BoxStream<'static, Result<Bytes, E>>;

@@ -19,9 +19,9 @@ use rustix::process::geteuid;
 use super::atomic::{TEMPORARY, Temporary, failed, take};
 use super::error::Error;
 use super::folder::Folder;
-use crate::image::Digest;
-use crate::image::tree::{self, BaseTree};
-use crate::report::{Finding, said};
+use mosb_image::Digest;
+use mosb_image::tree::{self, BaseTree};
+use mosb_types::report::{Finding, said};
 
 /// Bytes of all entries unless told: some fifty of the biggest bases.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -319,7 +319,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::image::tree::OwnedEntry;
+    use mosb_image::tree::OwnedEntry;
 
     fn tree(content: &str) -> BaseTree {
         BaseTree::from_entries([(b"etc/a".to_vec(), OwnedEntry::file(content.as_bytes()))])

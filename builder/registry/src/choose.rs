@@ -1,6 +1,6 @@
 //! Which image of an index is meant.
 
-use crate::image::Platform;
+use mosb_image::Platform;
 
 use super::error::Error;
 use super::manifest::{DOCKER_LIST, DOCKER_MANIFEST, IndexEntry, OCI_INDEX, OCI_MANIFEST, invalid};
@@ -84,8 +84,8 @@ pub(super) fn choose<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Digest;
-    use crate::registry::manifest::RawPlatform;
+    use crate::manifest::RawPlatform;
+    use mosb_image::Digest;
 
     fn entries(list: &[(&str, &str)]) -> Vec<IndexEntry> {
         list.iter()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
+use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 
 use super::certs::CertDirs;
 use super::endpoint::{Endpoint, Settings};
@@ -22,7 +22,7 @@ use super::signature_policy::LoadedPolicy;
 use super::store::Store;
 use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::http::Secret;
-use crate::image::RepoRef;
+use mosb_image::RepoRef;
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
-use crate::report::Class;
+use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
+use mosb_types::report::Class;
 
 use super::said::Said;
 use crate::http::BadProxy;

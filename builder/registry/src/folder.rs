@@ -13,14 +13,14 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use tokio::io::AsyncReadExt as _;
 
-use crate::image::Digest;
+use mosb_image::Digest;
 
 use super::blobs::BlobStream;
 use super::error::Error;
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub struct Folder {
     path: PathBuf,
     fd: OwnedFd,
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::image::Digest;
+use mosb_image::Digest;
 
 use super::blobs::BlobStream;
 use super::error::Error;

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::image::Digest;
+use mosb_image::Digest;
 
 use super::atomic::{Temporary, clear, failed, made, replace, sync, take};
 use super::blobs::BlobStream;
@@ -219,7 +219,7 @@ fn foreign(dir: &Path) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::atomic::TEMPORARY;
+    use crate::atomic::TEMPORARY;
 
     fn blob(bytes: &[u8]) -> BlobRef {
         BlobRef {

@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::image::reference::is_tag;
-use crate::image::{Digest, ImageRef, RepoRef};
-use crate::report::Finding;
+use mosb_image::reference::is_tag;
+use mosb_image::{Digest, ImageRef, RepoRef};
+use mosb_types::report::Finding;
 
 use super::error::Error;
 

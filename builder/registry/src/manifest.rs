@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::image::layer::MOST_LAYERS;
-use crate::image::{Digest, Platform};
+use mosb_image::layer::MOST_LAYERS;
+use mosb_image::{Digest, Platform};
 
 use super::error::Error;
 

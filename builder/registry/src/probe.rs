@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use url::Url;
 
-use crate::image::{Digest, ImageRef, Platform, RepoRef};
+use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 
 use super::blobs::Blobs as _;
 use super::client::Client;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use url::Url;
 
-use crate::image::{Digest, PinnedRef};
+use mosb_image::{Digest, PinnedRef};
 
 use super::blobs::{BlobStream, Blobs as _};
 use super::client::Client;
@@ -76,8 +76,8 @@ impl<T> Confirmed<T> {
     }
 
     /// As if a registry had answered, for tests of other modules.
-    #[cfg(test)]
-    pub(crate) fn in_a_test(value: T) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn in_a_test(value: T) -> Self {
         Self(value)
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::image::RepoRef;
+use mosb_image::RepoRef;
 
 use super::error::Error;
 
@@ -210,7 +210,7 @@ fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
 }
 
 /// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the hosts below it.
-pub(crate) fn covers(prefix: &str, name: &str) -> Option<usize> {
+pub fn covers(prefix: &str, name: &str) -> Option<usize> {
     if let Some(domain) = prefix.strip_prefix('*') {
         let host = name.split('/').next()?;
         // A port written in the prefix must be the host's.

@@ -10,7 +10,7 @@ use futures_util::stream::try_unfold;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 
-use crate::image::{Digest, RepoRef};
+use mosb_image::{Digest, RepoRef};
 
 use super::blobs::BlobStream;
 use super::endpoint::Endpoint;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use crate::image::{Digest, PinnedRef, Platform};
+use mosb_image::{Digest, PinnedRef, Platform};
 
 use super::blobs::Blobs as _;
 use super::choose::choose;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use crate::image::signature_policy::{Requirement, SignaturePolicy, Verdict};
-use crate::report::Finding;
+use mosb_image::signature_policy::{Requirement, SignaturePolicy, Verdict};
+use mosb_types::report::Finding;
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]

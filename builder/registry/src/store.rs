@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::image::{Digest, RepoRef};
+use mosb_image::{Digest, RepoRef};
 
 use super::blobs::{BlobStream, Blobs};
 use super::error::Error;

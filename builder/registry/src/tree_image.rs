@@ -16,11 +16,11 @@ use super::manifest::BlobRef;
 use super::push::{BlobFrom, BlobToPush, PushPlan};
 use super::verify::collect;
 use super::{Blobs as _, Target};
-use crate::canonical::canonical;
-use crate::image::gzip::compress;
-use crate::image::tree::{self, BaseTree};
-use crate::image::{DiffId, Digest, PinnedRef, RepoRef};
-use crate::report::{Finding, said};
+use mosb_image::gzip::compress;
+use mosb_image::tree::{self, BaseTree};
+use mosb_image::{DiffId, Digest, PinnedRef, RepoRef};
+use mosb_types::canonical::canonical;
+use mosb_types::report::{Finding, said};
 
 /// Label of the image: manifest of the base.
 const LABEL: &str = "mosb.dev/base-tree";
@@ -168,7 +168,7 @@ fn warning(image: &str, what: &str, error: &(dyn std::error::Error + 'static)) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tree::OwnedEntry;
+    use mosb_image::tree::OwnedEntry;
 
     #[test]
     fn what_is_packed_is_unpacked_and_packed_the_same_again() {

@@ -7,7 +7,7 @@ use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, LOCATION, RANGE};
 use url::Url;
 
-use crate::image::Digest;
+use mosb_image::Digest;
 
 use super::blobs::BlobStream;
 use super::error::Error;

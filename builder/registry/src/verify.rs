@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::try_unfold;
 use sha2::{Digest as _, Sha256};
 
-use crate::image::Digest;
+use mosb_image::Digest;
 
 use super::blobs::BlobStream;
 use super::error::Error;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::image::TreePath;
-use crate::image::overlay::{Content, Found, Meta, Node, Overlay};
-use crate::image::tree::Kind;
+use mosb_image::TreePath;
+use mosb_image::overlay::{Content, Found, Meta, Node, Overlay};
+use mosb_image::tree::Kind;
 
 use super::undecided::Undecided;
 
@@ -203,7 +203,7 @@ pub(super) fn inherit(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tree::{BaseTree, OwnedEntry};
+    use mosb_image::tree::{BaseTree, OwnedEntry};
 
     #[test]
     fn links_are_followed_inside_the_root() {

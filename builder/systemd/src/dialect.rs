@@ -1,7 +1,7 @@
 //! Which systemd it is: what differs between versions and builds, and the directories they look into.
 
-use crate::image::TreePath;
-use crate::image::overlay::Overlay;
+use mosb_image::TreePath;
+use mosb_image::overlay::Overlay;
 
 use super::chroot::{self, Last, chase};
 use super::undecided::Undecided;
@@ -183,7 +183,7 @@ pub(super) fn path(constant: &str) -> TreePath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tree::{BaseTree, OwnedEntry};
+    use mosb_image::tree::{BaseTree, OwnedEntry};
 
     #[test]
     fn the_version_is_in_the_name_of_the_library() {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::image::TreePath;
-use crate::image::overlay::Overlay;
-use crate::image::tree::Kind;
+use mosb_image::TreePath;
+use mosb_image::overlay::Overlay;
+use mosb_image::tree::Kind;
 
 use super::chroot::{self, Last, chase};
 use super::dialect::{CONFIG, Dialect, path};

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::image::TreePath;
-use crate::image::overlay::{Found, Node, Overlay};
-use crate::report::Finding;
+use mosb_image::TreePath;
+use mosb_image::overlay::{Found, Node, Overlay};
+use mosb_types::report::Finding;
 
 use super::chroot::{self, Chased, Last, chase};
 use super::dialect::{CONFIG, Dialect, Does, path};

@@ -1,6 +1,6 @@
 //! The `[Install]` section of a unit file and its drop-ins.
 
-use crate::image::TreePath;
+use mosb_image::TreePath;
 
 use super::dialect::{Dialect, Does};
 use super::name::{NameKind, UnitName};

@@ -21,8 +21,8 @@ mod undecided;
 
 use std::collections::BTreeSet;
 
-use crate::image::overlay::Overlay;
-use crate::report::Finding;
+use mosb_image::overlay::Overlay;
+use mosb_types::report::Finding;
 
 pub use dialect::Dialect;
 pub use state::EnabledState;

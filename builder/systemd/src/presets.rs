@@ -1,7 +1,7 @@
 //! Preset files: which units are to be enabled (systemd.preset(5)).
 
-use crate::image::TreePath;
-use crate::image::overlay::Overlay;
+use mosb_image::TreePath;
+use mosb_image::overlay::Overlay;
 
 use super::chroot::{self, Chased, Last, chase};
 use super::dialect::{Dialect, Does, path};
@@ -137,7 +137,7 @@ fn enable(rest: &str) -> Option<Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tree::{BaseTree, OwnedEntry};
+    use mosb_image::tree::{BaseTree, OwnedEntry};
 
     fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, Stop> {
         let base = BaseTree::from_entries(

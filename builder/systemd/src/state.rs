@@ -1,8 +1,8 @@
 //! Whether a unit is enabled, as `systemctl is-enabled` tells it.
 
-use crate::image::TreePath;
-use crate::image::overlay::Overlay;
-use crate::image::tree::Kind;
+use mosb_image::TreePath;
+use mosb_image::overlay::Overlay;
+use mosb_image::tree::Kind;
 
 use super::chroot;
 use super::dialect::{CONFIG, Dialect, path};

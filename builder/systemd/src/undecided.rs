@@ -1,6 +1,6 @@
 //! What stops the emulation: something it doesn't decide, or an error that stops `systemctl` too.
 
-use crate::image::TreePath;
+use mosb_image::TreePath;
 
 /// What only running the base's own `systemctl` can tell; each is a reason for a Containerfile build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -119,7 +119,7 @@ impl Journal {
 
 /// With which the cluster is asked.
 pub fn client(runtime: &Runtime, node: &Node) -> Client {
-    let connect = mosb::controller::connect(Some(node.kubeconfig()), None);
+    let connect = mosb_controller::connect(Some(node.kubeconfig()), None);
     runtime.block_on(connect).unwrap().0
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use mosb::backend::job::result::{JobResult, Outcome, RESULT_KEY};
+use mosb_build::result::{JobResult, Outcome, RESULT_KEY};
 use serde_json::Value;
 
 use super::journal::{Journal, Seen};
@@ -14,7 +14,7 @@ pub struct Phases {
     /// When each of [`POINTS`] was reached.
     points: [Timestamp; POINTS.len()],
     /// What the pod told of itself.
-    pub build: mosb::backend::job::result::Phases,
+    pub build: mosb_build::result::Phases,
     /// From the image in the status to the Job's end.
     pub cleared: Duration,
 }

@@ -13,7 +13,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use mosb::controller::kinds::Kind;
+use mosb_controller::kinds::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -77,7 +77,7 @@ pub async fn send(
 impl Site {
     pub fn new(world: &World) -> Self {
         let node = Node::control_plane(&programs()).unwrap();
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        let crds = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();

@@ -69,7 +69,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     node.import(&format!("oci-archive:{}", image.display()), IMAGE);
 
     say("The API, then mosb");
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let deploy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy");
     let story = Story::new(&node);
     for folder in ["crds", "kubernetes"] {
         let path = deploy.join(folder);

@@ -1,6 +1,6 @@
 //! What an administrator says to a cluster with mosb; the demo and a test do.
 
-use mosb::api::yaml;
+use mosb_plan::api::yaml;
 use serde_json::{Value, json};
 
 use super::Node;

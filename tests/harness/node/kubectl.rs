@@ -56,7 +56,7 @@ impl Node {
     /// The kinds of machine configuration, as a cluster without them gets them, ready to be used.
     #[track_caller]
     pub fn install_kinds(&self) {
-        let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/crds");
+        let crds = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
         self.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         self.kubectl(&established).ok();

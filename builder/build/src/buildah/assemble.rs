@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
-use crate::canonical::canonical;
-use crate::image::edit::annotate_base;
-use crate::image::{DiffId, Digest};
-use crate::plan::Base;
+use mosb_image::edit::annotate_base;
+use mosb_image::{DiffId, Digest};
+use mosb_plan::plan::Base;
+use mosb_types::canonical::canonical;
 
 pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -209,7 +209,7 @@ pub(super) fn diff_ids(config: &Value) -> Result<Vec<DiffId>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::BaseName;
+    use mosb_plan::plan::BaseName;
 
     fn base(media_type: &str) -> Base {
         let config = json!({

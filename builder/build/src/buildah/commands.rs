@@ -10,10 +10,10 @@ use super::BaseSource;
 use super::store::Store;
 use super::version::Version;
 use super::volume::Volume;
-use crate::api::KernelType;
 use crate::exec::Command;
-use crate::image::Digest;
-use crate::plan::BuildPlan;
+use mosb_image::Digest;
+use mosb_plan::api::KernelType;
+use mosb_plan::plan::BuildPlan;
 
 pub(super) const INSTALL: &str = "the package buildah (1.28 or newer)";
 pub(super) const CONTAINERFILE: &str = "Containerfile";

@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use super::version::Version;
-use crate::report::Class;
-use crate::{exec, payload};
+use crate::exec;
+use mosb_plan::payload;
+use mosb_types::report::Class;
 
 /// The reason of [`Error::Own`].
 pub const BUILDAH_FAILED: &str = "buildah-failed";

@@ -7,9 +7,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Error, assemble, commands};
-use crate::image::Digest;
-use crate::payload::context;
-use crate::plan::BuildPlan;
+use mosb_image::Digest;
+use mosb_plan::payload::context;
+use mosb_plan::plan::BuildPlan;
 
 pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();

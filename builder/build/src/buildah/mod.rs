@@ -35,11 +35,11 @@ use tempfile::TempDir;
 
 use super::BuiltLayer;
 use crate::exec::{self, Command, Stream};
-use crate::image::{Digest, PinnedRef};
-use crate::plan::BuildPlan;
-use crate::registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
-use crate::report::Finding;
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::plan::BuildPlan;
+use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
+use mosb_types::report::Finding;
 use own_failure::{TRIES, own_failure};
 use store::Store;
 
@@ -434,7 +434,7 @@ mod tests {
     /// The template says what is listened for.
     #[test]
     fn the_step_writes_that_line() {
-        let template = include_str!("../../../containerfiles/40-preset");
+        let template = include_str!("../../../../containerfiles/40-preset");
         assert!(template.contains("echo \"mosb: $unit stays as it is\" >&2"));
     }
 }

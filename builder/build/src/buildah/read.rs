@@ -14,10 +14,10 @@ use super::assemble::{Assembled, NewLayer, assemble, diff_ids, output, shared};
 use super::error::Error;
 use super::files::{io as io_error, make_dir};
 use super::{commands, leftovers};
-use crate::image::gzip::{Compressed, compress};
-use crate::image::{DiffId, Digest};
-use crate::plan::BuildPlan;
-use crate::registry::folder::Folder;
+use mosb_image::gzip::{Compressed, compress};
+use mosb_image::{DiffId, Digest};
+use mosb_plan::plan::BuildPlan;
+use mosb_registry::folder::Folder;
 
 /// A manifest or config larger than this is none: registries refuse more than 4 MiB.
 const JSON_LIMIT: u64 = 4 * 1024 * 1024;
@@ -33,7 +33,7 @@ const DIGEST_FILE: u64 = 128;
 
 /// Reads what buildah left, which is not trusted, and writes the layers above the base's into `blobs`.
 pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembled, Error> {
-    let odd = |error: crate::registry::Error| output(error.to_string());
+    let odd = |error: mosb_registry::Error| output(error.to_string());
     let missing = |what: String| output(format!("{what} is missing"));
     let folder = Folder::open(out).map_err(odd)?;
     let manifest = folder

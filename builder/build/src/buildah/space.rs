@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::store;
-use crate::plan::BuildPlan;
+use mosb_plan::plan::BuildPlan;
 
 const MIB: u64 = 1024 * 1024;
 /// An OS tree unpacked is about three times its compressed layers.

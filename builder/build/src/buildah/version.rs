@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::commands::INSTALL;
 use super::error::Error;
-use crate::containerfile;
 use crate::exec::Command;
+use mosb_plan::containerfile;
 
 /// The first version that knows here-documents.
 pub const HEREDOC: Version = Version(1, 33, 0);

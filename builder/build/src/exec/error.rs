@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Why a program did not do what it should.
 #[derive(Debug, thiserror::Error)]

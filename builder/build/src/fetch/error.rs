@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::http::BadProxy;
-use crate::ignition::Reference;
-use crate::report::{Class, Finding};
+use mosb_ignition::Reference;
+use mosb_registry::http::BadProxy;
+use mosb_types::report::{Class, Finding};
 
 /// What was asked for. Printed as `field: URL`, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]

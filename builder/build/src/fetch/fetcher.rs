@@ -13,12 +13,12 @@ use url::Url;
 use super::error::{Asked, Error};
 use super::headers::HostHeaders;
 use super::trial::{REDIRECTS, Trial, Tried};
-use crate::http::{
+use mosb_ignition::snapshot::{
+    Contents, LARGEST, LARGEST_TOTAL, Proxy, Reference, Request, without_credentials,
+};
+use mosb_registry::http::{
     self, Broken, NamedBy, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust,
     decide, jitter,
-};
-use crate::ignition::snapshot::{
-    Contents, LARGEST, LARGEST_TOTAL, Proxy, Reference, Request, without_credentials,
 };
 
 /// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.

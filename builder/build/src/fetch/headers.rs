@@ -8,7 +8,7 @@ use serde_json::Value;
 use url::{Host, Url};
 
 use super::error::Error;
-use crate::http::is_loopback;
+use mosb_registry::http::is_loopback;
 
 /// Headers by host. Its `Debug` shows hosts only.
 #[derive(Clone, Default)]

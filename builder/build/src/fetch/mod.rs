@@ -1,6 +1,6 @@
 //! Fetches what a config refers to, as Ignition 2.24 fetches it on a node.
 //!
-//! In come [`Reference`](crate::ignition::Reference)s; out come bytes, as the server sent them: nothing is decoded, unpacked or verified here. Facts of
+//! In come [`Reference`](mosb_ignition::Reference)s; out come bytes, as the server sent them: nothing is decoded, unpacked or verified here. Facts of
 //! Ignition (`internal/resource/http.go`, `url.go`) that hold here too: 200 and 204 are the only good answers; redirects
 //! are followed without the config's headers; the config's proxy, timeouts and authorities count; an answer may take 10
 //! seconds to begin; what failed with 5xx or on the network is tried again after 0.2 seconds, doubled up to 5. What differs:

@@ -11,8 +11,10 @@ use reqwest::{Response, StatusCode};
 use url::Url;
 
 use super::headers::HostHeaders;
-use crate::http::{Broken, ForbiddenAddress, NamedBy, Outcome, Proxies, retry_after, same_origin};
-use crate::ignition::snapshot::{LARGEST, Request};
+use mosb_ignition::snapshot::{LARGEST, Request};
+use mosb_registry::http::{
+    Broken, ForbiddenAddress, NamedBy, Outcome, Proxies, retry_after, same_origin,
+};
 
 /// Redirects that are followed; what Go follows where nothing else is said.
 pub(super) const REDIRECTS: usize = 10;

@@ -14,7 +14,7 @@ use super::super::observe::base_trees;
 use super::super::snapshot::base_of;
 use super::super::stores::BASE_TREES;
 use super::{Acting, patch, post};
-use crate::image::Digest;
+use mosb_image::Digest;
 
 impl Acting {
     /// Adds an entry, and removes those of bases that no build names.

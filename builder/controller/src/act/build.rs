@@ -19,10 +19,16 @@ use super::super::answer::Wish;
 use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, deleted, patch, post};
 use super::{Acting, Round, Stopped, stopped};
-use crate::api::openshift_build::OpenShiftBuild;
-use crate::api::{ImageBuilderType, labels};
-use crate::backend::job::{self, Input, InputKind, JobMethod, JobRequest, Runner, release};
-use crate::report::Class;
+use crate::workload;
+use crate::workload::Input;
+use crate::workload::InputKind;
+use crate::workload::JobRequest;
+use crate::workload::Runner;
+use crate::workload::release;
+use mosb_build::JobMethod;
+use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_plan::api::{ImageBuilderType, labels};
+use mosb_types::report::Class;
 
 /// A kind of the namespace that serves builds.
 trait Own:
@@ -94,7 +100,7 @@ impl Acting {
         match Runner::new(&request) {
             Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
             Runner::Pod(pod) => {
-                let account = job::account_before(&request);
+                let account = workload::account_before(&request);
                 let made = self.create_owned(&account, build_uid).await?;
                 round.created.extend(made);
                 self.create_controlled(&*pod, build_uid).await
@@ -147,7 +153,7 @@ impl Acting {
         round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
         let request = self.request(build_uid, attempt, how, round)?;
-        let inputs = job::inputs(&request, uid);
+        let inputs = workload::inputs(&request, uid);
         drop(request);
         let creating = inputs.iter().map(|input| self.create_input(input, uid));
         // All of them, so that one which fails does not hold up the others.

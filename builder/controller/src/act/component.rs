@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::super::kinds::Kind;
 use super::write::{delete_params, deleted, post, value};
 use super::{Acting, Round, Stopped, stopped};
-use crate::api::{PoolName, component, labels};
-use crate::image::PinnedRef;
+use mosb_image::PinnedRef;
+use mosb_plan::api::{PoolName, component, labels};
 
 const KIND: Kind = Kind::MachineConfig;
 

@@ -14,8 +14,8 @@ use super::super::kept_logs::{KeepLogs, Tail};
 use super::super::logs::{Raw, lines};
 use super::write::{delete_params, deleted, post};
 use super::{Acting, Stopped, stopped};
-use crate::api::labels;
-use crate::backend::job::Hidden;
+use mosb_build::Hidden;
+use mosb_plan::api::labels;
 
 /// How long a build's next step may wait for it.
 const LIMIT: Duration = Duration::from_secs(10);

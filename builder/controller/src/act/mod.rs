@@ -23,9 +23,9 @@ use super::observe::Facts;
 use super::question::Problem;
 use super::step::Step;
 use super::stores::Stores;
-use crate::api::component_name;
-use crate::backend::job::kind;
-use crate::report::Class;
+use crate::workload::kind;
+use mosb_plan::api::component_name;
+use mosb_types::report::Class;
 
 /// With what steps are carried out.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use super::super::kinds::Kind;
 use super::super::step::Annotate;
 use super::super::{Error, FIELD_MANAGER, error};
 use super::{Acting, Round, Stopped, stopped};
-use crate::api::{
+use mosb_plan::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
     labels,
 };
@@ -22,7 +22,7 @@ pub(super) const BUILD: Kind = Kind::MachineOsBuild;
 pub(super) const POOL: Kind = Kind::MachineConfigPool;
 
 /// Deletes the very object, and nothing that has its name since.
-pub(in crate::controller) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
+pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
         preconditions: Some(Preconditions {
@@ -34,10 +34,7 @@ pub(in crate::controller) fn delete_params(uid: &str, policy: PropagationPolicy)
 }
 
 /// Gone is as good as deleted. A conflict may be another one of its name, or somebody else's change: what is there tells.
-pub(in crate::controller) fn deleted<T>(
-    object: String,
-    answer: Result<T, kube::Error>,
-) -> Result<(), Stopped> {
+pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), Stopped> {
     match answer {
         Ok(_) => Ok(()),
         Err(error) if error::is_not_found(&error) => Ok(()),
@@ -45,14 +42,14 @@ pub(in crate::controller) fn deleted<T>(
     }
 }
 
-pub(in crate::controller) fn post() -> PostParams {
+pub(crate) fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
 }
 
-pub(in crate::controller) fn patch() -> PatchParams {
+pub(crate) fn patch() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()

@@ -2,8 +2,8 @@
 
 use super::super::question::Problem;
 use super::given;
-use crate::api::cluster_settings::UserNamespaces;
-use crate::api::{ClusterSettings, ImageBuilderType};
+use mosb_plan::api::cluster_settings::UserNamespaces;
+use mosb_plan::api::{ClusterSettings, ImageBuilderType};
 
 /// Whether a builder may be used. An annotation must not switch off what the settings ask for, and in the pod of an OpenShift Build,
 /// which is privileged and has no user namespace, `RUN` lines are beside the push credentials. `serves_builds`: whether the

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Problem};
 use super::Asking;
 use super::plan::rendered;
-use crate::api::RenderedConfig;
-use crate::report::Class;
+use mosb_plan::api::RenderedConfig;
+use mosb_types::report::Class;
 
 /// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
 /// compared, so it counts as different.

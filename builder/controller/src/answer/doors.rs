@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::api::ClusterSettings;
-use crate::api::cluster_settings::Proxy;
-use crate::backend::door::{Door, DoorError};
-use crate::backend::job::NamedSecret;
-use crate::http::RetryPolicy;
-use crate::registry::{Options, Timeouts};
+use mosb_build::NamedSecret;
+use mosb_build::door::{Door, DoorError};
+use mosb_plan::api::ClusterSettings;
+use mosb_plan::api::cluster_settings::Proxy;
+use mosb_registry::http::RetryPolicy;
+use mosb_registry::{Options, Timeouts};
 
 /// How long a client is shared after it was made: its logins stay here no longer, and a registry that changed its mind about
 /// them is asked again.
@@ -100,7 +100,7 @@ fn patience() -> Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::job::DockerConfigJson;
+    use mosb_build::DockerConfigJson;
 
     fn secret(name: &str) -> NamedSecret {
         NamedSecret {

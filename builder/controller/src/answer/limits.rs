@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::super::question::{LOOKUP_TIMEOUT, Problem};
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Lookups at once for each registry host.
 const PER_HOST: usize = 4;

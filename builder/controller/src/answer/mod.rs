@@ -24,14 +24,15 @@ use super::observe::result_in;
 use super::question::{ImageStatus, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
-use crate::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
-use crate::backend::door::DoorError;
-use crate::backend::job::{JobResult, result_name};
-use crate::image::{ImageRef, PinnedRef};
-use crate::registry::{self, Confirmed};
-use crate::report::Class;
+use crate::workload::result_name;
 pub use doors::Doors;
 pub use limits::{LookupLimits, Room, Unanswered, busy_pause};
+use mosb_build::JobResult;
+use mosb_build::door::DoorError;
+use mosb_image::{ImageRef, PinnedRef};
+use mosb_plan::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
+use mosb_registry::{self as registry, Confirmed};
+use mosb_types::report::Class;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -259,7 +260,7 @@ fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
-        let text = crate::report::said(deeper);
+        let text = mosb_types::report::said(deeper);
         if !told.contains(&text) {
             told = format!("{told}: {text}");
         }
@@ -286,10 +287,10 @@ problem_of!(
     ClusterSettingsError,
     registry::Error,
     DoorError,
-    crate::backend::Error,
-    crate::backend::prepare::Error,
-    crate::backend::job::SecretError,
-    crate::containerfile::Error,
-    crate::payload::Error,
-    crate::fetch::Error,
+    mosb_build::Error,
+    mosb_build::prepare::Error,
+    mosb_build::SecretError,
+    mosb_plan::containerfile::Error,
+    mosb_plan::payload::Error,
+    mosb_build::fetch::Error,
 );

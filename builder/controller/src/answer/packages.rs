@@ -9,8 +9,9 @@ use kube::api::ObjectMeta;
 use super::super::question::Problem;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::Asking;
-use crate::api::{BuildName, PoolName};
-use crate::backend::job::{Input, PackageSource};
+use crate::workload::Input;
+use crate::workload::PackageSource;
+use mosb_plan::api::{BuildName, PoolName};
 
 /// Copies of Secrets of the operator's namespace, by what they are.
 pub(super) type Copies = BTreeMap<PackageSource, Input>;

@@ -21,20 +21,28 @@ use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
 use super::{Asking, Room, Unanswered, builders, given, sentence};
-use crate::api::cluster_settings::{Proxy, UserNamespaces};
-use crate::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType, RenderedConfig};
-use crate::backend::job::{
-    JobMethod, JobRequest, NamedSecret, OpenShiftSource, pull_repositories, registries_conf,
-};
-use crate::backend::prepare::{self, Drafted, Means, Wanted};
-use crate::containerfile;
-use crate::image::tree::BaseTree;
-use crate::image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
-use crate::payload;
-use crate::plan::{BaseName, Draft, Format, MethodChoice, Reason, Request};
-use crate::registry::Source;
-use crate::registry::registries_conf::By;
-use crate::report::Class;
+use crate::workload::JobRequest;
+use crate::workload::OpenShiftSource;
+use mosb_build::JobMethod;
+use mosb_build::NamedSecret;
+use mosb_build::prepare::{self, Drafted, Means, Wanted};
+use mosb_build::pull_repositories;
+use mosb_build::registries_conf;
+use mosb_image::tree::BaseTree;
+use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
+use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
+use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType, KernelType, RenderedConfig};
+use mosb_plan::containerfile;
+use mosb_plan::payload;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::Draft;
+use mosb_plan::plan::Format;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Reason;
+use mosb_plan::plan::Request;
+use mosb_registry::Source;
+use mosb_registry::registries_conf::By;
+use mosb_types::report::Class;
 
 /// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
 /// shows no credential.
@@ -304,7 +312,7 @@ pub(super) fn wanted(
     config: RenderedConfig,
     settings: &ClusterSettings,
 ) -> Result<Wanted, Problem> {
-    let bad = |text: &str, error: crate::image::ReferenceError| {
+    let bad = |text: &str, error: mosb_image::ReferenceError| {
         given("bad-reference", format!("{text}: {error}"))
     };
     let own = config.os_image_url.clone();

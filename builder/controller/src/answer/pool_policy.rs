@@ -3,9 +3,9 @@
 
 use super::super::question::Problem;
 use super::given;
-use crate::api::{ClusterSettings, RenderedConfig};
-use crate::ignition::{Compression, Resource};
-use crate::image::signature_policy::SignaturePolicy;
+use mosb_ignition::{Compression, Resource};
+use mosb_image::signature_policy::SignaturePolicy;
+use mosb_plan::api::{ClusterSettings, RenderedConfig};
 
 const POLICY: &str = "/etc/containers/policy.json";
 /// More than any policy has: one has some hundred bytes for each scope.
@@ -55,7 +55,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::RenderedConfig;
+    use mosb_plan::api::RenderedConfig;
     use serde_json::{Value, json};
 
     const REJECT: &str = r#"{"default":[{"type":"reject"}]}"#;

@@ -11,14 +11,15 @@ use super::super::question::{PlanQuestion, Problem};
 use super::super::render::without_components;
 use super::Asking;
 use super::plan::wanted;
-use crate::api::cluster_settings::Proxy;
-use crate::api::{ClusterSettings, RenderedConfig, labels};
-use crate::backend::direct::assemble;
-use crate::backend::job::NamedSecret;
-use crate::backend::prepare::{self, Means};
-use crate::image::PinnedRef;
-use crate::plan::{Format, Method};
-use crate::registry::{Client, Resolved, Source, tree_image};
+use mosb_build::NamedSecret;
+use mosb_build::direct::assemble;
+use mosb_build::prepare::{self, Means};
+use mosb_image::PinnedRef;
+use mosb_plan::api::cluster_settings::Proxy;
+use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
+use mosb_plan::plan::Format;
+use mosb_plan::plan::Method;
+use mosb_registry::{Client, Resolved, Source, tree_image};
 
 /// What is asked with.
 pub(super) struct With<'a> {

@@ -10,9 +10,11 @@ use super::super::Error;
 use super::super::error::{code, is_not_found};
 use super::super::question::Problem;
 use super::{Asking, given};
-use crate::api::ClusterSettings;
-use crate::api::cluster_settings::Proxy;
-use crate::backend::job::{DockerConfigJson, NamedSecret, pull_permission};
+use mosb_build::DockerConfigJson;
+use mosb_build::NamedSecret;
+use mosb_build::pull_permission;
+use mosb_plan::api::ClusterSettings;
+use mosb_plan::api::cluster_settings::Proxy;
 
 impl Asking {
     /// A Secret of our namespace, else of the operator's.
@@ -112,10 +114,7 @@ impl Asking {
     }
 
     /// How registries are reached, with what the Secret says that holds addresses with a password.
-    pub(in crate::controller) async fn proxy(
-        &self,
-        settings: &ClusterSettings,
-    ) -> Result<Option<Proxy>, Problem> {
+    pub(crate) async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
         let Some(proxy) = settings.proxy.clone() else {
             return Ok(None);
         };

@@ -5,9 +5,9 @@ use super::super::question::{ImageStatus, Planned, Question};
 use super::Round;
 use super::drive::Driven;
 use super::wish::BuildOn;
-use crate::api::{MachineOsBuild, labels};
-use crate::image::PinnedRef;
 use crate::status::{Progress, build_status};
+use mosb_image::PinnedRef;
+use mosb_plan::api::{MachineOsBuild, labels};
 
 impl<'a> Round<'a> {
     /// The build whose image is in service.

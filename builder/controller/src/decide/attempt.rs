@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::backend::buildah::BUILDAH_FAILED;
-use crate::backend::job::result::Step as Container;
-use crate::backend::job::{JobMethod, Lost};
-use crate::report::Class;
 use crate::status::failed_message;
+use crate::workload::Lost;
+use mosb_build::JobMethod;
+use mosb_build::buildah::BUILDAH_FAILED;
+use mosb_build::result::Step as Container;
+use mosb_types::report::Class;
 
 /// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
 const MOST_FORGED: u32 = 20;

@@ -5,8 +5,8 @@ use super::super::question::{ImageStatus, PlanQuestion, Planned, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
 use super::wish::BuildOn;
-use crate::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 use crate::status::{EventReason, OTHER_DEGRADED};
+use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 
 impl<'a> Round<'a> {
     pub(super) fn run(&mut self) -> Result<Because, Question> {
@@ -89,7 +89,7 @@ impl<'a> Round<'a> {
             Err(problem) => {
                 let because = self.problem(problem);
                 // What runs is for an older wish, whatever becomes of the new one.
-                if problem.class != crate::report::Class::Retry {
+                if problem.class != mosb_types::report::Class::Retry {
                     let running = |build: &&MachineOsBuild| !build.status.is_terminal();
                     let running: Vec<_> = self.ours().filter(running).collect();
                     for build in running {
@@ -110,7 +110,7 @@ impl<'a> Round<'a> {
         let wish = &self.wish;
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
-        let direct = crate::backend::job::JobMethod::Containerfile;
+        let direct = mosb_build::JobMethod::Containerfile;
         let compare = self
             .in_service()
             .filter(|_| wish.build_on == BuildOn::OsChange);

@@ -6,8 +6,8 @@ use super::super::snapshot::{SeenComponent, Snapshot};
 use super::super::step::Step;
 use super::Round;
 use super::seed::Seed;
-use crate::api::{component_name, condition};
 use crate::status::SEEDED;
+use mosb_plan::api::{component_name, condition};
 
 /// How far the MachineConfig of a pre-built image is.
 pub(super) enum Component {
@@ -78,7 +78,7 @@ impl Seed {
     }
 }
 
-fn claim(one: &SeenComponent, image: Option<crate::image::PinnedRef>, config: &str) -> Step {
+fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str) -> Step {
     Step::UpdateComponent {
         name: one.name.clone(),
         uid: one.uid.clone(),

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use super::super::question::Planned;
 use super::super::step::Step;
 use super::Round;
-use crate::api::{
+use crate::status::{Event, EventReason, Progress, Regarding, build_status};
+use mosb_plan::api::{
     API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
     OwnerReference, labels, shortened,
 };
-use crate::status::{Event, EventReason, Progress, Regarding, build_status};
 
 /// The longest value of a label.
 pub(super) const LABEL_LIMIT: usize = 63;

@@ -7,11 +7,16 @@ use super::super::step::{Annotate, Step};
 use super::Round;
 use super::attempt::Setback;
 use super::runner::{attempt_of, number};
-use crate::api::{
+use crate::status::{BuildRunner, EventReason, Progress, build_status};
+use crate::workload::Lost;
+use crate::workload::Observation;
+use crate::workload::Runner;
+use crate::workload::observe;
+use crate::workload::release;
+use mosb_build::JobResult;
+use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
-use crate::backend::job::{JobResult, Lost, Observation, Runner, observe, release};
-use crate::status::{BuildRunner, EventReason, Progress, build_status};
 
 /// What a build has come to after this round.
 pub(super) enum Driven {

@@ -10,12 +10,18 @@ use super::Round;
 use super::attempt::Setback;
 use super::drive::Driven;
 use super::runner::{method_of, number};
-use crate::api::{MachineOsBuild, labels};
-use crate::backend::job::result::{JobResult, Outcome};
-use crate::backend::job::{InputKind, JobMethod, Lost, Observation, Runner, kind, observe};
-use crate::image::{Digest, ImageRef};
-use crate::report::Finding;
 use crate::status::{EventReason, Progress, build_status};
+use crate::workload::InputKind;
+use crate::workload::Lost;
+use crate::workload::Observation;
+use crate::workload::Runner;
+use crate::workload::kind;
+use crate::workload::observe;
+use mosb_build::JobMethod;
+use mosb_build::result::{JobResult, Outcome};
+use mosb_image::{Digest, ImageRef};
+use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_types::report::Finding;
 
 impl<'a> Round<'a> {
     /// The pod told how it ended.

@@ -4,7 +4,7 @@ use super::super::kept_logs::KeepLogs;
 use super::super::step::Step;
 use super::Round;
 use super::runner::attempt_of;
-use crate::api::MachineOsBuild;
+use mosb_plan::api::MachineOsBuild;
 
 impl Round<'_> {
     /// Keeps the logs of the newest pod of a build. This comes before what makes it needless, so that it is decided again

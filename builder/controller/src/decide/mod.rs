@@ -48,10 +48,10 @@ use super::question::{
 };
 use super::snapshot::Snapshot;
 use super::step::{Annotate, Decision, Step};
-use crate::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
-use crate::image::PinnedRef;
-use crate::report::Class;
 use crate::status::{Event, EventReason, Regarding};
+use mosb_image::PinnedRef;
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
+use mosb_types::report::Class;
 
 /// Objects that are applied together are seen within this time.
 const TOGETHER: Duration = Duration::from_secs(5);

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use super::super::because::Because;
 use super::super::snapshot::{LabelOptIn, Snapshot};
 use super::super::step::{Annotate, Decision, Step};
-use crate::api::{
+use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
+use mosb_plan::api::{
     ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig, MachineOsConfigSpec, NameRef,
     labels,
 };
-use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
 
 /// Nobody asks with a MachineOSConfig: makes one if the pool's label asks, else clears what an earlier one left on the pool.
 pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {

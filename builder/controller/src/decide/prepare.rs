@@ -13,10 +13,14 @@ use super::attempt::{LONGEST, Setback};
 use super::create::LABEL_LIMIT;
 use super::drive::Driven;
 use super::runner::{method_of, needs_of};
-use crate::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
-use crate::backend::job::{JobMethod, Lost, Runner, kind, release};
-use crate::report::Class;
 use crate::status::{EventReason, Progress, build_status};
+use crate::workload::Lost;
+use crate::workload::Runner;
+use crate::workload::kind;
+use crate::workload::release;
+use mosb_build::JobMethod;
+use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
+use mosb_types::report::Class;
 
 impl<'a> Round<'a> {
     /// There is no runner of this attempt.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{MachineOsBuild, labels};
-use crate::backend::job::{InputKind, JobMethod, Runner};
+use crate::workload::InputKind;
+use crate::workload::Runner;
+use mosb_build::JobMethod;
+use mosb_plan::api::{MachineOsBuild, labels};
 
 pub(super) fn attempt_of(runner: &Runner) -> u32 {
     let attempt = runner.annotation(labels::ATTEMPT);

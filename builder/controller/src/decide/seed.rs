@@ -16,12 +16,13 @@ use super::super::step::{Decision, Step};
 use super::component::Component;
 use super::wish::Wish;
 use super::{Round, pause_after, pull_of, serve};
-use crate::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
-use crate::image::PinnedRef;
-use crate::plan::{pre_built_image, pre_built_inputs};
-use crate::registry::Confirmed;
-use crate::report::Class;
 use crate::status::{EventReason, seeded_status};
+use mosb_image::PinnedRef;
+use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
+use mosb_plan::plan::pre_built_image;
+use mosb_plan::plan::pre_built_inputs;
+use mosb_registry::Confirmed;
+use mosb_types::report::Class;
 
 /// An image that is to be put in service before anything is built.
 #[derive(Debug, Clone)]

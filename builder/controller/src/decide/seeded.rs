@@ -4,9 +4,9 @@ use super::super::because::Because;
 use super::super::question::{ImageStatus, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
-use crate::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
-use crate::image::PinnedRef;
 use crate::status::{EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED, Said};
+use mosb_image::PinnedRef;
+use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 
 /// What the condition `Seeded` says, and what it says once that MachineConfig is gone.
 const SAYS: &str = "the pool's first image was built elsewhere";

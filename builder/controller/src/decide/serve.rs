@@ -8,16 +8,16 @@ use super::super::because::Because;
 use super::super::snapshot::{Snapshot, Support};
 use super::super::step::{Annotate, Step};
 use super::Round;
-use crate::api::{
-    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
-    labels,
-};
-use crate::backend::job::JobMethod;
-use crate::report::Finding;
 use crate::status::{
     BLOCKED, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild, Regarding, Said, Service,
     USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
+use mosb_build::JobMethod;
+use mosb_plan::api::{
+    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
+    labels,
+};
+use mosb_types::report::Finding;
 
 /// Characters of a message: far less than the API takes, which refuses a status with a longer one.
 const LONGEST: usize = 4096;
@@ -127,7 +127,7 @@ fn upper_camel_case(code: &str) -> String {
 
 fn push_config_status(
     config: &MachineOsConfig,
-    status: crate::api::MachineOsConfigStatus,
+    status: mosb_plan::api::MachineOsConfigStatus,
     steps: &mut Vec<Step>,
 ) {
     steps.push(Step::WriteConfigStatus {

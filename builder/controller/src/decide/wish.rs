@@ -5,13 +5,14 @@ use serde_json::json;
 use super::super::because::Because;
 use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
-use crate::api::{
+use mosb_image::{Digest, Platform, RepoRef};
+use mosb_plan::api::{
     ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName,
     is_tag_format, labels,
 };
-use crate::canonical::canonical;
-use crate::image::{Digest, Platform, RepoRef};
-use crate::plan::{self, PushSpecError};
+use mosb_plan::plan;
+use mosb_plan::plan::PushSpecError;
+use mosb_types::canonical::canonical;
 
 /// Part of the fingerprints of what is wanted. It is not the format of images: an image that was written by an earlier version
 /// is still what is wanted.

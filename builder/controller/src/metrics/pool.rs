@@ -10,9 +10,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::super::snapshot::{SeenRunner, Snapshot};
 use super::super::step::Step;
 use super::{Metrics, Pool, PoolState};
-use crate::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
-use crate::backend::job::Runner;
-use crate::backend::job::result::{JobResult, Outcome, Step as Container};
+use crate::workload::Runner;
+use mosb_build::result::{JobResult, Outcome, Step as Container};
+use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
 
 /// The states of a build, as the labels spell them.
 const STATES: [&str; 5] = ["pending", "building", "succeeded", "failed", "interrupted"];
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    fn read_config(value: Value) -> crate::api::MachineOsConfig {
+    fn read_config(value: Value) -> mosb_plan::api::MachineOsConfig {
         serde_json::from_value(value).unwrap()
     }
 

@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use super::super::shelf::Key;
 use super::super::snapshot::SeenComponent;
 use super::super::stores::Stores;
-use crate::api::{MachineConfigPool, component_pool, is_component_name, labels};
+use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 
 /// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
 pub(super) fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<String> {
@@ -57,7 +57,7 @@ pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<
 }
 
 /// By what a component MachineConfig is found; others are by nothing.
-pub(in crate::controller) fn keys(meta: &ObjectMeta) -> Vec<Key> {
+pub(crate) fn keys(meta: &ObjectMeta) -> Vec<Key> {
     let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
         return Vec::new();
     };

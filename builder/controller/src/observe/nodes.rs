@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::super::snapshot::BuildNodes;
 use super::super::stores::{SeenNode, Stores};
-use crate::api::{MachineConfigPool, Selector};
-use crate::backend::job::{CONTROL_PLANE_LABELS, MachineRole};
-use crate::image::Platform;
+use crate::workload::CONTROL_PLANE_LABELS;
+use crate::workload::MachineRole;
+use mosb_image::Platform;
+use mosb_plan::api::{MachineConfigPool, Selector};
 
 /// The pool of control-plane machines in every OpenShift.
 const CONTROL_PLANE_POOL: &str = "master";

@@ -2,8 +2,10 @@
 
 use kube::api::ObjectMeta;
 
-use crate::api::job_name;
-use crate::backend::job::{JobResult, is_runner, result_name};
+use crate::workload::is_runner;
+use crate::workload::result_name;
+use mosb_build::JobResult;
+use mosb_plan::api::job_name;
 
 /// Why a result is not believed from the ConfigMap that it is in. Anybody may have put our labels on one, and a build's sidecar may write all of its
 /// own, its metadata too: so the name is the build's, and the owner is the Job, Pod or Build that the result says it is of.

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::super::stores::{OPERATOR_IMAGES, Stores};
 use super::RENDERER;
-use crate::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
-use crate::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
-use crate::report::Finding;
+use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
+use mosb_types::report::Finding;
 
 /// The Image of OpenShift's configuration that counts.
 pub const IMAGE_CONFIG: &str = "cluster";

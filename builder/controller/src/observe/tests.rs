@@ -2,8 +2,8 @@ use super::super::snapshot::BuildNodes;
 use super::super::snapshot::SeenComponent;
 use super::super::stores::{SeenNode, Serving};
 use super::*;
-use crate::api::MachineOsConfig;
-use crate::backend::job::MachineRole;
+use crate::workload::MachineRole;
+use mosb_plan::api::MachineOsConfig;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(

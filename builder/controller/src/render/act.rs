@@ -13,8 +13,8 @@ use super::super::question::Problem;
 use super::super::{Error, error, events};
 use super::contents::find;
 use super::decide::Step;
-use crate::api::{API_VERSION, Metadata, labels};
-use crate::report::Class;
+use mosb_plan::api::{API_VERSION, Metadata, labels};
+use mosb_types::report::Class;
 
 /// With what steps about one pool are carried out.
 #[derive(Debug)]

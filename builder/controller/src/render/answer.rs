@@ -17,15 +17,15 @@ use super::act::{Existing, judge};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
 use super::snapshot::{Inputs, Made, Snapshot};
-use crate::api::{
+use mosb_build::door;
+use mosb_build::fetch::{self, Fetcher};
+use mosb_ignition::snapshot::{Contents as Fetched, Reference};
+use mosb_image::ImageRef;
+use mosb_plan::api::{
     MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
 };
-use crate::backend::door;
-use crate::fetch::{self, Fetcher};
-use crate::ignition::snapshot::{Contents as Fetched, Reference};
-use crate::image::ImageRef;
-use crate::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
-use crate::report::{Class, Finding};
+use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
+use mosb_types::report::{Class, Finding};
 
 /// A rendered config, and the object to create.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) async fn render(
 ///
 /// # Errors
 /// What is wrong with them, or that they can't be read now.
-pub(in crate::controller) async fn without_components(
+pub(crate) async fn without_components(
     asking: &Asking,
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {

@@ -11,7 +11,7 @@ use super::super::act::Stopped;
 use super::super::kinds::Kind;
 use super::super::{Error, error};
 use super::snapshot::Member;
-use crate::api::MachineConfig;
+use mosb_plan::api::MachineConfig;
 
 /// Reads on their way at once.
 const PARALLEL: usize = 16;
@@ -57,11 +57,11 @@ impl Contents {
         let metadata = &known.metadata;
         let labels = &metadata.labels;
         let annotations = &metadata.annotations;
-        let role = labels.get(crate::api::labels::ROLE);
+        let role = labels.get(mosb_plan::api::labels::ROLE);
         let same = metadata.uid() == member.uid
             && metadata.generation == Some(member.generation)
             && role.map(String::as_str).unwrap_or_default() == member.role
-            && annotations.get(crate::api::labels::GENERATED_BY_CONTROLLER_VERSION)
+            && annotations.get(mosb_plan::api::labels::GENERATED_BY_CONTROLLER_VERSION)
                 == member.generated_by.as_ref();
         same.then(|| Arc::clone(known))
     }

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::super::question::Problem;
 use super::collect;
 use super::snapshot::{Inputs, Made, Snapshot};
-use crate::api::{Condition, condition, labels};
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
+use mosb_plan::api::{Condition, condition, labels};
 
 /// What to do about a snapshot.
 #[derive(Debug, Clone, PartialEq)]

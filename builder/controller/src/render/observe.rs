@@ -10,12 +10,12 @@ use super::super::observe::RENDERER;
 use super::super::question::Problem;
 use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
 use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
-use crate::api::{
+use mosb_image::Digest;
+use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
 };
-use crate::image::Digest;
-use crate::render::is_rendered_one;
-use crate::report::Class;
+use mosb_plan::render::is_rendered_one;
+use mosb_types::report::Class;
 
 /// The pool of this name; none if there is none.
 pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
@@ -208,7 +208,7 @@ fn rendered(stores: &Stores, pool: &MachineConfigPool) -> Vec<SeenRendered> {
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.clone(),
-            is_ours: controls(meta) && by.is_some_and(|by| by == crate::render::RENDERER),
+            is_ours: controls(meta) && by.is_some_and(|by| by == mosb_plan::render::RENDERER),
             is_edited: meta.generation.is_some_and(|generation| generation > 1),
             is_going_away: meta.deletion_timestamp.is_some(),
         }

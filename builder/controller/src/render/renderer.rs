@@ -23,7 +23,7 @@ use super::contents::Contents;
 use super::decide::{Because, Decision, Question, Step, decide};
 use super::observe::{concerned, inputs_digest, observe};
 use super::snapshot::Snapshot;
-use crate::image::Digest;
+use mosb_image::Digest;
 
 /// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
 /// long, or at last after the second time.

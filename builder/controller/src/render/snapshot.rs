@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::super::question::Problem;
 use super::super::snapshot::EarlierProblem;
-use crate::api::MachineConfigPool;
-use crate::canonical::canonical;
-use crate::image::Digest;
+use mosb_image::Digest;
+use mosb_plan::api::MachineConfigPool;
+use mosb_types::canonical::canonical;
 
 /// Raised when other rendered configs come of the same inputs, and all pools shall have them: never by a mere upgrade.
 const FORMAT: u32 = 1;

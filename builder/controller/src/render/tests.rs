@@ -9,9 +9,9 @@ use super::super::snapshot::EarlierProblem;
 use super::super::stores::{Cause, Stores};
 use super::act::{Existing, judge};
 use super::*;
-use crate::api::labels;
-use crate::report::Class;
 use crate::status::EventReason;
+use mosb_plan::api::labels;
+use mosb_types::report::Class;
 
 const OLD: &str = "rendered-infra-00000000000000000000000000000000";
 const NEW: &str = "rendered-infra-11111111111111111111111111111111";
@@ -408,8 +408,8 @@ fn what_nobody_names_goes_but_for_the_newest() {
 #[test]
 fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     let object = |spec: &str, uid: Option<&str>| {
-        let owner = |uid: &str| json!([{ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
-        json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+        let owner = |uid: &str| json!([{ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
+        json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
     };
     let wanted = object("a", Some(POOL));

@@ -1,8 +1,8 @@
 //! What of the folders' words is believed: all of the push's, of the build's only that it failed.
 
 use super::Post;
-use crate::backend::job::result::{JobResult, Outcome, Step};
-use crate::report::Class;
+use mosb_build::result::{JobResult, Outcome, Step};
+use mosb_types::report::Class;
 
 /// What the push left; if it is nothing that it writes, that is the result.
 pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::image::Digest;
+    use mosb_image::Digest;
 
     fn post() -> Post {
         Post {

@@ -18,12 +18,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use self::believed::{believed, failure};
-use crate::api::BuildName;
-use crate::backend::job::handover::{Acknowledgement, Handover, POLL};
-use crate::backend::job::is_runner;
-use crate::backend::job::result::{DIGEST_KEY, JobResult};
-use crate::image::Digest;
-use crate::report::Class;
+use crate::workload::is_runner;
+use mosb_build::handover::{Acknowledgement, Handover, POLL};
+use mosb_build::result::{DIGEST_KEY, JobResult};
+use mosb_image::Digest;
+use mosb_plan::api::BuildName;
+use mosb_types::report::Class;
 
 /// How long the API may take to answer one request.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// The files of the handover.
     #[error(transparent)]
-    Handover(#[from] crate::backend::job::handover::Error),
+    Handover(#[from] mosb_build::handover::Error),
 }
 
 impl Error {

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{condition_of, whole};
-use crate::api::{
+use mosb_image::PinnedRef;
+use mosb_plan::api::{
     BuildCondition, Builder, Condition, ImageBuilderType, MachineOsBuildStatus, ObjectReference,
     condition,
 };
-use crate::image::PinnedRef;
-use crate::registry::Confirmed;
+use mosb_registry::Confirmed;
 
 /// What runs a build, as its status names it.
 ///
@@ -136,7 +136,7 @@ fn conditions(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Digest;
+    use mosb_image::Digest;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn image() -> Confirmed<PinnedRef> {
-        let repo: crate::image::RepoRef = "quay.io/acme/os".parse().unwrap();
+        let repo: mosb_image::RepoRef = "quay.io/acme/os".parse().unwrap();
         Confirmed::in_a_test(repo.pinned(Digest::of(b"image")))
     }
 

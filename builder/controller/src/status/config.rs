@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::condition_of;
-use crate::api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
+use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
 
 /// The type of the condition that says why nothing can be built.
 pub const BLOCKED: &str = "Blocked";
@@ -47,7 +47,7 @@ pub fn config_status(
     if let Some(Service { image, build }) = service {
         status.current_image_pull_spec = image.to_owned();
         status.machine_os_build = Some(ObjectReference {
-            group: crate::api::GROUP.to_owned(),
+            group: mosb_plan::api::GROUP.to_owned(),
             resource: "machineosbuilds".to_owned(),
             namespace: None,
             name: build.to_owned(),

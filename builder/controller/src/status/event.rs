@@ -3,7 +3,7 @@
 use sha2::Digest as _;
 
 use super::seed::PRE_BUILT_IMAGE_SEEDED;
-use crate::api::{Metadata, shortened};
+use mosb_plan::api::{Metadata, shortened};
 
 /// An event to tell. Its name follows from what it tells, so that it is told once.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ mod seed;
 
 use jiff::Timestamp;
 
-use crate::api::Condition;
+use mosb_plan::api::Condition;
 
 pub use build::{BuildRunner, Progress, build_status};
 pub use config::{BLOCKED, Said, Service, USER_NAMESPACES, WARNINGS, config_status};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::condition_of;
-use crate::api::{Condition, condition};
+use mosb_plan::api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";

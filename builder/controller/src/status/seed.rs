@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{condition_of, whole};
-use crate::api::{BuildCondition, MachineOsBuildStatus, condition};
-use crate::image::PinnedRef;
-use crate::registry::Confirmed;
+use mosb_image::PinnedRef;
+use mosb_plan::api::{BuildCondition, MachineOsBuildStatus, condition};
+use mosb_registry::Confirmed;
 
 /// The type of the condition of a MachineOSConfig that began with a pre-built image.
 pub const SEEDED: &str = "Seeded";

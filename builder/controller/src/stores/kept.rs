@@ -14,8 +14,8 @@ use super::super::kinds::GROUP;
 use super::super::observe;
 use super::super::shelf::Key;
 use super::Cause;
-use crate::api::labels;
-use crate::backend::job::is_runner;
+use crate::workload::is_runner;
+use mosb_plan::api::labels;
 
 /// What matters of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Command lines of the containers. Nothing secret is in them: credentials are named by their files.
 
+use super::JobRequest;
 use super::names::{result_name, volumes};
-use super::{JobMethod, JobRequest};
-use crate::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
+use mosb_build::JobMethod;
+use mosb_plan::payload::{CONTAINERFILE_KEY, TRUST_BUNDLE_KEY};
 
 /// Where `job-templates/` mount volumes.
 const RUN: &str = "/run/mosb";

@@ -9,12 +9,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::metadata::{by_build, by_runner, metadata};
 use super::names::{
-    ACCOUNT, CERTS, DOCKER_CONFIG_KEY, POLICY_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY,
-    REGISTRY_TRUST_KEY, result_name,
+    ACCOUNT, CERTS, POLICY_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY, REGISTRY_TRUST_KEY,
+    result_name,
 };
-use super::{Input, JobRequest, NamedSecret, security_context_constraints, template};
-use crate::api::{ImageBuilderType, label_value, labels, object_name};
-use crate::payload;
+use super::{Input, JobRequest, security_context_constraints, template};
+use mosb_build::{DOCKER_CONFIG_KEY, NamedSecret};
+use mosb_plan::api::{ImageBuilderType, label_value, labels, object_name};
+use mosb_plan::payload;
 
 /// Everything that a [`Runner`](super::Runner) needs, owned by the one with this UID.
 pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {

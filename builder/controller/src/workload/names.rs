@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use super::{InputKind, PackageSource};
-use crate::api::{BuildName, object_name};
+use mosb_plan::api::{BuildName, object_name};
 
 /// Prefix of the mirrors' ConfigMap.
 pub(super) const REGISTRIES: &str = "etc-registries";
@@ -23,8 +23,6 @@ pub(super) const PROXY: &str = "proxy";
 /// Prefix of ServiceAccount, Role and RoleBinding.
 pub(super) const ACCOUNT: &str = "build";
 
-/// Key of credentials.
-pub(super) const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 /// Key of mirrors.
 pub(super) const REGISTRIES_KEY: &str = "registries.conf";
 /// Key of what may be pulled.

@@ -14,12 +14,13 @@ use super::names::{
 };
 use super::volume::Volumes;
 use super::{
-    JobMethod, JobRequest, MachineRole, arguments, placement, resources,
-    security_context_constraints, template,
+    JobRequest, MachineRole, arguments, placement, resources, security_context_constraints,
+    template,
 };
-use crate::api::cluster_settings::StorageDriver;
-use crate::api::{job_name, labels, object_name};
-use crate::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
+use mosb_build::JobMethod;
+use mosb_plan::api::cluster_settings::StorageDriver;
+use mosb_plan::api::{job_name, labels, object_name};
+use mosb_plan::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
 
 /// The Job of a build, suspended, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists what must be there first.
 pub fn job(request: &JobRequest) -> Job {

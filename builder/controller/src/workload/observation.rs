@@ -9,10 +9,11 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::Runner;
 use super::pod::is_held_back;
-use super::result::Outcome;
-use super::{JobResult, Runner};
-use crate::api::job_name;
+use mosb_build::JobResult;
+use mosb_build::result::Outcome;
+use mosb_plan::api::job_name;
 
 /// What a runner has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]

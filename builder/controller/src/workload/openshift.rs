@@ -12,12 +12,12 @@ use super::metadata::{by_build, metadata};
 use super::names::{PULL, PUSH, volumes};
 use super::placement::node_selector;
 use super::{InputKind, JobRequest, resources};
-use crate::api::openshift_build::{
+use mosb_plan::api::openshift_build::{
     BuildOutput, BuildSource, BuildStrategy, BuildVolume, BuildVolumeMount, BuildVolumeSource,
     ConfigMapBuildSource, DockerBuildStrategy, ImageReference, OpenShiftBuild, OpenShiftBuildSpec,
 };
-use crate::api::{job_name, labels, object_name};
-use crate::payload::ContextMap;
+use mosb_plan::api::{job_name, labels, object_name};
+use mosb_plan::payload::ContextMap;
 
 /// What an OpenShift Build is made of, beside what every build is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What an administrator keeps for the packages of all builds.
 
 use super::names::volumes;
-use crate::api::{BuildName, object_name};
+use mosb_plan::api::{BuildName, object_name};
 
 /// An object of the administrator's that a build's pod mounts: itself, or a copy where it is in another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

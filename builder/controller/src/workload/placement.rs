@@ -10,8 +10,9 @@ use k8s_openapi::api::core::v1::{
     Toleration,
 };
 
-use super::{JobMethod, JobRequest};
-use crate::api::{LabelSelector, cluster_settings};
+use super::JobRequest;
+use mosb_build::JobMethod;
+use mosb_plan::api::{LabelSelector, cluster_settings};
 
 /// The labels of control-plane nodes, and the keys of their taints.
 pub const CONTROL_PLANE_LABELS: [&str; 2] = [

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::metadata::by_build;
 use super::{InputKind, JobRequest, job};
-use crate::api::labels;
+use mosb_plan::api::labels;
 
 /// What holds a Pod back until everything that it needs is there.
 pub(super) const GATE: &str = "mosb.dev/inputs";

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{DockerConfigJson, Input, JobMethod, MachineRole, OpenShiftSource};
-use crate::api::cluster_settings::{JobSettings, Proxy};
-use crate::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
-use crate::image::{PinnedRef, Platform, RepoRef};
-use crate::payload::ConfigMap;
+use super::{Input, MachineRole, OpenShiftSource};
+use mosb_build::{JobMethod, NamedSecret};
+use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_plan::api::cluster_settings::{JobSettings, Proxy};
+use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
+use mosb_plan::payload::ConfigMap;
 
 /// A build that is to run in the cluster. Its `Debug` shows no credential.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ pub struct JobRequest {
     pub package_keys: Option<String>,
     /// Those of the three above that are copies, by the name that they have there.
     pub copies: Vec<Input>,
-    /// Mirrors: [`registries_conf`](super::registries_conf).
+    /// Mirrors: [`registries_conf`](mosb_build::registries_conf).
     pub registries_conf: Option<String>,
     /// Which images may be pulled: a `policy.json` without signatures.
     pub signature_policy: Option<String>,
@@ -81,13 +82,4 @@ pub struct JobRequest {
     pub security_context_constraints: bool,
     /// Whether the cluster really has user namespaces, and they are wanted.
     pub user_namespaces: bool,
-}
-
-/// Credentials, and which Secret they are from.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NamedSecret {
-    /// The Secret's name.
-    pub name: String,
-    /// What it says, in the canonical form.
-    pub credentials: DockerConfigJson,
 }

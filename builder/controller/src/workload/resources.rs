@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::api::cluster_settings::Resources;
+use mosb_plan::api::cluster_settings::Resources;
 
 /// Puts the overrides over the template's; null takes one away.
 pub(super) fn fill(template: &mut ResourceRequirements, overrides: &Resources) {

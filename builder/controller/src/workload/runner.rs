@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::pod::GATE;
 use super::{JobRequest, job, openshift, pod};
-use crate::api::ImageBuilderType;
-use crate::api::openshift_build::OpenShiftBuild;
+use mosb_plan::api::ImageBuilderType;
+use mosb_plan::api::openshift_build::OpenShiftBuild;
 
 /// The object that runs a build: the MachineOSBuild owns it, and it owns everything that the build needs.
 #[derive(Debug, Clone, PartialEq)]

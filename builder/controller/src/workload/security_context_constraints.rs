@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::{JobMethod, JobRequest};
+use super::JobRequest;
+use mosb_build::JobMethod;
 
 /// The annotation by which a pod asks for one.
 pub(super) const REQUIRED: &str = "openshift.io/required-scc";

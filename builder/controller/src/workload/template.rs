@@ -5,15 +5,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde::de::DeserializeOwned;
 
-use super::JobMethod;
-use crate::api::yaml;
+use mosb_build::JobMethod;
+use mosb_plan::api::yaml;
 
-const DIRECT: &str = include_str!("../../../job-templates/direct.yaml");
-const CONTAINERFILE: &str = include_str!("../../../job-templates/containerfile.yaml");
-const SERVICE_ACCOUNT: &str = include_str!("../../../job-templates/service-account.yaml");
-const ROLE: &str = include_str!("../../../job-templates/role.yaml");
-const ROLE_BINDING: &str = include_str!("../../../job-templates/role-binding.yaml");
-const RESULT: &str = include_str!("../../../job-templates/result.yaml");
+const DIRECT: &str = include_str!("../../../../job-templates/direct.yaml");
+const CONTAINERFILE: &str = include_str!("../../../../job-templates/containerfile.yaml");
+const SERVICE_ACCOUNT: &str = include_str!("../../../../job-templates/service-account.yaml");
+const ROLE: &str = include_str!("../../../../job-templates/role.yaml");
+const ROLE_BINDING: &str = include_str!("../../../../job-templates/role-binding.yaml");
+const RESULT: &str = include_str!("../../../../job-templates/result.yaml");
 
 pub(super) fn job(method: JobMethod) -> Job {
     read(match method {
@@ -56,11 +56,11 @@ mod tests {
     use k8s_openapi::api::networking::v1::NetworkPolicy;
     use serde::Serialize;
 
-    const BY_HAND: &str = include_str!("../../../job-templates/by-hand.yaml");
-    const NETWORK_POLICY: &str = include_str!("../../../deploy/base/network-policy.yaml");
+    const BY_HAND: &str = include_str!("../../../../job-templates/by-hand.yaml");
+    const NETWORK_POLICY: &str = include_str!("../../../../deploy/base/network-policy.yaml");
     const CONTROLLER_NETWORK_POLICY: &str =
-        include_str!("../../../deploy/base/network-policy-controller.yaml");
-    const DEPLOYMENT: &str = include_str!("../../../deploy/base/deployment.yaml");
+        include_str!("../../../../deploy/base/network-policy-controller.yaml");
+    const DEPLOYMENT: &str = include_str!("../../../../deploy/base/deployment.yaml");
 
     /// What the API's types don't know is lost in them.
     #[test]

@@ -1,7 +1,6 @@
 //! Whole objects, and who holds what in them.
 
 mod rights;
-mod secrets;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,11 +11,12 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, Secret};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
-use crate::api::{ImageBuilderType, yaml};
-use crate::image::Digest;
-use crate::image::signature_policy::{Requirement, SignaturePolicy};
-use crate::payload::{
+use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
+use mosb_image::Digest;
+use mosb_image::signature_policy::{Requirement, SignaturePolicy};
+use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
+use mosb_plan::api::{ImageBuilderType, yaml};
+use mosb_plan::payload::{
     CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
 };
 
@@ -62,10 +62,10 @@ fn logins(registry: &str, password: &str) -> DockerConfigJson {
 
 fn direct_of(pool: &str) -> JobRequest {
     let digest = |text: &str| Digest::of(text.as_bytes());
-    let pool: crate::api::PoolName = pool.parse().unwrap();
-    let build = crate::api::BuildName::new(&pool, HEX).unwrap();
-    let name = crate::api::object_name("mc", &build);
-    let os: crate::image::RepoRef = "quay.io/acme/coreos".parse().unwrap();
+    let pool: mosb_plan::api::PoolName = pool.parse().unwrap();
+    let build = mosb_plan::api::BuildName::new(&pool, HEX).unwrap();
+    let name = mosb_plan::api::object_name("mc", &build);
+    let os: mosb_image::RepoRef = "quay.io/acme/coreos".parse().unwrap();
     let secret = |name: &str, registry, password| NamedSecret {
         name: name.to_owned(),
         credentials: logins(registry, password),
@@ -120,7 +120,7 @@ fn direct() -> JobRequest {
 fn containerfile() -> JobRequest {
     let mut request = direct_of("worker");
     request.method = JobMethod::Containerfile;
-    let name = crate::api::object_name("containerfile", &request.build);
+    let name = mosb_plan::api::object_name("containerfile", &request.build);
     let text = "FROM configs\nRUN true\n";
     request
         .payload
@@ -138,8 +138,8 @@ fn degraded() -> JobRequest {
 /// Every input there is, of a config in two parts.
 fn everything() -> JobRequest {
     let mut request = containerfile();
-    let trust = crate::api::object_name("additionaltrustbundle", &request.build);
-    let second = crate::api::object_name("mc", &request.build) + "-2";
+    let trust = mosb_plan::api::object_name("additionaltrustbundle", &request.build);
+    let second = mosb_plan::api::object_name("mc", &request.build) + "-2";
     request.payload[0].metadata.name += "-1";
     request
         .payload
@@ -317,7 +317,7 @@ fn with_our_pods() -> impl Iterator<Item = (&'static str, JobRequest)> {
 /// As `kubectl` would take them. `make golden` writes them anew.
 #[test]
 fn whole_objects() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/job");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/job");
     for (case, request) in cases() {
         let (name, runner) = match Runner::new(&request) {
             Runner::Job(job) => ("job.yaml", serde_json::to_value(job)),
@@ -385,7 +385,7 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
     let all = inputs.iter().map(Input::metadata).chain([&job.metadata]);
     for metadata in all {
         let name = metadata.name.as_ref().unwrap();
-        assert!(crate::api::is_object_name(name), "{name}");
+        assert!(mosb_plan::api::is_object_name(name), "{name}");
         for (key, value) in metadata.labels.iter().flatten() {
             assert!(value.len() <= 63, "{key} of {name}");
         }
@@ -473,111 +473,6 @@ fn no_argument_is_a_variable() {
     );
     for argument in all {
         assert!(!argument.replace("$$", "").contains('$'), "{argument}");
-    }
-}
-
-#[test]
-fn mirrors_are_read_back_by_our_own_client() {
-    use crate::registry::registries_conf::{By, RegistriesConf};
-    let text = r"
-mirrors:
-  - {source: quay.io/acme, mirrors: [mirror.example/acme, second.example:5000/a]}
-  - {source: quay.io/acme, mirrors: [tags.example/acme], by: tag}
-  - {source: '*.internal.example', mirrors: [mirror.example/internal]}
-  - {source: only.example/os, mirrors: [mirror.example/os], mirrorSourcePolicy: NeverContactSource}
-";
-    let settings = ClusterSettings::parse(text).unwrap();
-    let text = registries_conf(&settings).unwrap();
-    let mut conf = RegistriesConf::default();
-    conf.add(&text, Path::new("registries.conf")).unwrap();
-    for (image, by, want) in [
-        (
-            "quay.io/acme/os",
-            By::Digest,
-            vec![
-                "mirror.example/acme/os",
-                "second.example:5000/a/os",
-                "quay.io/acme/os",
-            ],
-        ),
-        (
-            "quay.io/acme/os",
-            By::Tag,
-            vec!["tags.example/acme/os", "quay.io/acme/os"],
-        ),
-        ("quay.io/other/os", By::Digest, vec!["quay.io/other/os"]),
-        (
-            "a.internal.example/x",
-            By::Digest,
-            vec!["mirror.example/internal/x", "a.internal.example/x"],
-        ),
-        ("only.example/os", By::Digest, vec!["mirror.example/os"]),
-    ] {
-        let places = conf.pull_places(&image.parse().unwrap(), by).unwrap();
-        let places: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
-        assert_eq!(places, want, "{image}");
-    }
-    let error = conf.pull_places(&"only.example/os".parse().unwrap(), By::Tag);
-    assert!(
-        error.is_err(),
-        "a source that is never asked, and no mirror for tags"
-    );
-    assert_eq!(registries_conf(&ClusterSettings::default()), None);
-}
-
-#[test]
-fn blocked_and_insecure_registries_hold_beside_mirrors() {
-    use crate::registry::registries_conf::{By, RegistriesConf};
-    let text = r"
-registrySources:
-  blockedRegistries: [bad.example, quay.io/acme/secret, '*.evil.example']
-  insecureRegistries: [plain.example:5000, quay.io/acme/lab, mirror.example]
-mirrors:
-  - {source: quay.io/acme, mirrors: [mirror.example/acme, bad.example/acme]}
-  - {source: bad.example/os, mirrors: [plain.example:5000/os]}
-";
-    let settings = ClusterSettings::parse(text).unwrap();
-    let text = registries_conf(&settings).unwrap();
-    let mut conf = RegistriesConf::default();
-    conf.add(&text, Path::new("registries.conf")).unwrap();
-    for (image, want) in [
-        ("bad.example/x", vec![]),
-        ("bad.example/os/x", vec![("plain.example:5000/os/x", true)]),
-        ("a.evil.example/x", vec![]),
-        ("plain.example:5000/x", vec![("plain.example:5000/x", true)]),
-        ("plain.example/x", vec![("plain.example/x", false)]),
-        (
-            "quay.io/acme/os",
-            vec![("mirror.example/acme/os", true), ("quay.io/acme/os", false)],
-        ),
-        (
-            "quay.io/acme/lab/os",
-            vec![
-                ("mirror.example/acme/lab/os", true),
-                ("quay.io/acme/lab/os", true),
-            ],
-        ),
-        (
-            "quay.io/acme/secret/os",
-            vec![("mirror.example/acme/secret/os", true)],
-        ),
-    ] {
-        let repo = image.parse().unwrap();
-        let places = conf.pull_places(&repo, By::Digest);
-        let places = places.unwrap_or_default();
-        let places: Vec<_> = places
-            .iter()
-            .map(|p| (p.repo.to_string(), p.insecure))
-            .collect();
-        let want: Vec<_> = want
-            .iter()
-            .map(|(repo, tls)| ((*repo).to_owned(), *tls))
-            .collect();
-        assert_eq!(places, want, "{image}");
-        let pushed = conf.push_insecure(&repo);
-        let blocked =
-            image.starts_with("bad") || image.contains("evil") || image.contains("secret");
-        assert_eq!(pushed.is_err(), blocked, "{image}");
     }
 }
 

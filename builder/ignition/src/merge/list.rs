@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::node::{By, Node, Said};
-use crate::ignition::schema::{Items, Key, Kind, Merging};
+use crate::schema::{Items, Key, Kind, Merging};
 
 /// The entries, without those that were taken away.
 #[derive(Debug, Default)]

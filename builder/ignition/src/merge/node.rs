@@ -7,7 +7,7 @@ use std::mem;
 use serde_json::{Map, Value};
 
 use super::list::List;
-use crate::ignition::schema::{Items, Kind, Merging, Object};
+use crate::schema::{Items, Kind, Merging, Object};
 
 /// The config that is being added.
 #[derive(Debug, Clone, Copy)]

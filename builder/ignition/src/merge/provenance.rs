@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::node::{Node, Said};
-use crate::ignition::schema::{CONFIG, Items, Key, Kind};
+use crate::schema::{CONFIG, Items, Key, Kind};
 
 /// Where one thing that a config says comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::super::content::{Compression, Resource};
 use super::super::error::shown_word;
 use super::super::resource::{read_hash, shown_hash};
 use super::super::version::SpecVersion;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Most bytes that contents may have when they are unpacked: what a file of an image may have.
 const LARGEST_UNPACKED: u64 = 64 << 20;
@@ -86,7 +86,7 @@ fn hash(resource: &Map<String, Value>) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ignition::parse_data_url;
+    use crate::parse_data_url;
     use serde_json::json;
 
     #[test]

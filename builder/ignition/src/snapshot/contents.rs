@@ -14,7 +14,7 @@ use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
 use super::source::Source;
 use super::{Resolution, authority};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Embeds every remote content of a config whose references to other configs are resolved.
 ///

@@ -48,7 +48,7 @@ pub use configs::{Resolved, configs};
 pub use contents::contents;
 pub use reference::{Contents, Reference, Request};
 pub use settings::{Proxy, Settings};
-pub(crate) use source::without_credentials;
+pub use source::without_credentials;
 
 /// Most bytes that one reference may serve. A rendered config has 1.5 MiB; one that is larger is refused by name later.
 pub const LARGEST: u64 = 8 << 20;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Proxy, timeouts and trust of a fetch. Its `Debug` shows no proxy, which may hold a password.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

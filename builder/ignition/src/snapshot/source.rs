@@ -3,7 +3,7 @@
 use ::url::Url;
 
 use super::super::url;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// The source of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ fn remote(text: &str) -> Option<Url> {
 }
 
 /// A URL for a message: its user, password, query and fragment may be secret.
-pub(crate) fn without_credentials(url: &str) -> String {
+pub fn without_credentials(url: &str) -> String {
     const LONGEST: usize = 200;
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let (plain, more) = (&url[..end], &url[end..]);

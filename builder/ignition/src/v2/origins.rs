@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Places of the translation, each with the place of the config that it was made of.
 #[derive(Debug, Default)]

@@ -13,11 +13,11 @@ use super::{EntryError, Error, Layer};
 /// Layers of an image; Linux's overlayfs takes 500 (`OVL_MAX_STACK`).
 pub const MOST_LAYERS: usize = 512;
 /// Entries of all layers.
-pub(in crate::image) const MOST_ENTRIES: u64 = 1 << 20;
+pub(crate) const MOST_ENTRIES: u64 = 1 << 20;
 /// Bytes of the paths and link targets of all layers.
-pub(in crate::image) const MOST_PATH_BYTES: u64 = 128 << 20;
+pub(crate) const MOST_PATH_BYTES: u64 = 128 << 20;
 /// Bytes of all layers unpacked, tables of contents included.
-pub(in crate::image) const MOST_UNPACKED: u64 = 64 << 30;
+pub(crate) const MOST_UNPACKED: u64 = 64 << 30;
 /// Bytes of contents that are kept in memory before it is known which of them decide something. What comes after is read again.
 const MOST_CONTENT: u64 = 4 * kept::MOST;
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::{DiffId, Digest, TreePath};
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// A layer of a base that can't be taken as it is, or one of ours that can't be written.
 #[derive(Debug, thiserror::Error)]

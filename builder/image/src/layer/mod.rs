@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 
 use super::{DiffId, Digest};
 
-pub(in crate::image) use budget::MOST_ENTRIES;
+pub(crate) use budget::MOST_ENTRIES;
 pub use budget::{Budget, MOST_LAYERS};
 #[cfg(test)]
-pub(in crate::image) use budget::{MOST_PATH_BYTES, MOST_UNPACKED};
+pub(crate) use budget::{MOST_PATH_BYTES, MOST_UNPACKED};
 pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
@@ -53,5 +53,8 @@ mod tests;
 #[cfg(test)]
 mod toc_tests;
 
-#[cfg(test)]
-pub(crate) use toc_tests::chunked;
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used, reason = "only tests call it")]
+mod chunked;
+#[cfg(any(test, feature = "testing"))]
+pub use chunked::chunked;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Change, Meta, Node, Overlay};
-use crate::image::path::TreePath;
-use crate::image::tree::Kind;
+use crate::path::TreePath;
+use crate::tree::Kind;
 
 /// One entry of the layer, in the order it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

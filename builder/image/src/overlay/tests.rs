@@ -1,5 +1,5 @@
 use super::*;
-use crate::image::tree::OwnedEntry;
+use crate::tree::OwnedEntry;
 
 fn path(s: &str) -> TreePath {
     s.parse().unwrap()

@@ -21,8 +21,8 @@ use std::mem;
 
 use super::way::{self, split};
 use super::{Kind, OwnedEntry};
-use crate::image::Digest;
-use crate::image::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
+use crate::Digest;
+use crate::layer::{Delta, EntryError, Error, Event, MOST_ENTRIES, MOST_LAYERS, Put};
 
 /// Paths of one image, with the directories that no entry names.
 const MOST_PATHS: u64 = MOST_ENTRIES;

@@ -6,8 +6,8 @@ use super::builder::{Builder, InodeId, NodeId, ROOT, State};
 use super::frozen::{Value, Writer};
 use super::way::{MOST_LINKS, lossy, split};
 use super::{BaseTree, Kind, kept};
-use crate::image::Digest;
-use crate::image::layer::{EntryError, Error};
+use crate::Digest;
+use crate::layer::{EntryError, Error};
 
 /// A file whose content decides something and isn't there yet: one entry of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

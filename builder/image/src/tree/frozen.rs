@@ -19,7 +19,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::{Builder, Entry, Kind, OwnedEntry};
-use crate::image::Digest;
+use crate::Digest;
 pub(super) use write::{Value, Writer};
 
 /// Of the bytes; a cache entry of another version is no entry.

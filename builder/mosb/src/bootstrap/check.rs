@@ -7,11 +7,12 @@ pub use fields::wrong as wrong_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
-use crate::backend::job::{NamedSecret, pull_permission};
-use crate::image::PinnedRef;
-use crate::plan;
-use crate::report::Finding;
+use mosb_build::NamedSecret;
+use mosb_build::pull_permission;
+use mosb_image::PinnedRef;
+use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
+use mosb_plan::plan;
+use mosb_types::report::Finding;
 
 use super::error::Error;
 use super::manifest::{Manifest, Manifests};

@@ -1,7 +1,7 @@
 //! Why nothing is written.
 
-use crate::ignition;
-use crate::report::{Class, Finding};
+use mosb_ignition as ignition;
+use mosb_types::report::{Class, Finding};
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::{is_object_name, shortened, yaml};
-use crate::image::Digest;
+use mosb_image::Digest;
+use mosb_plan::api::{is_object_name, shortened, yaml};
 
 /// A file of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]

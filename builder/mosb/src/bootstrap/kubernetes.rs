@@ -11,9 +11,9 @@ use super::machine::{self, Given};
 use super::manifest::Manifests;
 use super::openshift::os_configs;
 use super::seed::Seed;
-use crate::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
-use crate::render::{Component, Rendered, Request, is_rendered_one};
-use crate::report::Finding;
+use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
+use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
+use mosb_types::report::Finding;
 
 /// The MachineConfigs that there will be, components among them, by name.
 #[derive(Debug)]

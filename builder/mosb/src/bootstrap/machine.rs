@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::error::Error;
-use crate::api::RenderedConfig;
-use crate::ignition;
-use crate::report::Finding;
+use mosb_ignition as ignition;
+use mosb_plan::api::RenderedConfig;
+use mosb_types::report::Finding;
 
 pub use given::Given;
 

@@ -1,11 +1,14 @@
 //! The objects that an installation begins with, as they were read.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use k8s_openapi::api::core::v1;
 use serde_json::Value;
 
-use crate::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
-use crate::http::Secret;
-use crate::render::Component;
+use mosb_plan::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
+use mosb_plan::render::Component;
+use mosb_registry::http::{Secret, Wipe};
 
 /// An object, where it was read, and all that was written of it.
 #[derive(Debug, Clone)]
@@ -34,11 +37,30 @@ pub struct Manifests {
     /// ConfigMaps `mosb-config`.
     pub settings: Vec<Manifest<v1::ConfigMap>>,
     /// Secrets. Nothing of them is ever printed.
-    pub secrets: Vec<(String, Secret<v1::Secret>)>,
+    pub secrets: Vec<(String, Secret<SecretObject>)>,
     /// ImageDigestMirrorSets, ImageTagMirrorSets, ImageContentSourcePolicies.
     pub mirror_sets: Vec<Value>,
     /// Images `cluster` of OpenShift's configuration.
     pub image_configs: Vec<Value>,
+}
+
+/// A Secret as an object of the API. Its values are overwritten when it is dropped.
+#[derive(Clone, PartialEq)]
+pub struct SecretObject(pub v1::Secret);
+
+impl fmt::Debug for SecretObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+impl Wipe for SecretObject {
+    fn wipe(&mut self) {
+        let data = self.0.data.iter_mut().flat_map(BTreeMap::values_mut);
+        data.for_each(|bytes| bytes.0.wipe());
+        let texts = self.0.string_data.iter_mut().flat_map(BTreeMap::values_mut);
+        texts.for_each(Wipe::wipe);
+    }
 }
 
 /// The name under which the controller looks for a ControllerConfig.
@@ -64,5 +86,23 @@ impl<T> Manifest<T> {
     pub(super) fn place(&self, kind: &str, name: &str, field: &str) -> String {
         let colon = if field.is_empty() { "" } else { ": " };
         format!("{}: {kind} {name}{colon}{field}", self.origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_value_of_a_secret_stays_in_memory() {
+        let secret = json!({ "data": { "a": "aHVudGVyMg==" }, "stringData": { "b": "hunter2" } });
+        let mut secret = SecretObject(serde_json::from_value(secret).unwrap());
+        secret.wipe();
+        assert_eq!(
+            serde_json::to_value(secret.0).unwrap(),
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": { "a": "" }, "stringData": { "b": "" } })
+        );
     }
 }

@@ -25,5 +25,5 @@ mod tests;
 pub use check::{Asked, Checked, Cluster, check, wrong_fields};
 pub use error::Error;
 pub use file::File;
-pub use manifest::{Manifest, Manifests};
+pub use manifest::{Manifest, Manifests, SecretObject};
 pub use seed::Seed;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::check::Checked;
 use super::file::{File, by_hand};
 use super::manifest::Manifests;
-use crate::api::labels;
+use mosb_plan::api::labels;
 
 /// The MachineOSConfigs, for the installer's directory of manifests.
 pub fn files(manifests: &Manifests, checked: &Checked) -> Vec<File> {

@@ -6,8 +6,9 @@ use k8s_openapi::api::core::v1;
 
 use super::check::Cluster;
 use super::manifest::Manifests;
-use crate::backend::job::{DockerConfigJson, NamedSecret};
-use crate::report::Finding;
+use mosb_build::DockerConfigJson;
+use mosb_build::NamedSecret;
+use mosb_types::report::Finding;
 
 /// Where OpenShift has what builds pull and push with.
 const OPENSHIFT: &str = "openshift-machine-config-operator";
@@ -62,7 +63,7 @@ impl<'a> Secrets<'a> {
         problems: &mut Vec<Finding>,
     ) -> Option<&'a v1::Secret> {
         let mut found = self.manifests.secrets.iter().filter(|(_, secret)| {
-            let metadata = &secret.expose().metadata;
+            let metadata = &secret.expose().0.metadata;
             metadata.name.as_deref() == Some(name)
                 && fits(metadata.namespace.as_deref().unwrap_or_default())
         });
@@ -76,7 +77,7 @@ impl<'a> Secrets<'a> {
                 problems.push(problem);
             }
         }
-        Some(first.expose())
+        Some(&first.expose().0)
     }
 
     /// The Secret with the logins that all machines pull with: of this name, or OpenShift's.

@@ -1,8 +1,8 @@
 //! A pool whose image exists already.
 
-use crate::api::PoolName;
-use crate::backend::job::NamedSecret;
-use crate::image::{PinnedRef, RepoRef};
+use mosb_build::NamedSecret;
+use mosb_image::{PinnedRef, RepoRef};
+use mosb_plan::api::PoolName;
 
 /// A MachineOSConfig with an image that exists already, checked.
 #[derive(Debug, Clone)]

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{API_VERSION, labels, yaml};
-use crate::http::Secret;
-use crate::ignition::Contents;
-use crate::render::{self, Component, Outcome, Rendered, Request};
+use mosb_ignition::Contents;
+use mosb_plan::api::{API_VERSION, labels, yaml};
+use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
+use mosb_registry::http::Secret;
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -45,7 +45,9 @@ fn sorted(objects: &[Value]) -> Option<Manifests> {
             "ControllerConfig" => all.controller_configs.push(manifest(origin, raw)?),
             "MachineOSConfig" => all.os_configs.push(manifest(origin, raw)?),
             "ConfigMap" => all.settings.push(manifest(origin, raw)?),
-            "Secret" => all.secrets.push((origin, Secret::new(read(raw)?))),
+            "Secret" => all
+                .secrets
+                .push((origin, Secret::new(SecretObject(read(raw)?)))),
             "ImageDigestMirrorSet" => all.mirror_sets.push(raw.clone()),
             _ => return None,
         }
@@ -116,7 +118,8 @@ fn kubernetes(all: &Manifests) -> Result<kubernetes::Output, Error> {
 }
 
 fn golden() -> (PathBuf, Vec<Value>) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bootstrap/three-pools");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("testdata/bootstrap/three-pools");
     let text = std::fs::read(folder.join("manifests.yaml")).unwrap();
     (folder, yaml::parse_all(&text, yaml::Limits::LIST).unwrap())
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::registry::Secret;
+use mosb_registry::Secret;
 
 /// The variables that mean something to mosb. One that is empty counts as not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::api::RenderedConfigError;
-use crate::api::yaml::YamlError;
-use crate::report::Class;
+use mosb_plan::api::RenderedConfigError;
+use mosb_plan::api::yaml::YamlError;
+use mosb_types::report::Class;
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]

@@ -4,11 +4,17 @@ use anyhow::Error;
 
 use super::error;
 use super::objects;
-use crate::report::{Class, Finding, said};
-use crate::{
-    backend, bootstrap, containerfile, controller, fetch, ignition, image, payload, plan, registry,
-    render,
-};
+use crate::bootstrap;
+use mosb_build::fetch;
+use mosb_controller as controller;
+use mosb_ignition as ignition;
+use mosb_image as image;
+use mosb_plan::containerfile;
+use mosb_plan::payload;
+use mosb_plan::plan;
+use mosb_plan::render;
+use mosb_registry as registry;
+use mosb_types::report::{Class, Finding, said};
 
 /// A failure as it is told.
 #[derive(Debug)]
@@ -52,16 +58,16 @@ impl Failure {
             bootstrap::Error => bootstrap::Error::findings,
             bootstrap::preflight::Error => bootstrap::preflight::Error::findings,
             plan::PreBuiltError => |_: &plan::PreBuiltError| Vec::new(),
-            backend::door::DoorError => |_: &backend::door::DoorError| Vec::new(),
+            mosb_build::door::DoorError => |_: &mosb_build::door::DoorError| Vec::new(),
             registry::Error => |_: &registry::Error| Vec::new(),
-            backend::Error => |_: &backend::Error| Vec::new(),
-            backend::prepare::Error => |_: &backend::prepare::Error| Vec::new(),
-            backend::sidecar::Error => |_: &backend::sidecar::Error| Vec::new(),
-            backend::job::handover::Error => |_: &backend::job::handover::Error| Vec::new(),
+            mosb_build::Error => |_: &mosb_build::Error| Vec::new(),
+            mosb_build::prepare::Error => |_: &mosb_build::prepare::Error| Vec::new(),
+            mosb_controller::sidecar::Error => |_: &mosb_controller::sidecar::Error| Vec::new(),
+            mosb_build::handover::Error => |_: &mosb_build::handover::Error| Vec::new(),
             controller::Error => |_: &controller::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
-            backend::buildah::Error => |_: &backend::buildah::Error| Vec::new(),
+            mosb_build::buildah::Error => |_: &mosb_build::buildah::Error| Vec::new(),
             image::layer::Error => |_: &image::layer::Error| Vec::new(),
         );
         // Whatever has no class was not foreseen, so it is ours.
@@ -166,8 +172,8 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Reason;
     use anyhow::Context as _;
+    use mosb_plan::plan::Reason;
     use std::io;
 
     fn denied() -> registry::Error {

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use crate::api::{RenderedConfig, yaml};
-use crate::payload;
+use mosb_plan::api::{RenderedConfig, yaml};
+use mosb_plan::payload;
 
 /// Where a config comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

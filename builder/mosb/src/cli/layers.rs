@@ -10,10 +10,12 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::objects::{PathEntry, PathType};
-use crate::backend::prepare::layers;
-use crate::image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
-use crate::plan::{Base, BaseName, CURRENT_CONFIG};
-use crate::registry::{Blobs as _, Resolved};
+use mosb_build::prepare::layers;
+use mosb_image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::CURRENT_CONFIG;
+use mosb_registry::{Blobs as _, Resolved};
 
 /// The layers as manifest and config describe them, the lowest first.
 ///
@@ -28,7 +30,7 @@ pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
         &image.manifest_bytes,
         &image.config_bytes,
     );
-    let base = base.map_err(crate::plan::Error::from)?;
+    let base = base.map_err(mosb_plan::plan::Error::from)?;
     Ok(layers(&base, image))
 }
 
@@ -95,7 +97,7 @@ pub async fn current_config(image: &Resolved) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The most that is read as a rendered config.
-const CONFIG_LIMIT: u64 = crate::api::yaml::INPUT_LIMIT as u64;
+const CONFIG_LIMIT: u64 = mosb_plan::api::yaml::INPUT_LIMIT as u64;
 
 fn is_current_config(path: &[u8]) -> bool {
     path == CURRENT_CONFIG.trim_start_matches('/').as_bytes()

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use super::args::Format;
 use super::error::Error;
 use super::objects::{Object, Typed};
-use crate::api::yaml;
+use mosb_plan::api::yaml;
 
 /// Prints an object in the format that was asked for.
 ///

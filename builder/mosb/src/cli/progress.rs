@@ -9,8 +9,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::args::LogFormat;
 use super::resolve::Settings;
-use crate::registry::Client;
 use crate::telemetry::{Style, Verbosity};
+use mosb_registry::Client;
 
 /// Where a command stands.
 #[derive(Debug, Clone, Default)]

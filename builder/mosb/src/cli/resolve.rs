@@ -14,13 +14,13 @@ use super::args::{self, Cache, Cli, Command, Common, Format, LogFormat};
 use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
-use crate::backend::buildah::Volume;
-use crate::image::{ImageRef, Platform};
-use crate::registry::{Source, Target};
 pub use bootstrap::Bootstrap;
 pub use cluster::{ClusterJob, Controller, InCluster};
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
+use mosb_build::buildah::Volume;
+use mosb_image::{ImageRef, Platform};
+use mosb_registry::{Source, Target};
 pub use preflight::{Checked, Preflight};
 pub use render::Render;
 

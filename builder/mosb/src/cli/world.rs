@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::error::Error;
 use super::progress::Progress;
 use super::resolve::Settings;
-use crate::image::Platform;
-use crate::registry::cache::{DEFAULT_LIMIT, TreeCache};
-use crate::registry::{
+use mosb_image::Platform;
+use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
+use mosb_registry::{
     self, CertDirs, Client, CredentialSources, Options, ProxyVariables, Resolved, Source,
 };
 
@@ -113,12 +113,12 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
 ///
 /// # Errors
 /// It can't be read.
-pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, registry::Error> {
+pub fn policy_for_tools(settings: &Settings) -> Result<Option<String>, mosb_registry::Error> {
     let options = options(settings, None);
     let Some((file, _)) = options.signature_policy else {
         return Ok(None);
     };
-    let policy = registry::read_policy(&file)?;
+    let policy = mosb_registry::read_policy(&file)?;
     Ok((!policy.accepts_all()).then(|| policy.without_signatures()))
 }
 

@@ -10,7 +10,7 @@ use super::labels;
 use super::metadata::Metadata;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
-use crate::canonical;
+use mosb_types::canonical;
 
 /// The group of all kinds.
 pub const GROUP: &str = "machineconfiguration.openshift.io";

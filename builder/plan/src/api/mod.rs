@@ -38,7 +38,7 @@ pub use machine_os_config::{
 };
 pub use metadata::{Metadata, OwnerReference};
 pub use names::{BuildName, NameError, PoolName, RenderedName, job_name, label_value, object_name};
-pub(crate) use names::{is_subdomain as is_object_name, shortened};
+pub use names::{is_subdomain as is_object_name, shortened};
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,

@@ -44,7 +44,7 @@ const NAME: usize = 253;
 const LABEL: usize = 63;
 
 /// An RFC 1123 subdomain: what the name of most objects must be.
-pub(crate) fn is_subdomain(s: &str) -> bool {
+pub fn is_subdomain(s: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let part = |p: &str| {
         let bytes = p.as_bytes();
@@ -66,7 +66,7 @@ fn pool_and_hash(s: &str) -> Option<(&str, &str)> {
 }
 
 /// Cuts a name that is too long for a tag, a label or an object, and adds a hash of the whole, so that two long names stay two.
-pub(crate) fn shortened(name: &str, most: usize) -> String {
+pub fn shortened(name: &str, most: usize) -> String {
     use sha2::Digest as _;
     if name.len() <= most {
         return name.to_owned();

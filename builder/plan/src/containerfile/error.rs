@@ -1,7 +1,7 @@
 //! What can be wrong with a Containerfile.
 
 use crate::plan::MountedError;
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Why there is no Containerfile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

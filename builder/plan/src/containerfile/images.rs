@@ -9,7 +9,7 @@ use std::str::Chars;
 
 use super::administrator::{instructions, wrong};
 use super::error::Error;
-use crate::image::ImageRef;
+use mosb_image::ImageRef;
 
 /// Stages that mosb writes before the administrator's text.
 const OWN_STAGES: [&str; 3] = ["extract", "extensions", "configs"];

@@ -4,13 +4,17 @@ use super::administrator;
 use super::error::Error;
 use super::template::Template;
 use crate::api::KernelType;
-use crate::ignition::Owner;
-use crate::image::PinnedRef;
-use crate::plan::{BuildPlan, MountedAs, Reason, mounted, packages};
+use crate::plan::BuildPlan;
+use crate::plan::MountedAs;
+use crate::plan::Reason;
+use crate::plan::mounted;
+use crate::plan::packages;
+use mosb_ignition::Owner;
+use mosb_image::PinnedRef;
 
 macro_rules! sections {
     ($($name:ident = $file:literal;)*) => {
-        $(const $name: Template = Template::new($file, include_str!(concat!("../../containerfiles/", $file)));)*
+        $(const $name: Template = Template::new($file, include_str!(concat!("../../../../containerfiles/", $file)));)*
     };
 }
 sections! {

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::RenderedConfig;
-use crate::image::{Digest, ImageRef, Platform, RepoRef};
-use crate::plan::{Base, BaseName, Draft, MethodChoice, Request};
+use crate::plan::Base;
+use crate::plan::BaseName;
+use crate::plan::Draft;
+use crate::plan::MethodChoice;
+use crate::plan::Request;
+use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
@@ -59,7 +63,7 @@ fn request(spec: Value, base: Base) -> Request {
 fn text(request: Request) -> Result<String, Error> {
     let plan = Draft::new(request)
         .unwrap()
-        .finish(&crate::image::tree::BaseTree::default())
+        .finish(&mosb_image::tree::BaseTree::default())
         .unwrap();
     render(&plan)
 }
@@ -74,7 +78,7 @@ fn units() -> Value {
 #[test]
 fn without_an_ignition_part_only_the_config_itself_goes_in() {
     let made = text(request(json!({}), base(false, true))).unwrap();
-    expect_file!["../../testdata/containerfile/settings-only/Containerfile"].assert_eq(&made);
+    expect_file!["../../../../testdata/containerfile/settings-only/Containerfile"].assert_eq(&made);
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn a_layout_is_never_taken_for_a_registry() {
 #[test]
 fn units_on_an_ostree_base() {
     let made = text(request(json!({ "config": units() }), base(true, false))).unwrap();
-    expect_file!["../../testdata/containerfile/units-ostree/Containerfile"].assert_eq(&made);
+    expect_file!["../../../../testdata/containerfile/units-ostree/Containerfile"].assert_eq(&made);
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn everything_at_once() {
             .to_owned(),
     );
     let made = text(request).unwrap();
-    expect_file!["../../testdata/containerfile/everything/Containerfile"].assert_eq(&made);
+    expect_file!["../../../../testdata/containerfile/everything/Containerfile"].assert_eq(&made);
 }
 
 #[test]

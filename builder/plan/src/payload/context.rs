@@ -9,8 +9,12 @@ use serde_json::Value;
 
 use super::TRUST_BUNDLE_KEY;
 use super::error::Error;
-use crate::ignition::Systemd;
-use crate::plan::{BuildPlan, Mounted, MountedAs, instance_of, mounted};
+use crate::plan::BuildPlan;
+use crate::plan::Mounted;
+use crate::plan::MountedAs;
+use crate::plan::instance_of;
+use crate::plan::mounted;
+use mosb_ignition::Systemd;
 
 /// The folder of a context that holds them.
 pub const FOLDER: &str = "machineconfig";
@@ -67,7 +71,7 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
         );
         files.push(File::new(
             "ignition.json",
-            crate::canonical::canonical(&raw),
+            mosb_types::canonical::canonical(&raw),
         ));
         files.push(File::new(
             "preset-lines",
@@ -196,7 +200,7 @@ mod tests {
             { "name": "z@1.service", "enabled": true }, { "name": "z@3.service", "enabled": false },
             { "name": "plain.service", "enabled": true },
         ] } });
-        let checked = crate::ignition::parse(&config).unwrap().config;
+        let checked = mosb_ignition::parse(&config).unwrap().config;
         assert_eq!(
             instance_lines(&checked.systemd),
             "enable a@.timer x\nenable z@.service 2 1\n"

@@ -1,7 +1,7 @@
 //! What can go wrong with a payload.
 
 use crate::plan::MountedError;
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Why something can't be packed, or what was packed can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use super::config_map::{ConfigMap, DATA_LIMIT};
 use super::error::Error;
 use super::{MACHINE_CONFIG_KEY, gzip};
 use crate::api::{BuildName, RENDERED_LIMIT, RenderedConfig};
-use crate::image::Digest;
+use mosb_image::Digest;
 
 /// Annotation: which part of how many, `2/3`.
 const PART: &str = "mosb.dev/part";

@@ -16,7 +16,8 @@ pub use error::Error;
 pub use machine_config::{pack, unpack, unpack_texts};
 
 use crate::api::BuildName;
-use crate::plan::{BuildPlan, Request};
+use crate::plan::BuildPlan;
+use crate::plan::Request;
 
 /// Key of the Containerfile in its ConfigMap.
 pub const CONTAINERFILE_KEY: &str = "Containerfile";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::image::{DiffId, Digest, ImageRef, Platform, RepoRef};
+use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 
 /// The text that names the base in labels (design, Identity): `spec.osImageURL` as it stands, or `host/repo@digest` of
 /// `--base`, or the bare digest of an OCI layout. One line without blanks.
@@ -13,7 +13,7 @@ pub struct BaseName(String);
 
 impl BaseName {
     /// `spec.osImageURL`, checked as a reference and kept as it stands.
-    pub fn from_os_image_url(text: &str) -> Result<Self, crate::image::ReferenceError> {
+    pub fn from_os_image_url(text: &str) -> Result<Self, mosb_image::ReferenceError> {
         text.parse::<ImageRef>().map(|_| Self(text.to_owned()))
     }
 

@@ -11,11 +11,11 @@ use super::packages;
 use super::request::Request;
 use super::{BaseError, Error};
 use crate::api::{BuildName, KernelType, labels};
-use crate::ignition;
-use crate::image::overlay::LayerEntry;
-use crate::image::tree::BaseTree;
-use crate::image::{Digest, PinnedRef, edit};
-use crate::report::Finding;
+use mosb_ignition as ignition;
+use mosb_image::overlay::LayerEntry;
+use mosb_image::tree::BaseTree;
+use mosb_image::{Digest, PinnedRef, edit};
+use mosb_types::report::Finding;
 
 /// Everything that will be done, and why.
 #[derive(Debug, Clone)]

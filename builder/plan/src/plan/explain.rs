@@ -2,10 +2,10 @@
 
 use super::apply::CURRENT_CONFIG;
 use super::request::Request;
-use crate::ignition;
-use crate::image::overlay::{LayerEntry, Node};
-use crate::image::tree::{BaseTree, Kind};
-use crate::report::Finding;
+use mosb_ignition as ignition;
+use mosb_image::overlay::{LayerEntry, Node};
+use mosb_image::tree::{BaseTree, Kind};
+use mosb_types::report::Finding;
 
 /// The top-level directories that the importer on the nodes takes; of `/var` only the first content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];

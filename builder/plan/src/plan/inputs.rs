@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::{BuildName, PoolName};
-use crate::canonical::canonical;
-use crate::image::{Digest, Platform, RepoRef};
+use mosb_image::{Digest, Platform, RepoRef};
+use mosb_types::canonical::canonical;
 
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed, and under whose
 /// credentials, is not part of it.

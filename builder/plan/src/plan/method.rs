@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// How an image is built.
 #[derive(Debug, Clone, PartialEq, Eq)]

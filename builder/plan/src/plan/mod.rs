@@ -17,7 +17,6 @@ pub mod packages;
 mod pre_built;
 mod push_spec;
 mod request;
-pub mod systemd;
 
 pub use apply::{ApplyError, CURRENT_CONFIG, instance_of};
 pub use base::{Base, BaseConfig, BaseError, BaseName};
@@ -30,7 +29,7 @@ pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use push_spec::{PushSpecError, push_repository};
 pub use request::Request;
 
-use crate::report::{Class, Finding};
+use mosb_types::report::{Class, Finding};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +41,7 @@ pub enum Error {
         /// Name of the rendered config.
         config: String,
         /// What is wrong with it.
-        source: crate::ignition::Error,
+        source: mosb_ignition::Error,
     },
     /// The base.
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! Files over which a build container mounts its own while a step runs: nothing that runs can write them.
 
-use crate::ignition::{Config, Owner};
+use mosb_ignition::{Config, Owner};
 
 /// The files, all in `/etc`.
 const NAMES: [&str; 3] = ["hostname", "hosts", "resolv.conf"];
@@ -126,7 +126,7 @@ mod tests {
 
     fn of(storage: Value) -> Result<Vec<Mounted>, MountedError> {
         let config = json!({ "ignition": { "version": "3.5.0" }, "storage": storage });
-        mounted(&crate::ignition::parse(&config).unwrap().config)
+        mounted(&mosb_ignition::parse(&config).unwrap().config)
     }
 
     #[test]

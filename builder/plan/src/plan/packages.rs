@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use crate::api::{EXTENSIONS, KernelType};
-use crate::image::Platform;
+use mosb_image::Platform;
 
 /// `spec.extensions` → packages.
 const PACKAGES: [(&str, &[&str]); EXTENSIONS.len()] = [

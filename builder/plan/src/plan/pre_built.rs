@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::inputs::Inputs;
 use crate::api::{PoolName, RenderedName, is_digest_format};
-use crate::image::{ImageRef, PinnedRef, ReferenceError};
-use crate::report::{Class, Finding};
+use mosb_image::{ImageRef, PinnedRef, ReferenceError};
+use mosb_types::report::{Class, Finding};
 
 /// The API's 447 characters, and a tag.
 const LONGEST: usize = 447 + 129;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::base::Base;
 use super::method::MethodChoice;
 use crate::api::RenderedConfig;
-use crate::image::{PinnedRef, RepoRef};
+use mosb_image::{PinnedRef, RepoRef};
 
 /// What somebody wants built.
 #[derive(Debug, Clone)]

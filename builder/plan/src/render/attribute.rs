@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Component;
-use crate::ignition::{Document, Provenance};
-use crate::report::Finding;
+use mosb_ignition::{Document, Provenance};
+use mosb_types::report::Finding;
 
 /// The merged config, and who said what of it.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::attribute::Attributed;
 use super::{Component, Error};
 use crate::api::PoolName;
-use crate::canonical;
-use crate::ignition::snapshot::{self, Contents, Reference, Resolution};
-use crate::ignition::{self, Document, Merger, Provenance, ReadDocument};
-use crate::report::Finding;
+use mosb_ignition::snapshot::{self, Contents, Reference, Resolution};
+use mosb_ignition::{self as ignition, Document, Merger, Provenance, ReadDocument};
+use mosb_types::canonical;
+use mosb_types::report::Finding;
 
 /// What was merged.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Why there is no rendered config.
 
 use crate::api::RenderedConfigError;
-use crate::report::{Class, Finding};
+use mosb_types::report::{Class, Finding};
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum Error {
         /// Name of the earlier config.
         name: String,
         /// What is wrong with it.
-        source: crate::ignition::Error,
+        source: mosb_ignition::Error,
     },
     /// What was made can't be read back.
     #[error("{name}: what was rendered is no rendered MachineConfig: {source}; please report it")]
@@ -102,7 +102,7 @@ impl Error {
         match self {
             Self::Invalid { problems, .. } | Self::Merged { problems, .. } => problems,
             Self::Previous {
-                source: crate::ignition::Error::Invalid { problems },
+                source: mosb_ignition::Error::Invalid { problems },
                 ..
             } => problems,
             Self::PoolName { .. }

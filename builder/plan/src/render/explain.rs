@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Component;
 use super::images::{Decided, Images};
 use super::settings::{Of, Settings};
-use crate::ignition::Provenance;
+use mosb_ignition::Provenance;
 
 /// Where everything in a rendered config comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use super::{Component, Request};
 use crate::api::{PoolSettings, Selector, labels};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Refuses a ControllerConfig that the cluster is working on, and a pool whose KubeletConfig has no MachineConfig yet.
 pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {

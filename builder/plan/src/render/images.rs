@@ -3,7 +3,7 @@
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
 use crate::api::is_component_name;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// Both images.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! The invariant: the same MachineConfigs give the same object, whatever order or files they came in; nothing in it lies elsewhere.
 //!
 //! # Codes
-//! Those of a problem of [`Error::Invalid`], beside those of [`ignition`](crate::ignition):
+//! Those of a problem of [`Error::Invalid`], beside those of [`ignition`](mosb_ignition):
 //!
 //! | code | what |
 //! | --- | --- |
@@ -42,9 +42,9 @@ use crate::api::{
     ControllerConfig, MachineConfig, MachineConfigPool, PoolName, PoolSettings, RENDERED_LIMIT,
     RenderedConfig, labels,
 };
-use crate::canonical;
-use crate::ignition::snapshot::{Contents, Resolution};
-use crate::report::Finding;
+use mosb_ignition::snapshot::{Contents, Resolution};
+use mosb_types::canonical;
+use mosb_types::report::Finding;
 
 pub use error::Error;
 pub use explain::{Explanation, Origin, Said};

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{NameError, PoolName, RenderedName};
-use crate::canonical;
+use mosb_types::canonical;
 
 /// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical JSON (RFC 8785).
 ///

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::explain::Explanation;
 use crate::api::RenderedConfig;
-use crate::ignition::snapshot::Reference;
-use crate::report::Finding;
+use mosb_ignition::snapshot::Reference;
+use mosb_types::report::Finding;
 
 /// A rendered config, or what is missing for it.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Error;
 use crate::api::RenderedConfig;
-use crate::ignition::{self, Document};
-use crate::report::Finding;
+use mosb_ignition::{self as ignition, Document};
+use mosb_types::report::Finding;
 
 /// Lists of objects by what their entries are found by, whether an entry may go, and whether an image brings them.
 const LISTS: [(&str, &str, &str, bool, bool); 7] = [

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Component, Request, order};
 use crate::api::{self, PoolName, RenderedName, Selector, labels};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// The pool that gives all others but `master` their first MachineConfigs.
 pub(super) const WORKER: &str = "worker";

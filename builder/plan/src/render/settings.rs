@@ -2,7 +2,7 @@
 
 use super::Component;
 use crate::api::{EXTENSIONS, KernelType, MachineSettings};
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// A value, and the number of the MachineConfig that gives it.
 #[derive(Debug, Clone)]

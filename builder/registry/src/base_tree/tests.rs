@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::image::DiffId;
-use crate::image::tree::kept;
-use crate::registry::blobs::BlobStream;
+use crate::blobs::BlobStream;
+use mosb_image::DiffId;
+use mosb_image::tree::kept;
 
 #[derive(Debug)]
 enum Broken {
@@ -53,7 +53,7 @@ impl Blobs for Memory {
 impl Memory {
     fn add(&mut self, tar: &[u8]) -> Layer {
         let mut blob = Vec::new();
-        let said = crate::image::gzip::compress(tar, &mut blob).unwrap();
+        let said = mosb_image::gzip::compress(tar, &mut blob).unwrap();
         self.blobs.insert(said.digest, blob);
         Layer {
             media_type: "application/vnd.oci.image.layer.v1.tar+gzip".to_owned(),
@@ -130,7 +130,7 @@ async fn a_table_of_contents_is_read_instead_of_the_layer() {
         ("usr/share/big", &big),
         ("etc/group", "root:x:"),
     ];
-    let (blob, layer) = crate::image::layer::chunked(&files);
+    let (blob, layer) = mosb_image::layer::chunked(&files);
     // Were all of the blob read, this would show: only what is asked for is right.
     let mut memory = Memory::default();
     memory.blobs.insert(layer.digest, blob);

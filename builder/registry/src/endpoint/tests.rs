@@ -1,6 +1,6 @@
 use super::*;
 use crate::http::ProxyVariables;
-use crate::registry::keyring::CredentialSources;
+use crate::keyring::CredentialSources;
 
 #[test]
 fn plain_http_is_for_loopback_without_certificates_or_when_asked() {

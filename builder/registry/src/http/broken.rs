@@ -2,14 +2,14 @@
 
 use super::named_by::ForbiddenAddress;
 use super::retry::Outcome;
-use crate::report::said;
+use mosb_types::report::said;
 
 /// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
 const NO_TLS: &str = "InvalidContentType";
 
 /// A try that brought no answer.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub struct Broken {
     pub outcome: Outcome,
     /// No trusted connection could be made.
     pub tls: bool,
@@ -46,7 +46,7 @@ fn below<'a>(
 }
 
 /// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
-pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = below(cause) {
         cause = next;

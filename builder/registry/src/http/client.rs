@@ -12,7 +12,7 @@ use super::retry::Outcome;
 
 /// Whose certificates are good.
 #[derive(Debug, Clone)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// No one's: for plain HTTP, so that a machine without any certificates can talk.
     Nobody,
     /// Those of the system's authorities and of these.
@@ -23,7 +23,7 @@ pub(crate) enum Trust {
 
 /// A client that follows no redirects, uses these proxies only, connects only where `named_by` may lead, and keeps its
 /// connections.
-pub(crate) fn client(
+pub fn client(
     user_agent: &str,
     trust: Trust,
     identity: Option<reqwest::Identity>,
@@ -59,7 +59,7 @@ pub(crate) fn client(
 }
 
 /// Whether two URLs are of one server: scheme, host and port.
-pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
+pub fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme()
         && a.host_str() == b.host_str()
         && a.port_or_known_default() == b.port_or_known_default()

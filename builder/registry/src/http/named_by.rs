@@ -12,7 +12,7 @@ use super::proxy::{Proxies, is_loopback};
 
 /// Who named the host of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum NamedBy {
+pub enum NamedBy {
     /// The user. A DNS name must still not resolve to a link-local address: its owner may be the attacker.
     User,
     /// A server on loopback: neither the network nor its owner learns more from it than from the server itself.
@@ -23,7 +23,7 @@ pub(crate) enum NamedBy {
 
 /// An address that must not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ForbiddenAddress {
+pub enum ForbiddenAddress {
     #[error("{0} is a link-local or cloud metadata address; names and servers must not lead to it")]
     LinkLocal(String),
     #[error("{0} is on loopback, but the server that named it is not")]

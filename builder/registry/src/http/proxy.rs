@@ -24,7 +24,7 @@ pub struct BadProxy(pub &'static str);
 
 /// The variables, understood.
 #[derive(Debug, Clone)]
-pub(crate) struct Proxies {
+pub struct Proxies {
     http: Option<Secret<Url>>,
     https: Option<Secret<Url>>,
     direct: Vec<Direct>,
@@ -89,7 +89,7 @@ impl Proxies {
 }
 
 /// `localhost`, 127.0.0.0/8 and ::1.
-pub(crate) fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
+pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => name.as_ref().eq_ignore_ascii_case("localhost"),
         Host::Ipv4(ip) => ip.is_loopback(),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1;
 use serde_json::{Map, Value};
 use url::Url;
 use zeroize::Zeroize as _;
@@ -85,15 +84,6 @@ impl<T: Wipe> Wipe for BTreeMap<String, T> {
     }
 }
 
-impl Wipe for v1::Secret {
-    fn wipe(&mut self) {
-        let data = self.data.iter_mut().flat_map(BTreeMap::values_mut);
-        data.for_each(|bytes| bytes.0.wipe());
-        let texts = self.string_data.iter_mut().flat_map(BTreeMap::values_mut);
-        texts.for_each(Wipe::wipe);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -129,12 +119,6 @@ mod tests {
         assert!(!wiped(logins.clone()).to_string().contains("hunter2"));
         let logins: BTreeMap<String, Map<String, Value>> = serde_json::from_value(logins).unwrap();
         assert!(!format!("{:?}", wiped(logins)).contains("hunter2"));
-        let secret = json!({ "data": { "a": "aHVudGVyMg==" }, "stringData": { "b": "hunter2" } });
-        let secret: v1::Secret = serde_json::from_value(secret).unwrap();
-        assert_eq!(
-            serde_json::to_value(wiped(secret)).unwrap(),
-            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": { "a": "" }, "stringData": { "b": "" } })
-        );
     }
 
     /// Tells when it is overwritten.

@@ -31,7 +31,7 @@ impl Default for LeastSpeed {
 
 impl LeastSpeed {
     /// Bytes that must move in one window.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let millis = u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX);
         self.bytes_per_second.saturating_mul(millis) / 1000
     }
@@ -39,7 +39,7 @@ impl LeastSpeed {
 
 /// Measures one transfer, window by window.
 #[derive(Debug)]
-pub(crate) struct SpeedMeter {
+pub struct SpeedMeter {
     pub(super) least: LeastSpeed,
     /// Of this window.
     waited: Duration,

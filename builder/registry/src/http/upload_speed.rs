@@ -17,7 +17,7 @@ use super::speed::{LeastSpeed, SpeedMeter};
 /// A body on its way to a peer, measured from outside of it: the time from handing over a chunk until the next one is asked for is
 /// the peer's, the time until it is there is ours.
 #[derive(Debug, Clone)]
-pub(crate) struct UploadMeter(Arc<Mutex<Upload>>);
+pub struct UploadMeter(Arc<Mutex<Upload>>);
 
 #[derive(Debug)]
 struct Upload {

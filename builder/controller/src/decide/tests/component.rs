@@ -4,9 +4,9 @@ use super::rows::is_idle;
 use super::seed::{is_in_service, seeded_condition};
 use super::seed_world::*;
 use super::world::*;
-use crate::api::*;
-use crate::controller::*;
 use crate::status::EventReason;
+use crate::*;
+use mosb_plan::api::*;
 
 const COMPONENT: &str = "10-prebuiltimage-osimageurl-worker";
 const MISSPELT: &str = "10-prebuildimage-osimageurl-worker";

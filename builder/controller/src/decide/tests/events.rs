@@ -6,8 +6,8 @@ use std::path::Path;
 use expect_test::expect_file;
 
 use super::world::*;
-use crate::api::*;
-use crate::report::Class;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 
 /// Adds what was told since the last time, after what happened.
 fn add(text: &mut String, happened: &str, world: &mut World) {
@@ -71,6 +71,7 @@ fn of_a_pool_from_its_first_image_to_its_end() {
     world.settle();
     add(&mut text, "opted out", &mut world);
 
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/events/pool.txt");
+    let golden =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/events/pool.txt");
     expect_file![golden].assert_eq(&text);
 }

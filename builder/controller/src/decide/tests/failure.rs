@@ -2,11 +2,11 @@
 
 use super::rows::{degraded, is_idle};
 use super::world::*;
-use crate::api::*;
-use crate::backend::job::InputKind;
-use crate::controller::*;
-use crate::report::Class;
 use crate::status::EventReason;
+use crate::workload::InputKind;
+use crate::*;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::rows::is_idle;
 use super::world::*;
-use crate::api::*;
-use crate::report::Class;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 
 use BuildCondition::{Failed, Succeeded};
 

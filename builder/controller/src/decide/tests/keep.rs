@@ -2,9 +2,9 @@
 
 use super::rows::is_idle;
 use super::world::*;
-use crate::api::*;
-use crate::controller::*;
-use crate::report::Class;
+use crate::*;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 use serde_json::json;
 
 /// A build whose pod runs.

@@ -2,12 +2,12 @@
 
 use super::rows::{degraded, is_idle};
 use super::world::*;
-use crate::api::*;
-use crate::backend::job::JobMethod;
-use crate::controller::decide::refused;
-use crate::controller::*;
-use crate::report::{Class, Finding};
+use crate::decide::refused;
 use crate::status::{BLOCKED, EventReason, WARNINGS};
+use crate::*;
+use mosb_build::JobMethod;
+use mosb_plan::api::*;
+use mosb_types::report::{Class, Finding};
 use serde_json::json;
 
 use BuildCondition::Succeeded;
@@ -324,7 +324,7 @@ fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
     world.settle();
     world.render(2);
     world.problem = Some(Problem {
-        reason: crate::controller::question::NO_RENDERED_CONFIG.to_owned(),
+        reason: crate::question::NO_RENDERED_CONFIG.to_owned(),
         ..problem(Class::Retry, "there is none yet")
     });
     world.settle();

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::seed_world::*;
 use super::world::*;
-use crate::api::*;
-use crate::controller::*;
-use crate::report::Class;
+use crate::*;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 
 /// What a user, a cluster or a fate does.
 #[derive(Debug, Clone)]

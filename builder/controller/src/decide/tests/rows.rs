@@ -15,13 +15,13 @@
 //! Deployment in 67. In `seed`: 56–58 and what of 62 is ours; 59 is the room `bootstrap`'s. Row 18 is the queue's: a decision sees one pool.
 
 use super::world::*;
-use crate::api::*;
-use crate::backend::job::JobMethod;
-use crate::backend::job::result::Outcome;
-use crate::controller::*;
-use crate::image::Digest;
-use crate::report::Class;
 use crate::status::EventReason;
+use crate::*;
+use mosb_build::JobMethod;
+use mosb_build::result::Outcome;
+use mosb_image::Digest;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 
 use BuildCondition::{Building, Prepared, Succeeded};
 

@@ -3,10 +3,10 @@
 use super::rows::is_idle;
 use super::seed_world::*;
 use super::world::*;
-use crate::api::*;
-use crate::controller::*;
-use crate::report::Class;
 use crate::status::EventReason;
+use crate::*;
+use mosb_plan::api::*;
+use mosb_types::report::Class;
 
 use BuildCondition::Succeeded;
 

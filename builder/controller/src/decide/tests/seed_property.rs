@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::seed_world::*;
 use super::world::*;
-use crate::api::*;
-use crate::controller::*;
+use crate::*;
+use mosb_plan::api::*;
 
 /// Everything that seeding leaves, without what differs by time or chance.
 fn end(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {

@@ -1,9 +1,9 @@
 //! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's MachineConfigs.
 
 use super::world::World;
-use crate::api::*;
-use crate::controller::*;
-use crate::image::Digest;
+use crate::*;
+use mosb_image::Digest;
+use mosb_plan::api::*;
 
 /// The image that a pool is to begin with, and the release's own.
 pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";

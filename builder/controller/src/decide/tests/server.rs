@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use super::world::World;
-use crate::api::openshift_build::OpenShiftBuild;
-use crate::api::*;
-use crate::backend::job::{InputKind, Runner};
-use crate::controller::*;
-use crate::image::PinnedRef;
 use crate::status::IMAGE_BUILD_DEGRADED;
+use crate::workload::InputKind;
+use crate::workload::Runner;
+use crate::*;
+use mosb_image::PinnedRef;
+use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_plan::api::*;
 
 impl World {
     /// The garbage collector: Jobs that go, then builds that go, then what has no owner any more.

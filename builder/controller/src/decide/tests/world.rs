@@ -10,16 +10,18 @@ use serde_json::json;
 
 use super::seed_world::STOCK;
 use super::server::owner_of;
-use crate::api::openshift_build::OpenShiftBuildStatus;
-use crate::api::*;
-use crate::backend::job::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
-use crate::backend::job::{JobMethod, Runner, observe};
-use crate::canonical::canonical;
-use crate::controller::*;
-use crate::image::{Digest, ImageRef, PinnedRef, RepoRef};
-use crate::registry::Confirmed;
-use crate::report::{Class, Finding};
 use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
+use crate::workload::Runner;
+use crate::workload::observe;
+use crate::*;
+use mosb_build::JobMethod;
+use mosb_build::result::{BaseTreeImage, JobResult, Outcome, Phases, Step as Container};
+use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
+use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
+use mosb_plan::api::*;
+use mosb_registry::Confirmed;
+use mosb_types::canonical::canonical;
+use mosb_types::report::{Class, Finding};
 
 pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
 

@@ -2,11 +2,12 @@
 
 use jiff::SignedDuration;
 
-use super::super::result::{JobResult, Outcome, Phases, Step};
-use super::super::{JobMethod, Lost};
+use super::super::Lost;
 use super::Observation;
-use crate::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
-use crate::report::Class;
+use mosb_build::JobMethod;
+use mosb_build::result::{JobResult, Outcome, Phases, Step};
+use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
+use mosb_types::report::Class;
 
 /// Reasons that say that the instructions, or what they are given, are wrong: the same again would end the same.
 const REFUSED: [&str; 6] = [

@@ -1,8 +1,8 @@
-use super::super::JobMethod;
-use super::super::result::{Phases, Step};
 use super::*;
-use crate::image::Digest;
-use crate::report::Class;
+use mosb_build::JobMethod;
+use mosb_build::result::{Phases, Step};
+use mosb_image::Digest;
+use mosb_types::report::Class;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -637,7 +637,7 @@ fn a_pod_alone_is_what_it_says_itself() {
 #[test]
 fn a_build_is_what_its_status_says() {
     let build = |status: Value, gone: bool| -> Runner {
-        let build: crate::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
+        let build: mosb_plan::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
             "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
                 "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
                     "name": "worker-0123456789abcdef0123456789abcdef", "uid": "b" }] },

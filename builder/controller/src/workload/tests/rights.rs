@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
 use super::*;
+use mosb_build::JobMethod;
 
 fn pod(request: &JobRequest) -> PodSpec {
     job(request).spec.unwrap().template.spec.unwrap()

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::BaseTree;
 use super::super::kept;
 use super::*;
-use crate::image::layer::{MOST_PATH_BYTES, MOST_UNPACKED};
+use crate::layer::{MOST_PATH_BYTES, MOST_UNPACKED};
 
 fn delta(lines: &[impl AsRef<str>]) -> Delta {
     let mut delta = Delta::new(Digest::of(b"layer"));

@@ -3,7 +3,7 @@
 use super::super::Kind;
 use super::super::way::{self, Way, split};
 use super::{Builder, Inode, NodeId, ROOT, State};
-use crate::image::layer::EntryError;
+use crate::layer::EntryError;
 
 impl Builder {
     /// The directory of a path, made where it is missing, and the last component.
@@ -75,11 +75,7 @@ impl Builder {
     }
 
     /// What stands at a path, links on the way followed: those of one layer, or all.
-    pub(in crate::image::tree) fn find(
-        &self,
-        path: &[u8],
-        links_of: Option<u16>,
-    ) -> Option<NodeId> {
+    pub(in crate::tree) fn find(&self, path: &[u8], links_of: Option<u16>) -> Option<NodeId> {
         if path.is_empty() {
             return Some(ROOT);
         }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use sha2::{Digest as _, Sha256};
 
 use super::{BaseTree, CONTENT, HEADER, MAGIC, META, NODE, TRAILER, VERSION};
-use crate::image::layer::EntryError;
-use crate::image::tree::Kind;
+use crate::layer::EntryError;
+use crate::tree::Kind;
 
 /// Writes a tree node by node, in the order of the format.
 #[derive(Debug, Default)]
-pub(in crate::image::tree) struct Writer {
+pub(in crate::tree) struct Writer {
     nodes: Vec<u8>,
     metas: Vec<u8>,
     contents: Vec<u8>,
@@ -21,7 +21,7 @@ pub(in crate::image::tree) struct Writer {
 
 /// What a node is besides its owner and mode.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::image::tree) enum Value<'a> {
+pub(in crate::tree) enum Value<'a> {
     Directory {
         first: u32,
         count: u32,
@@ -53,7 +53,7 @@ fn number(found: usize) -> Result<u32, EntryError> {
 }
 
 impl Writer {
-    pub(in crate::image::tree) fn node(
+    pub(in crate::tree) fn node(
         &mut self,
         name: &[u8],
         mode: u32,
@@ -114,7 +114,7 @@ impl Writer {
         Ok(at)
     }
 
-    pub(in crate::image::tree) fn finish(self) -> Result<BaseTree, EntryError> {
+    pub(in crate::tree) fn finish(self) -> Result<BaseTree, EntryError> {
         drop(self.known_data);
         let tables = [
             (&self.nodes, NODE),

@@ -1,7 +1,8 @@
 //! What the API server, or the controller later, would refuse of a MachineOSConfig.
 
-use crate::api::{MachineOsConfig, NameError, PoolName, is_object_name};
-use crate::{containerfile, plan};
+use mosb_plan::api::{MachineOsConfig, NameError, PoolName, is_object_name};
+use mosb_plan::containerfile;
+use mosb_plan::plan;
 
 /// The most characters of a Containerfile.
 const CONTENT: usize = 4096;

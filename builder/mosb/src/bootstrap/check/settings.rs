@@ -3,9 +3,9 @@
 use super::super::manifest::Manifests;
 use super::super::secrets::{Secrets, data};
 use super::Asked;
-use crate::api::cluster_settings::CONFIG_KEY;
-use crate::api::{ClusterObjects, ClusterSettings, labels};
-use crate::report::Finding;
+use mosb_plan::api::cluster_settings::CONFIG_KEY;
+use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
+use mosb_types::report::Finding;
 
 /// What holds for all pools: ConfigMap `mosb-config`, and over it what the cluster's own objects say.
 pub(super) fn read(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::listed;
-use crate::api::RenderedConfig;
+use mosb_plan::api::RenderedConfig;
 
 /// Those of the Ignition config, then those of the MachineConfigs, each once; none if there are none.
 pub(super) fn of(rendered: &RenderedConfig, ignition: &Value) -> Option<Value> {

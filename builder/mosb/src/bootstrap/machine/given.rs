@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::api::ClusterSettings;
-use crate::backend::job::{DockerConfigJson, pull_repositories, registries_conf};
-use crate::http::Secret;
-use crate::image::{PinnedRef, RepoRef};
-use crate::registry::registries_conf::By;
+use mosb_build::DockerConfigJson;
+use mosb_build::pull_repositories;
+use mosb_build::registries_conf;
+use mosb_image::{PinnedRef, RepoRef};
+use mosb_plan::api::ClusterSettings;
+use mosb_registry::http::Secret;
+use mosb_registry::registries_conf::By;
 
 use super::super::seed::Seed;
 

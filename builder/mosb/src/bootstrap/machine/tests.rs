@@ -55,8 +55,9 @@ fn only_what_no_image_holds_is_written() {
 
 /// A pool's machines with logins for a registry, a mirror and others.
 fn given() -> Given {
-    let text = include_bytes!("../../../testdata/bootstrap/three-pools/manifests.yaml");
-    let objects = crate::api::yaml::parse_all(text, crate::api::yaml::Limits::LIST).unwrap();
+    let text = include_bytes!("../../../../../testdata/bootstrap/three-pools/manifests.yaml");
+    let objects =
+        mosb_plan::api::yaml::parse_all(text, mosb_plan::api::yaml::Limits::LIST).unwrap();
     let asked = Asked {
         cluster: Cluster::Kubernetes,
         pull_secret: None,

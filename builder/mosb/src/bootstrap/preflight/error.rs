@@ -1,6 +1,6 @@
 //! Why an installation stops before it begins.
 
-use crate::report::{Class, Finding};
+use mosb_types::report::{Class, Finding};
 
 /// What did not pass.
 #[derive(Debug, thiserror::Error)]

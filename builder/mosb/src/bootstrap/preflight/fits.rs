@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Cluster;
 use super::report::{Check, Kind, Outcome};
-use crate::api::labels;
-use crate::image::{Digest, ImageRef, Platform};
-use crate::plan::Base;
+use mosb_image::{Digest, ImageRef, Platform};
+use mosb_plan::api::labels;
+use mosb_plan::plan::Base;
 
 /// What the on-cluster builder of older releases wrote into its images.
 const RELEASE_VERSION: &str = "releaseversion";

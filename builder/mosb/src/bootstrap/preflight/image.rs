@@ -8,9 +8,10 @@ use futures_util::future::{BoxFuture, Shared};
 use super::report::{Check, Kind, Outcome};
 use super::told::{stands, told};
 use super::{Remedies, Wanted, fits};
-use crate::image::{ImageRef, Platform};
-use crate::plan::{Base, BaseName};
-use crate::registry::{Client, Error, PullFrom, Resolved, Source};
+use mosb_image::{ImageRef, Platform};
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_registry::{Client, Error, PullFrom, Resolved, Source};
 
 /// The cluster's own OS image, read once for all images; or why it can't be.
 pub(super) type Stock = Shared<BoxFuture<'static, Arc<Result<Base, String>>>>;

@@ -13,8 +13,8 @@ mod told;
 
 use std::time::Duration;
 
-use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
+use mosb_image::{ImageRef, Platform, RepoRef};
+use mosb_registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
 pub use error::Error;
 pub use report::{Check, ImageReport, Kind, Outcome, Report};

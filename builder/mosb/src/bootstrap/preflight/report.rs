@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::Error;
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// All that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

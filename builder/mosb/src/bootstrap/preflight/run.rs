@@ -12,7 +12,7 @@ use super::image::{self, Stock};
 use super::push::push;
 use super::report::{Check, ImageReport, Kind, Outcome, Report};
 use super::{Remedies, Wanted};
-use crate::registry::Client;
+use mosb_registry::Client;
 
 /// No check is waited for any longer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -163,7 +163,7 @@ fn log(image: &ImageReport, check: &Check) {
 mod tests {
     use super::*;
     use crate::bootstrap::preflight::{Cluster, Push, options};
-    use crate::registry::Options;
+    use mosb_registry::Options;
 
     fn wanted(client: &Client, host: &str) -> Wanted {
         Wanted {

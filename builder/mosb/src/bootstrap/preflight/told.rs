@@ -2,7 +2,7 @@
 
 use super::Remedies;
 use super::report::{Check, Kind, Outcome};
-use crate::registry::Error;
+use mosb_registry::Error;
 
 /// An error as a check: `Failed` if it stands, `Unknown` if another time may be better. `host` is the registry that was asked.
 pub(super) fn told(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Check {
@@ -31,7 +31,7 @@ pub(super) fn told(kind: Kind, error: &Error, host: &str, remedies: Remedies) ->
 pub(super) fn stands(error: &Error) -> bool {
     match error {
         Error::Tls { .. } | Error::PlainHttp { .. } | Error::TlsOnLoopback { .. } => true,
-        other => other.class() != crate::report::Class::Retry,
+        other => other.class() != mosb_types::report::Class::Retry,
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::plan::MethodChoice;
+use mosb_plan::plan::MethodChoice;
 
 /// What an image is made of.
 #[derive(Debug, Args)]

@@ -286,7 +286,8 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         helps(&mut command, "", &mut text);
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cli/help.md");
+        let file =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/cli/help.md");
         expect_test::expect_file![file].assert_eq(&(text.trim_end().to_owned() + "\n"));
     }
 }

@@ -9,17 +9,17 @@ use tokio::task::spawn_blocking;
 use super::installation::{self, Installation};
 use super::preflight::{of_installation, registry_door};
 use super::render::until_rendered;
-use crate::backend::door::variables;
 use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
 use crate::cli::error::Error;
 use crate::cli::objects::{BootstrapResult, SeededPool};
 use crate::cli::output_folder;
 use crate::cli::progress::Progress;
 use crate::cli::resolve::{Bootstrap, Settings};
-use crate::fetch::{self, Fetcher};
-use crate::image::ImageRef;
-use crate::render::{self, Request};
-use crate::report::Finding;
+use mosb_build::door::variables;
+use mosb_build::fetch::{self, Fetcher};
+use mosb_image::ImageRef;
+use mosb_plan::render::{self, Request};
+use mosb_types::report::Finding;
 
 /// Checks what an installation begins with, and writes what its cluster and its machines need, or nothing.
 ///

@@ -10,14 +10,14 @@ use anyhow::Result;
 
 use super::containerfile;
 use super::prepare::{Prepared, prepare};
-use crate::backend;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
 use crate::cli::world::World;
-use crate::plan::{Method, Reason};
-use crate::registry::{Place, Pushed};
-use crate::report::Finding;
+use mosb_plan::plan::Method;
+use mosb_plan::plan::Reason;
+use mosb_registry::{Place, Pushed};
+use mosb_types::report::Finding;
 
 /// Builds, pushes, and writes the digest file.
 ///
@@ -37,7 +37,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
             world
                 .progress
                 .step(&format!("writing the layer, pushing to {}", build.target));
-            backend::direct::build(&world.push, &plan, &base, &build.target).await?
+            mosb_build::direct::build(&world.push, &plan, &base, &build.target).await?
         }
         Method::Containerfile(_) => {
             world.progress.step("building with buildah");

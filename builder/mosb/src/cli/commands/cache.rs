@@ -5,10 +5,10 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 
-use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildahStore, CacheList, CachePrune, CachedTree, PrunedStore};
-use crate::registry::cache::TreeCache;
+use mosb_build::buildah;
+use mosb_registry::cache::TreeCache;
 
 /// The base trees that are kept, and buildah's storage.
 ///
@@ -49,7 +49,7 @@ pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
     }
     let store = buildah::remove(cache_dir)
         .await
-        .map_err(backend::Error::from)?;
+        .map_err(mosb_build::Error::from)?;
     Ok(CachePrune {
         directory: cache.directory().display().to_string(),
         removed: pruned.files,

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::backend::{self, Built, buildah};
 use crate::cli::args::StorageDriver;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
 use crate::cli::world::{World, policy_for_tools};
-use crate::containerfile;
-use crate::exec::Stream;
-use crate::plan::BuildPlan;
-use crate::registry::Resolved;
+use mosb_build::Built;
+use mosb_build::buildah;
+use mosb_build::exec::Stream;
+use mosb_plan::containerfile;
+use mosb_plan::plan::BuildPlan;
+use mosb_registry::Resolved;
 
 /// A build that runs longer hangs: packages of a kernel take minutes on slow machines.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
@@ -36,7 +37,10 @@ pub async fn build(
         None => tracing::debug!("{line}"),
     };
     let target = &build.target;
-    Ok(backend::buildah::build(&world.push, plan, &text, base, target, &options, on_line).await?)
+    Ok(
+        mosb_build::buildah::build(&world.push, plan, &text, base, target, &options, on_line)
+            .await?,
+    )
 }
 
 /// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages `[1/2] STEP 1/4: …`.
@@ -55,7 +59,7 @@ pub fn check_space(
     plan: &BuildPlan,
     wanted: &Buildah,
     settings: &Settings,
-) -> Result<(), backend::Error> {
+) -> Result<(), mosb_build::Error> {
     // Without any place for a store a build says so, and a plan is for another machine.
     let Some(cache_dir) = &settings.cache_dir else {
         return Ok(());
@@ -76,7 +80,7 @@ pub async fn command_lines(
     settings: &Settings,
 ) -> Result<Vec<String>> {
     let options = options(wanted, settings)?;
-    let version = buildah::version().await.map_err(backend::Error::from)?;
+    let version = buildah::version().await.map_err(mosb_build::Error::from)?;
     let base = buildah::BaseSource::of(base);
     Ok(buildah::command_lines(plan, version, &base, &options))
 }

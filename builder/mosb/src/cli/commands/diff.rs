@@ -4,15 +4,15 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::image::info;
-use crate::api::{RenderedConfig, yaml};
-use crate::backend::prepare::given_base_name;
 use crate::cli::error::Error;
 use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
 use crate::cli::resolve::{self, Operand};
 use crate::cli::world::World;
 use crate::cli::{input, layers};
-use crate::image::Platform;
-use crate::plan::diff;
+use mosb_build::prepare::given_base_name;
+use mosb_image::Platform;
+use mosb_plan::api::{RenderedConfig, yaml};
+use mosb_plan::plan::diff;
 
 /// Compares two sides.
 ///
@@ -55,7 +55,7 @@ struct Read {
 
 impl Read {
     /// On the base of its image, or on the one that was given, or on its own.
-    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, crate::plan::Error> {
+    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
         let base = match (&self.image, given) {
             (Some(image), _) => image.base.as_ref(),
             (None, Some(given)) => Some(given),

@@ -7,8 +7,8 @@ use crate::cli::error::Error;
 use crate::cli::layers;
 use crate::cli::objects::{FileLayer, FileList, ImageInfo};
 use crate::cli::world::{World, json};
-use crate::image::Platform;
-use crate::registry::{Resolved, Source};
+use mosb_image::Platform;
+use mosb_registry::{Resolved, Source};
 
 /// What mosb knows of an image.
 ///

@@ -6,11 +6,12 @@ use anyhow::Result;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1;
 
-use crate::backend::job::{DockerConfigJson, NamedSecret};
 use crate::bootstrap::{self, Asked, Checked, Cluster};
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::manifests::Manifests;
-use crate::report::Finding;
+use mosb_build::DockerConfigJson;
+use mosb_build::NamedSecret;
+use mosb_types::report::Finding;
 
 /// Manifests that hold.
 #[derive(Debug)]

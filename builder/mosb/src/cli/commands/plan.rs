@@ -4,14 +4,16 @@ use anyhow::Result;
 
 use super::containerfile::{check_space, command_lines};
 use super::prepare::{Prepared, prepare};
-use crate::api::yaml;
 use crate::cli::args::Format;
 use crate::cli::objects::Plan;
 use crate::cli::output;
 use crate::cli::resolve::{self, Settings};
 use crate::cli::world::World;
-use crate::plan::{BuildPlan, Method};
-use crate::{containerfile, payload};
+use mosb_plan::api::yaml;
+use mosb_plan::containerfile;
+use mosb_plan::payload;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Method;
 
 /// Makes a plan and prints it.
 ///

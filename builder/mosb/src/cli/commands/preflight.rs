@@ -4,14 +4,14 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation;
-use crate::backend::door::Door;
-use crate::backend::job::NamedSecret;
 use crate::bootstrap::Checked;
 use crate::bootstrap::preflight::{self, Cluster, Push, Remedies, Report, Wanted};
 use crate::cli::resolve::{self, Preflight, Settings};
 use crate::cli::world::options;
-use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{Client, Options};
+use mosb_build::NamedSecret;
+use mosb_build::door::Door;
+use mosb_image::{ImageRef, Platform, RepoRef};
+use mosb_registry::{Client, Options};
 
 /// Checks images that are named by hand or by the manifests of an installation.
 ///

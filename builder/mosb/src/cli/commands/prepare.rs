@@ -4,19 +4,20 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
-use crate::api::RenderedConfig;
-use crate::backend::prepare::{self, Means, Trees};
-use crate::backend::{self, buildah};
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::{Buildah, Wanted};
 use crate::cli::world::World;
-use crate::containerfile;
-use crate::plan::{BuildPlan, Method};
-use crate::registry::base_tree;
-use crate::registry::{Resolved, Target};
-use crate::report::Finding;
+use mosb_build::buildah;
+use mosb_build::prepare::{self, Means, Trees};
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::containerfile;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Method;
+use mosb_registry::base_tree;
+use mosb_registry::{Resolved, Target};
+use mosb_types::report::Finding;
 
 /// A plan, and what it was made with.
 #[derive(Debug)]
@@ -129,7 +130,7 @@ async fn local_buildah(
     let text = containerfile::render(plan)?;
     match buildah::version().await {
         Ok(version) => {
-            buildah::check_heredoc(&text, version).map_err(backend::Error::from)?;
+            buildah::check_heredoc(&text, version).map_err(mosb_build::Error::from)?;
             Ok(Some(version))
         }
         Err(why) => {

@@ -3,7 +3,6 @@
 use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
-use crate::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
 use crate::bootstrap::Manifest;
 use crate::cli::args::Format;
 use crate::cli::error::Error;
@@ -14,12 +13,13 @@ use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::resolve::{Render, Settings};
 use crate::cli::world::World;
-use crate::fetch::{self, Fetcher, HostHeaders};
-use crate::http::ProxyVariables;
-use crate::ignition::snapshot::Contents;
-use crate::image::ImageRef;
-use crate::render::{self, Outcome, Rendered, Request, Update};
-use crate::report::Finding;
+use mosb_build::fetch::{self, Fetcher, HostHeaders};
+use mosb_ignition::snapshot::Contents;
+use mosb_image::ImageRef;
+use mosb_plan::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
+use mosb_plan::render::{self, Outcome, Rendered, Request, Update};
+use mosb_registry::http::ProxyVariables;
+use mosb_types::report::Finding;
 
 /// Renders, prints the config or where it comes from, and gives the exit code.
 ///

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::api::{API_VERSION, MachineOsConfig, is_digest_format, labels, yaml};
 use crate::bootstrap::wrong_fields;
 use crate::cli::args::{Format, SeedNew};
 use crate::cli::error::Error;
 use crate::cli::{input, output};
-use crate::plan;
+use mosb_plan::api::{API_VERSION, MachineOsConfig, is_digest_format, labels, yaml};
+use mosb_plan::plan;
 
 /// Prints a MachineOSConfig, ready to be put among an installation's manifests or to be applied.
 ///

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::api::yaml::{self, Limits};
 use crate::cli::error::Error;
 use crate::cli::input::Input;
-use crate::report::Finding;
+use mosb_plan::api::yaml::{self, Limits};
+use mosb_types::report::Finding;
 
 /// One file.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl fmt::Display for File {
 fn told(file: &str, error: &Error) -> Finding {
     let mut message = error.to_string();
     if let Error::Read { source, .. } = error {
-        message = format!("{message}: {}", crate::report::said(source));
+        message = format!("{message}: {}", mosb_types::report::said(source));
     }
     let message = message
         .strip_prefix(&format!("{file}: "))

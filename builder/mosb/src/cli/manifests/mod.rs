@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::input::Input;
-use crate::api::API_VERSION;
-use crate::api::cluster_settings::CONFIG_MAP;
-use crate::bootstrap::{self, Manifest};
-use crate::http::Secret;
-use crate::render::Component;
-use crate::report::Finding;
+use crate::bootstrap::{self, Manifest, SecretObject};
+use mosb_plan::api::API_VERSION;
+use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_plan::render::Component;
+use mosb_registry::http::Secret;
+use mosb_types::report::Finding;
 
 /// Most objects that are read: far more than any cluster has of these.
 const MOST: usize = 50_000;
@@ -201,7 +201,9 @@ impl Manifests {
         match (group, kind) {
             ("", "Secret") => {
                 if let Some(secret) = self.shaped(&origin, kind, object) {
-                    self.objects.secrets.push((origin, Secret::new(secret)));
+                    self.objects
+                        .secrets
+                        .push((origin, Secret::new(SecretObject(secret))));
                 }
             }
             ("", "ConfigMap") if is_ours(&object) => {

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::{labels, yaml};
-use crate::ignition::Contents;
-use crate::render::{self, Outcome};
+use mosb_ignition::Contents;
+use mosb_plan::api::{labels, yaml};
+use mosb_plan::render::{self, Outcome};
 
 fn sorted(text: &str) -> Manifests {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// What an installation was given, so that its machines run images that exist already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::image::Digest;
-use crate::plan::{Base, Method};
-use crate::report::Finding;
+use mosb_image::Digest;
+use mosb_plan::plan::Base;
+use mosb_plan::plan::Method;
+use mosb_types::report::Finding;
 
 /// A built image, which the target has answered for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -119,6 +120,6 @@ pub(super) fn reasons(method: &Method) -> Vec<Finding> {
     method
         .reasons()
         .iter()
-        .map(crate::plan::Reason::finding)
+        .map(mosb_plan::plan::Reason::finding)
         .collect()
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plan::diff;
+use mosb_plan::plan::diff;
 
 /// What changes from one config or image to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

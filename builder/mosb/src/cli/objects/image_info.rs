@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::labels;
+use mosb_plan::api::labels;
 
 /// What mosb knows of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::ClusterSettings;
+use mosb_plan::api::ClusterSettings;
 
 pub use bootstrap_result::{BootstrapResult, SeededPool};
 pub use build_result::{BaseTreeUse, BuildResult, LayerInfo, PinnedBase, TreeSource};
@@ -120,7 +120,7 @@ mod tests {
     /// `make generate` writes them anew.
     #[test]
     fn generated_schemas_are_up_to_date() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");
         let schemas = schemas();
         for (kind, schema) in &schemas {
             let text = serde_json::to_string_pretty(schema).unwrap() + "\n";

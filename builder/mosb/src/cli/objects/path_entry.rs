@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::image::overlay::{LayerEntry, Meta, Node};
+use mosb_image::overlay::{LayerEntry, Meta, Node};
 
 /// A path of a layer: what stands there, or that nothing stands there any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::build_result::{BaseTreeUse, PinnedBase, reasons};
 use super::path_entry::PathEntry;
-use crate::image::Digest;
-use crate::plan::BuildPlan;
-use crate::registry::Target;
-use crate::report::Finding;
+use mosb_image::Digest;
+use mosb_plan::plan::BuildPlan;
+use mosb_registry::Target;
+use mosb_types::report::Finding;
 
 /// What a build would do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

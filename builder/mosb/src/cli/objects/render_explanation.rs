@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::render::Explanation;
-use crate::report::Finding;
+use mosb_plan::render::Explanation;
+use mosb_types::report::Finding;
 
 /// Where everything in a rendered config comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

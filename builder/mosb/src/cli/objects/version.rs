@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
-use crate::plan::Format;
+use mosb_plan::plan::Format;
 
 /// Which program this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::{Buildah, build_args, platform, volumes};
-use crate::api::BuildName;
-use crate::backend::sidecar::Post;
 use crate::cli::args;
 use crate::cli::error::Error;
-use crate::image::{PinnedRef, Platform, RepoRef};
-use crate::plan::BaseName;
+use mosb_controller::sidecar::Post;
+use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_plan::api::BuildName;
+use mosb_plan::plan::BaseName;
 
 /// One of the parts.
 #[derive(Debug)]

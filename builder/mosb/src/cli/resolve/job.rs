@@ -10,12 +10,12 @@ use super::cluster::InCluster;
 use super::in_pod::InPod;
 use super::preflight::Preflight;
 use super::render::Render;
-use crate::backend::buildah::Volume;
 use crate::cli::args::{Isolation, LayerChoice, SeedNew, StorageDriver};
 use crate::cli::input::Input;
-use crate::image::{ImageRef, Platform};
-use crate::plan::MethodChoice;
-use crate::registry::{Source, Target};
+use mosb_build::buildah::Volume;
+use mosb_image::{ImageRef, Platform};
+use mosb_plan::plan::MethodChoice;
+use mosb_registry::{Source, Target};
 
 /// One command with its operands, understood.
 #[derive(Debug)]

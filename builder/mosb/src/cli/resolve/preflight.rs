@@ -7,8 +7,8 @@ use crate::bootstrap::Cluster;
 use crate::cli::args;
 use crate::cli::error::Error;
 use crate::cli::input::Input;
-use crate::image::{ImageRef, Platform, RepoRef};
-use crate::registry::{self, Place, Target};
+use mosb_image::{ImageRef, Platform, RepoRef};
+use mosb_registry::{self as registry, Place, Target};
 
 /// What to check.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::api::PoolName;
 use crate::cli::args::{self, Format};
 use crate::cli::error::Error;
 use crate::cli::input::Input;
+use mosb_plan::api::PoolName;
 
 /// What to render.
 #[derive(Debug)]

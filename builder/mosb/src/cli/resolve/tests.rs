@@ -1,7 +1,7 @@
 use super::*;
 use crate::cli::args::{Isolation, StorageDriver};
-use crate::plan::MethodChoice;
 use clap::Parser as _;
+use mosb_plan::plan::MethodChoice;
 
 fn resolved(line: &str) -> Result<Invocation, String> {
     let cli = Cli::try_parse_from(["mosb"].into_iter().chain(line.split_whitespace()));

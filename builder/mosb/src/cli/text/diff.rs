@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::page::{Page, size};
 use crate::cli::objects::{Diff, Object};
-use crate::plan::diff::{
+use mosb_plan::plan::diff::{
     Change, ContentState, PathChange, PathState, SettingChange, UnitChange, UnitState,
 };
 

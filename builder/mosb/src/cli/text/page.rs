@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// A text that grows.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use crate::cli::objects::{Object, RenderExplanation};
-use crate::render::Said;
+use mosb_plan::render::Said;
 
 impl Object for RenderExplanation {
     const KIND: &'static str = "RenderExplanation";

@@ -5,14 +5,14 @@ mod preflight;
 use std::path::Path;
 
 use crate::cli::objects::*;
-use crate::plan::diff;
-use crate::report::Finding;
+use mosb_plan::plan::diff;
+use mosb_types::report::Finding;
 
 const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 const BUILD: &str = "worker-fedcba9876543210fedcba9876543210";
 
 fn hex(of: &str) -> String {
-    crate::image::Digest::of(of.as_bytes()).hex()
+    mosb_image::Digest::of(of.as_bytes()).hex()
 }
 
 fn digest(of: &str) -> String {
@@ -21,7 +21,7 @@ fn digest(of: &str) -> String {
 
 /// `make golden` writes them anew.
 fn looks_like<T: Object>(file: &str, object: &T) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cli");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/cli");
     expect_test::expect_file![folder.join(format!("{file}.txt"))].assert_eq(&object.text());
     let json = serde_json::to_string_pretty(&Typed::new(object)).unwrap() + "\n";
     expect_test::expect_file![folder.join(format!("{file}.json"))].assert_eq(&json);
@@ -32,9 +32,9 @@ fn looks_like<T: Object>(file: &str, object: &T) {
         .map(|e| e.to_string())
         .collect();
     assert_eq!(problems, [""; 0], "{file}");
-    let yaml = crate::api::yaml::to_text(&Typed::new(object));
+    let yaml = mosb_plan::api::yaml::to_text(&Typed::new(object));
     assert_eq!(
-        crate::api::yaml::parse_one(yaml.as_bytes()).unwrap(),
+        mosb_plan::api::yaml::parse_one(yaml.as_bytes()).unwrap(),
         value,
         "{file}"
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::annotation::is_harmless;
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
 use crate::api::names::is_subdomain;
-use crate::image::signature_policy::SignaturePolicy;
+use mosb_image::signature_policy::SignaturePolicy;
 
 type Checked = Result<(), ClusterSettingsError>;
 

@@ -1,7 +1,7 @@
 //! What is wrong with the settings.
 
 use crate::api::yaml::YamlError;
-use crate::report::Class;
+use mosb_types::report::Class;
 
 /// Why `config.yaml` of ConfigMap `mosb-config` can't be used. Never quotes what could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use super::check::{is_host, mirror};
 use super::{
     ClusterSettings, MirrorBy, MirrorSourcePolicy, Mirrors, Proxy, ProxyUrl, RegistrySources,
 };
-use crate::report::Finding;
+use mosb_types::report::Finding;
 
 /// The cluster's objects as the API serves them, where they exist.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::check::is_scope;
-use crate::image::signature_policy::SignaturePolicy;
-use crate::report::Finding;
+use mosb_image::signature_policy::SignaturePolicy;
+use mosb_types::report::Finding;
 
 /// Each entry is `host[:port]`, `host/namespace`, `host/namespace/repository`, or `*.domain` for the hosts below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

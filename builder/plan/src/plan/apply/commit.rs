@@ -4,9 +4,9 @@ use bytes::Bytes;
 
 use super::paths::real;
 use super::{Applier, ApplyError};
-use crate::image::path::TreePath;
-use crate::image::tree::Kind;
-use crate::report::Finding;
+use mosb_image::path::TreePath;
+use mosb_image::tree::Kind;
+use mosb_types::report::Finding;
 
 /// Where the machine-config-daemon reads what the machine was made of.
 pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";

@@ -6,11 +6,11 @@ use bytes::{Bytes, BytesMut};
 
 use super::paths::{Stop, exact, join_path, real};
 use super::{Applier, ApplyError, FILE_LIMIT};
-use crate::ignition::{Directory, File, Link, Owner, Resource, Storage};
-use crate::image::overlay::{Content, Found, Meta, Node};
-use crate::image::path::TreePath;
-use crate::image::tree::Kind;
 use crate::plan::method::Reason;
+use mosb_ignition::{Directory, File, Link, Owner, Resource, Storage};
+use mosb_image::overlay::{Content, Found, Meta, Node};
+use mosb_image::path::TreePath;
+use mosb_image::tree::Kind;
 
 enum Entry<'c> {
     Directory(&'c Directory),

@@ -16,12 +16,12 @@ mod units;
 use bytes::Bytes;
 
 use super::method::Reason;
-use crate::ignition::{Config, ContentError};
-use crate::image::overlay::{Meta, Node, Overlay};
-use crate::image::path::TreePath;
-use crate::image::tree::BaseTree;
-use crate::report::Finding;
 pub use commit::CURRENT_CONFIG;
+use mosb_ignition::{Config, ContentError};
+use mosb_image::overlay::{Meta, Node, Overlay};
+use mosb_image::path::TreePath;
+use mosb_image::tree::BaseTree;
+use mosb_types::report::Finding;
 pub use units::instance_of;
 pub(super) use units::preset_units;
 
@@ -233,7 +233,7 @@ impl Applier<'_> {
     ) -> Result<(), ApplyError> {
         let parent = real.parent().unwrap_or_default();
         if let Some(found) = self.tree.get(&real)
-            && found.kind == crate::image::tree::Kind::Directory
+            && found.kind == mosb_image::tree::Kind::Directory
         {
             return Err(ApplyError::InTheWay {
                 path: path.to_owned(),

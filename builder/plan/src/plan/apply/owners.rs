@@ -1,9 +1,9 @@
 //! Owners by name, looked up in the base as it is at that moment.
 
 use super::{Applier, ApplyError};
-use crate::ignition::Owner;
-use crate::image::overlay::Content;
-use crate::image::path::TreePath;
+use mosb_ignition::Owner;
+use mosb_image::overlay::Content;
+use mosb_image::path::TreePath;
 
 /// Where names are, in the order they are asked: the second ones are those of `nss-altfiles`, as CoreOS has them.
 const USERS: [&str; 2] = ["/etc/passwd", "/usr/lib/passwd"];

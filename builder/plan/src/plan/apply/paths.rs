@@ -1,9 +1,9 @@
 //! Walking paths as the kernel does in a chroot of the base, and as Ignition does before anything is made.
 
 use super::{Applier, ApplyError};
-use crate::image::overlay::{Node, Overlay};
-use crate::image::path::TreePath;
-use crate::image::tree::Kind;
+use mosb_image::overlay::{Node, Overlay};
+use mosb_image::path::TreePath;
+use mosb_image::tree::Kind;
 
 /// The kernel's own limit of links on one path.
 const MOST_LINKS: usize = 40;
@@ -184,7 +184,7 @@ impl Applier<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::tree::{BaseTree, OwnedEntry};
+    use mosb_image::tree::{BaseTree, OwnedEntry};
 
     fn base() -> BaseTree {
         let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);

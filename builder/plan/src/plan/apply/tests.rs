@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::image::overlay::LayerEntry;
-use crate::image::tree::OwnedEntry;
+use mosb_image::overlay::LayerEntry;
+use mosb_image::tree::OwnedEntry;
 
 fn base() -> BaseTree {
     let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
@@ -56,7 +56,7 @@ fn applied(base: &BaseTree, storage: Value, units: Value) -> Result<Applied<'_>,
     let config = json!({
         "ignition": { "version": "3.5.0" }, "storage": storage, "systemd": { "units": units },
     });
-    let config = crate::ignition::parse(&config).unwrap().config;
+    let config = mosb_ignition::parse(&config).unwrap().config;
     apply(base, Some(&config), Bytes::from_static(b"{}"), true)
 }
 
@@ -376,7 +376,7 @@ fn the_config_itself_is_in_the_image() {
     );
     assert_eq!(
         applied.tree.content(&path),
-        crate::image::overlay::Content::Known(Bytes::from_static(b"{}"))
+        mosb_image::overlay::Content::Known(Bytes::from_static(b"{}"))
     );
 }
 

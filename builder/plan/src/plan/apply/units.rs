@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 
 use super::paths::{exact, join_path};
 use super::{Applier, ApplyError};
-use crate::ignition::{Systemd, Unit};
-use crate::image::overlay::{Content, Meta, Node};
-use crate::image::tree::Kind;
 use crate::plan::method::Reason;
-use crate::plan::systemd::{self, EnabledState};
-use crate::report::Finding;
+use mosb_ignition::{Systemd, Unit};
+use mosb_image::overlay::{Content, Meta, Node};
+use mosb_image::tree::Kind;
+use mosb_systemd::{self as systemd, EnabledState};
+use mosb_types::report::Finding;
 
 /// Where Ignition writes which units are enabled and disabled.
 const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
-use crate::image::Digest;
+use mosb_image::Digest;
 pub use side::Side;
 
 /// What happened to a thing.

@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{ContentState, PathState, UnitState};
 use crate::api::RenderedConfig;
-use crate::ignition::{self, ContentError, Owner, Resource};
-use crate::image::Digest;
-use crate::plan::{ApplyError, Error};
+use crate::plan::ApplyError;
+use crate::plan::Error;
+use mosb_ignition::{self as ignition, ContentError, Owner, Resource};
+use mosb_image::Digest;
 
 /// One side: a config, and the base that an image of it has or would have.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::RenderedConfig;
-use crate::image::Digest;
+use mosb_image::Digest;
 use serde_json::Value;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::BaseName;
+use mosb_plan::plan::BaseName;
 
 const STOCK: &str =
     "quay.example/os@sha256:220a60ecd4a3c32c282622a625a54db9ba0ff55b5ba9c29c7064a2bc358b6a3e";

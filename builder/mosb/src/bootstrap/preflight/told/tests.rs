@@ -1,5 +1,5 @@
 use super::*;
-use crate::registry::Said;
+use mosb_registry::Said;
 
 const HOST: &str = "quay.example";
 
@@ -264,7 +264,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             Kind::Pull,
             Error::SizeMismatch {
                 image: "quay.example/acme/os".to_owned(),
-                digest: crate::image::Digest::of(b""),
+                digest: mosb_image::Digest::of(b""),
                 want: 2,
                 found: 1,
             },

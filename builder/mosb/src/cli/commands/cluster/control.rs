@@ -9,7 +9,7 @@ use super::found;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::resolve::{Controller, InCluster};
-use crate::controller::{self, Namespaces, Options};
+use mosb_controller::{self as controller, Namespaces, Options};
 
 /// Runs until a signal; a second one ends it at once.
 ///

@@ -9,11 +9,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::print_line;
-use crate::api::BuildName;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::objects::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
-use crate::controller::{self, LogLine, Namespaces, Stand, Stores, View};
+use mosb_controller::{self as controller, LogLine, Namespaces, Stand, Stores, View};
+use mosb_plan::api::BuildName;
 
 pub async fn status(
     client: &Client,

@@ -12,7 +12,7 @@ use crate::cli::ExitCode;
 use crate::cli::objects::Object;
 use crate::cli::output;
 use crate::cli::resolve::{ClusterJob, InCluster, Settings};
-use crate::controller::{self, Namespaces};
+use mosb_controller::{self as controller, Namespaces};
 
 pub use control::control;
 

@@ -5,14 +5,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::plan_to_run;
-use crate::backend::buildah::{self, BaseSource};
-use crate::backend::job::Hidden;
-use crate::backend::{self, user_namespace};
 use crate::cli::commands::containerfile::options;
 use crate::cli::error::Error;
 use crate::cli::resolve::{LeftImage, PodInputs, Settings};
 use crate::cli::world::World;
-use crate::containerfile;
+use mosb_build::Hidden;
+use mosb_build::buildah::{self, BaseSource};
+use mosb_build::user_namespace;
+use mosb_plan::containerfile;
 
 /// Builds into the folder.
 ///
@@ -33,7 +33,7 @@ pub async fn build(
     let mut options = options(&left.buildah, settings)?;
     if options.storage_driver.is_none() {
         let driver = buildah::usable_driver(&options.cache_dir).await;
-        options.storage_driver = Some(driver.map_err(backend::Error::from)?.to_owned());
+        options.storage_driver = Some(driver.map_err(mosb_build::Error::from)?.to_owned());
     }
     // Every container of a node with a subscription has it, also one that was given no entitlement.
     options.volumes.extend(buildah::of_the_node(Path::new("/")));
@@ -42,5 +42,5 @@ pub async fn build(
     let on_line = |_, line: &str| tracing::info!("{}", secrets.hide(line));
     let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));
     let left = buildah::leave(plan, &text, &base, &options, &left.image, on_line).await;
-    Ok(left.map_err(backend::Error::from)?)
+    Ok(left.map_err(mosb_build::Error::from)?)
 }

@@ -6,19 +6,21 @@ use anyhow::Result;
 
 use super::end::{End, millis};
 use super::{means, of_build, wanted};
-use crate::backend::direct;
-use crate::backend::job::JobMethod;
-use crate::backend::job::result::{BaseTreeImage, Outcome, Phases};
-use crate::backend::prepare::{self, Prepared, Trees};
 use crate::cli::commands::build::tag_moved;
 use crate::cli::commands::prepare::as_it_was;
 use crate::cli::resolve::PodInputs;
 use crate::cli::world::World;
-use crate::image::Digest;
-use crate::plan::{Method, MethodChoice, Reason};
-use crate::registry::base_tree::TreeSource;
-use crate::registry::{Target, tree_image};
-use crate::report::Finding;
+use mosb_build::JobMethod;
+use mosb_build::direct;
+use mosb_build::prepare::{self, Prepared, Trees};
+use mosb_build::result::{BaseTreeImage, Outcome, Phases};
+use mosb_image::Digest;
+use mosb_plan::plan::Method;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Reason;
+use mosb_registry::base_tree::TreeSource;
+use mosb_registry::{Target, tree_image};
+use mosb_types::report::Finding;
 
 /// Builds and pushes, unless the base's tree shows that something must be run.
 ///

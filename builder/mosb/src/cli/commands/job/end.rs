@@ -9,15 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
 
-use crate::api::BuildName;
-use crate::backend;
-use crate::backend::job::Hidden;
-use crate::backend::job::handover::Handover;
-use crate::backend::job::result::{JobResult, Outcome, Step};
 use crate::cli::resolve::{PodInputs, Settings};
 use crate::cli::{ExitCode, Failure, output};
-use crate::exec;
-use crate::report::Class;
+use mosb_build::Hidden;
+use mosb_build::exec;
+use mosb_build::handover::Handover;
+use mosb_build::result::{JobResult, Outcome, Step};
+use mosb_plan::api::BuildName;
+use mosb_types::report::Class;
 
 /// How long the sidecar may take to deliver a result; the API may be away for a while.
 const DELIVERY: Duration = Duration::from_secs(300);
@@ -104,7 +103,7 @@ impl End {
         &self,
         handover: &Handover,
         outcome: Outcome,
-    ) -> Result<String, backend::job::handover::Error> {
+    ) -> Result<String, mosb_build::handover::Error> {
         let result = JobResult {
             job_uid: self.job_uid.clone(),
             build: self.build.clone(),
@@ -218,7 +217,7 @@ fn oom_counts() -> Vec<String> {
 /// The program that failed, if one did.
 fn program(error: &Error) -> Option<&exec::Error> {
     match error.downcast_ref()? {
-        backend::Error::Buildah(error) => error.program(),
+        mosb_build::Error::Buildah(error) => error.program(),
         _ => None,
     }
 }
@@ -259,19 +258,19 @@ mod tests {
             status: ExitStatus::from_raw(status),
             last: "first\nsecond".to_owned(),
         };
-        backend::Error::from(backend::buildah::Error::from(error)).into()
+        mosb_build::Error::from(mosb_build::buildah::Error::from(error)).into()
     }
 
     fn registry(status: u16) -> Error {
-        let said = crate::registry::Said::default();
+        let said = mosb_registry::Said::default();
         match status {
-            403 => crate::registry::Error::Denied {
+            403 => mosb_registry::Error::Denied {
                 image: "quay.io/os".to_owned(),
                 status,
                 with: "without credentials".to_owned(),
                 said,
             },
-            _ => crate::registry::Error::Server {
+            _ => mosb_registry::Error::Server {
                 host: "quay.io".to_owned(),
                 status,
                 tries: 3,
@@ -299,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_class_says_what_the_controller_should_do() {
-        let payload = crate::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
+        let payload = mosb_plan::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
         for (what, error, want, reason) in [
             (
                 "a failing RUN",

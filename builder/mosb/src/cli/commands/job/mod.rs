@@ -10,17 +10,18 @@ use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
-use crate::api::BuildName;
-use crate::backend::job::result::Step;
-use crate::backend::prepare::{self, Drafted, Means, Trees};
-use crate::backend::sidecar::{self, Post};
 use crate::cli::error::Error;
 use crate::cli::resolve::{InPod, PodInputs, Settings};
 use crate::cli::world::World;
 use crate::cli::{ExitCode, input};
-use crate::plan::{Format, MethodChoice};
-use crate::registry::Source;
 use end::End;
+use mosb_build::prepare::{self, Drafted, Means, Trees};
+use mosb_build::result::Step;
+use mosb_controller::sidecar::{self, Post};
+use mosb_plan::api::BuildName;
+use mosb_plan::plan::Format;
+use mosb_plan::plan::MethodChoice;
+use mosb_registry::Source;
 
 /// One of the parts that build or push, and its exit code.
 ///

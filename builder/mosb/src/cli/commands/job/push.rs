@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use super::end::{End, millis};
 use super::plan_to_run;
-use crate::backend::job::JobMethod;
-use crate::backend::job::result::{Outcome, Phases};
-use crate::backend::{self, buildah};
 use crate::cli::commands::build::tag_moved;
 use crate::cli::resolve::PodInputs;
 use crate::cli::world::World;
-use crate::registry::Target;
+use mosb_build::JobMethod;
+use mosb_build::buildah;
+use mosb_build::result::{Outcome, Phases};
+use mosb_registry::Target;
 
 /// Takes the image from the folder and pushes it.
 ///
@@ -27,7 +27,7 @@ pub async fn push(world: &World, inputs: &PodInputs, image: &Path, end: &End) ->
     let making = Instant::now();
     let made = buildah::take(plan, image)
         .await
-        .map_err(backend::Error::from)?;
+        .map_err(mosb_build::Error::from)?;
     let making = making.elapsed();
     world.progress.step(&format!("pushing to {}", inputs.push));
     end.begin_push();

@@ -1,7 +1,10 @@
-//! Which registry Secrets are taken, and what pods get (reference, acceptance 44 and 48).
+//! Which registry Secrets are taken, and what pods get.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 
 use super::*;
-use crate::image::RepoRef;
+use mosb_image::RepoRef;
 
 fn secret(kind: Option<&str>, data: &[(&str, &str)]) -> Secret {
     let bytes =

@@ -1,0 +1,13 @@
+//! Everything that is decided before anything is done. A module imports only modules above it.
+//!
+//! Pure and synchronous: no clock, environment, file or network.
+
+pub mod api;
+
+pub mod render;
+
+pub mod plan;
+
+pub mod payload;
+
+pub mod containerfile;
