@@ -14,13 +14,13 @@ help: ## this list
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
-	cargo build --release --features demo --bin mosb --bin demo
-	cargo run --release --features demo --quiet --bin demo
+	cargo build --release --package mosb --features demo --bin mosb --bin demo
+	cargo run --release --package mosb --features demo --quiet --bin demo
 
 .PHONY: demo-cluster
 demo-cluster: image ## the same in a cluster: a real Kubernetes node, mosb on it, a pool that changes (root, Go 1.21 or newer)
 	cargo test --quiet --test real -- --exact --nocapture harness::parts::every_part_is_made > $(TARGET)/image/parts
-	cargo run --features demo --quiet --bin demo-cluster -- \
+	cargo run --package mosb --features demo --quiet --bin demo-cluster -- \
 		$(TARGET)/image/parts $(TARGET)/image/mosb.tar $(TARGET)/$(HOST)/release/mosb
 
 .PHONY: build
