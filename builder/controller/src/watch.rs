@@ -11,7 +11,7 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{is_forbidden, is_not_found, told};
 use super::shelf::{Change, Shelf};
@@ -28,6 +28,9 @@ const STALE: Duration = Duration::from_secs(300);
 /// A watch that did not fail for this long stands again. It tells so only with the next change, which may be days away. More than
 /// the longest wait, and a request that is not answered.
 const RECOVERED: Duration = Duration::from_secs(90);
+
+/// How often whoever waits for all watches looks whether one stands again.
+const LOOKED_AT: Duration = Duration::from_secs(5);
 
 /// How far a watch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,9 +143,11 @@ impl Board {
     pub async fn complete(&self) {
         let mut changed = self.changed.subscribe();
         while !self.missing().is_empty() {
-            if changed.changed().await.is_err() {
+            // A watch that stands again tells nothing until its next event: only time shows it.
+            match timeout(LOOKED_AT, changed.changed()).await {
+                Ok(Ok(())) | Err(_) => {}
                 // The sender is ours, so it lives as long as we.
-                return;
+                Ok(Err(_)) => return,
             }
         }
     }
@@ -218,6 +223,10 @@ pub async fn follow<K, T>(
                     None => tracing::debug!("{what}: the watch begins anew"),
                     Some(trouble) => {
                         broken = true;
+                        if listed && matches!(error, watcher::Error::WatchFailed(_)) {
+                            // A connection was cut that stood until now, as by a proxy once a minute: nothing was missed.
+                            tell(Progress::Current);
+                        }
                         let not_served = trouble == Progress::NotServed;
                         if let Progress::Broken { why, .. } = &trouble {
                             tracing::warn!("{what}: {why}");
@@ -237,11 +246,16 @@ pub async fn follow<K, T>(
                             Progress::Broken { why, .. } => Progress::Broken { listed, why },
                             other => other,
                         });
-                        sleep(wait).await;
-                        wait = (wait * 2).min(match not_served && optional {
+                        let most = match not_served && optional {
                             true => UNKNOWN_KIND,
                             false => BACK_OFF.1,
-                        });
+                        };
+                        if wait > most {
+                            // It grew while the kind was unknown. Now everything waits for this watch.
+                            wait = BACK_OFF.0;
+                        }
+                        sleep(wait).await;
+                        wait = (wait * 2).min(most);
                     }
                 }
                 since = Instant::now();
@@ -296,8 +310,10 @@ fn trouble(error: &watcher::Error, may_be_forbidden: bool) -> Option<Progress> {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+    use hyper::body::Frame;
     use hyper::{Request, Response};
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
@@ -330,44 +346,81 @@ mod tests {
         }
     }
 
-    /// An API server with an empty list, whose watches fail as long as it is told so.
-    fn failing_api(fails: Arc<AtomicBool>) -> kube::Client {
+    /// What an API server does.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Server {
+        /// It answers, and nothing happens.
+        Quiet,
+        /// It refuses to watch.
+        FailsToWatch,
+        /// It watches, and something between cuts the connection after 20 s.
+        IsCutOff,
+        /// It does not know the kind.
+        NotServed,
+        /// It answers nothing but errors.
+        Away,
+    }
+
+    /// An API server with an empty list, that does what it is told.
+    fn api(does: Arc<Mutex<Server>>) -> kube::Client {
         let answer = move |request: Request<kube::client::Body>| {
             let is_watch = request
                 .uri()
                 .query()
                 .is_some_and(|q| q.contains("watch=true"));
-            let fails = fails.load(Ordering::SeqCst);
-            let status = json!({ "kind": "Status", "status": "Failure", "code": 500, "reason": "x", "message": "away" });
+            let does = *does.lock().unwrap();
+            let status = |code: u16, reason: &str| json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "away" });
             let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
             async move {
-                let (code, body) = match (is_watch, fails) {
-                    (true, false) => std::future::pending().await,
-                    (true, true) => (500, status),
-                    (false, _) => (200, list),
+                let (code, body) = match (does, is_watch) {
+                    (Server::Quiet, true) => std::future::pending().await,
+                    (Server::IsCutOff, true) => {
+                        let cut = futures_util::stream::once(async {
+                            sleep(Duration::from_secs(20)).await;
+                            Err::<Frame<Bytes>, _>(std::io::Error::other("cut"))
+                        });
+                        let body = StreamBody::new(Box::pin(cut)).boxed_unsync();
+                        return Ok(Response::builder().status(200).body(body).unwrap());
+                    }
+                    (Server::FailsToWatch, true) | (Server::Away, _) => (500, status(500, "x")),
+                    (Server::NotServed, _) => (404, status(404, "NotFound")),
+                    (Server::Quiet | Server::FailsToWatch | Server::IsCutOff, false) => (200, list),
                 };
-                let body = kube::client::Body::from(body.to_string().into_bytes());
+                let body = Full::new(Bytes::from(body.to_string()));
+                let body = body.map_err(|never| match never {}).boxed_unsync();
                 Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
             }
         };
         kube::Client::new(service_fn(answer), "default")
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_fails_for_minutes_is_missing_until_it_stands_again() {
-        let fails = Arc::new(AtomicBool::new(true));
+    /// Follows ConfigMaps of this API server as long as it is watched.
+    async fn while_followed(
+        does: &Arc<Mutex<Server>>,
+        optional: bool,
+        watching: impl AsyncFnOnce(Arc<Board>),
+    ) {
         let watched: Watched<ConfigMap> = Watched {
             what: "configmaps".to_owned(),
-            api: Api::default_namespaced(failing_api(Arc::clone(&fails))),
+            api: Api::default_namespaced(api(Arc::clone(does))),
             config: Config::default(),
-            optional: false,
+            optional,
             granted_apart: false,
         };
         let board = Arc::new(Board::default());
-        board.expect("configmaps", false);
+        board.expect("configmaps", optional);
         let shelf = Arc::<Shelf<()>>::default();
         let following = follow(watched, Arc::clone(&board), shelf, |_| None, |_| ());
-        let watching = async {
+        tokio::select! {
+            () = following => panic!("a watch never ends"),
+            () = watching(board) => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_for_minutes_is_missing_until_it_stands_again() {
+        let does = Arc::new(Mutex::new(Server::FailsToWatch));
+        while_followed(&does, false, async |board| {
             board.complete().await;
             sleep(STALE - RECOVERED).await;
             assert_eq!(board.missing(), Vec::<String>::new(), "it may pass");
@@ -375,18 +428,42 @@ mod tests {
             let missing = board.missing().join("");
             let said = missing.starts_with("configmaps: nothing new for ");
             assert!(said && missing.ends_with("away"), "{missing}");
-            fails.store(false, Ordering::SeqCst);
-            sleep(RECOVERED + BACK_OFF.1).await;
-            assert_eq!(
-                board.missing(),
-                Vec::<String>::new(),
-                "nothing changed, and it stands"
-            );
-        };
-        tokio::select! {
-            () = following => panic!("a watch never ends"),
-            () = watching => {}
-        }
+            *does.lock().unwrap() = Server::Quiet;
+            let learnt = timeout(RECOVERED + BACK_OFF.1 + LOOKED_AT, board.complete()).await;
+            assert!(learnt.is_ok(), "nothing changed, and it stands");
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_cut_again_and_again_is_believed() {
+        let does = Arc::new(Mutex::new(Server::IsCutOff));
+        while_followed(&does, false, async |board| {
+            board.complete().await;
+            for _ in 0..60 {
+                sleep(STALE / 30).await;
+                assert_eq!(board.missing(), Vec::<String>::new());
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_served_holds_nothing_up_for_long_when_the_api_server_was_away() {
+        let does = Arc::new(Mutex::new(Server::NotServed));
+        while_followed(&does, true, async |board| {
+            // Long enough that it is asked for every 5 minutes only.
+            sleep(UNKNOWN_KIND * 4).await;
+            assert_eq!(board.missing(), Vec::<String>::new());
+            *does.lock().unwrap() = Server::Away;
+            while board.missing().is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+            *does.lock().unwrap() = Server::NotServed;
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(board.missing(), Vec::<String>::new());
+        })
+        .await;
     }
 
     #[tokio::test]
