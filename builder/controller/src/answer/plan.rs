@@ -56,7 +56,10 @@ pub struct Kept {
     push: NamedSecret,
     pull: NamedSecret,
     proxy: Option<Proxy>,
+    /// With the policy of the pool's machines.
     settings: ClusterSettings,
+    /// The policy that the settings have themselves.
+    own_policy: Option<String>,
     /// Copies of the operator's Secrets that its pod mounts.
     copies: Copies,
     /// resourceVersions of what was read.
@@ -124,6 +127,7 @@ pub(super) async fn plan(
         asking.pull_secret(own, &settings),
         asking.proxy(&settings),
     )?;
+    let own_policy = settings.signature_policy.clone();
     let settings = with_policy_of(settings, &config)?;
     let parts = os_parts(&config);
     let compared = compared(asking, question, parts);
@@ -155,7 +159,7 @@ pub(super) async fn plan(
         pull: &pull,
     };
     let config = &drafted.draft.request().config;
-    planned.is_recognised = recognised(asking, question, config, with).await;
+    planned.is_recognised = recognised(asking, question, config, with).await?;
     let copies = asking.copies(&question.pool, &planned.build).await?;
     let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
     // Compressing is most of it.
@@ -171,6 +175,7 @@ pub(super) async fn plan(
         pull,
         proxy,
         settings,
+        own_policy,
         copies,
         versions,
         unwatched,
@@ -402,9 +407,14 @@ impl Kept {
             recognise: None,
             ..question.clone()
         };
-        let same_settings = stores
-            .settings()
-            .is_ok_and(|(settings, _)| settings == self.settings);
+        // The policy of the pool's machines is of the rendered config, whose version counts.
+        let same_settings = stores.settings().is_ok_and(|(mut settings, _)| {
+            let own_policy = settings.signature_policy.take();
+            settings
+                .signature_policy
+                .clone_from(&self.settings.signature_policy);
+            own_policy == self.own_policy && settings == self.settings
+        });
         let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED);
         is_fresh
             && question.base.as_ref() == Some(&self.base)

@@ -9,17 +9,18 @@ use tokio::task::spawn_blocking;
 use super::super::observe::base_trees;
 use super::super::question::{PlanQuestion, Problem};
 use super::super::render::without_components;
-use super::Asking;
 use super::plan::wanted;
-use mosb_build::NamedSecret;
-use mosb_build::direct::assemble;
-use mosb_build::prepare::{self, Means};
-use mosb_image::PinnedRef;
+use super::{Asking, unknown};
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
+use mosb_build::direct::assemble;
+use mosb_build::NamedSecret;
+use mosb_build::prepare::{self, Means};
+use mosb_image::PinnedRef;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::Method;
 use mosb_registry::{Client, Resolved, Source, tree_image};
+use mosb_types::report::Class;
 
 /// What is asked with.
 pub(super) struct With<'a> {
@@ -30,33 +31,19 @@ pub(super) struct With<'a> {
 }
 
 /// Whether the image is a direct build of the pool's own config, if that has the release's base, or of what its MachineConfigs come
-/// to without the one that brings the image. What can't be found out is no.
+/// to without the one that brings the image. What can't be computed here is no, and a Job builds it.
+///
+/// # Errors
+/// The registry refuses to say what the image is, or does not answer. Nothing is built in its place before that is known.
 pub(super) async fn recognised(
     asking: &Asking,
     question: &PlanQuestion,
     own: &RenderedConfig,
     with: With<'_>,
-) -> bool {
-    let Some(image) = &question.recognise else {
-        return false;
-    };
-    match compared(asking, question, image, own, with).await {
-        Ok(recognised) => recognised,
-        Err(problem) => {
-            let reason = &problem.reason;
-            tracing::info!(reason, "{image} is not recognised: {}", problem.message);
-            false
-        }
-    }
-}
-
-async fn compared(
-    asking: &Asking,
-    question: &PlanQuestion,
-    image: &PinnedRef,
-    own: &RenderedConfig,
-    with: With<'_>,
 ) -> Result<bool, Problem> {
+    let Some(image) = &question.recognise else {
+        return Ok(false);
+    };
     let logins = NamedSecret {
         name: with.push.name.clone(),
         credentials: with.push.credentials.over(&with.pull.credentials),
@@ -64,31 +51,54 @@ async fn compared(
     let door = asking.doors.open(&logins, with.settings, with.proxy)?;
     let client = door.client();
     let source = Source::Registry(image.clone().into());
-    let there = client.resolve(&source, question.platform.as_ref()).await?;
+    let there = match client.resolve(&source, question.platform.as_ref()).await {
+        Ok(there) => there,
+        Err(error) => return not_there(image, error.into()),
+    };
     // One of several in an index was not made here.
     let Some(inputs) = inputs_of(&there).filter(|_| there.manifest == image.digest()) else {
         return Ok(false);
     };
+    let same = (&*inputs, image);
+    match compared(asking, question, client, own, with.settings, same).await {
+        Ok(recognised) => Ok(recognised),
+        Err(problem) => Ok(no(image, &problem)),
+    }
+}
+
+/// No, where the registry says that the image is missing or no image that was made here; else it is unknown.
+fn not_there(image: &PinnedRef, problem: Problem) -> Result<bool, Problem> {
+    match problem.class {
+        Class::Retry | Class::Refused => Err(unknown(problem)),
+        Class::UserInput | Class::Bug => Ok(no(image, &problem)),
+    }
+}
+
+fn no(image: &PinnedRef, problem: &Problem) -> bool {
+    let reason = &problem.reason;
+    tracing::info!(reason, "{image} is not recognised: {}", problem.message);
+    false
+}
+
+async fn compared(
+    asking: &Asking,
+    question: &PlanQuestion,
+    client: &Client,
+    own: &RenderedConfig,
+    settings: &ClusterSettings,
+    (inputs, image): (&str, &PinnedRef),
+) -> Result<bool, Problem> {
     let is_own = |image: &String| {
         let instead = question.instead.as_ref();
         instead.is_none_or(|instead| !instead.of.contains(image))
     };
     if own.os_image_url.as_ref().is_some_and(is_own)
-        && is_build_of(
-            asking,
-            question,
-            client,
-            own,
-            with.settings,
-            (&inputs, image),
-        )
-        .await?
+        && is_build_of(asking, question, client, own, settings, (inputs, image)).await?
     {
         return Ok(true);
     }
     let config = without_components(asking, question.pool.as_str()).await?;
-    let same = (&*inputs, image);
-    is_build_of(asking, question, client, &config, with.settings, same).await
+    is_build_of(asking, question, client, &config, settings, (inputs, image)).await
 }
 
 /// The label that an image made by mosb has.
@@ -151,4 +161,35 @@ async fn is_build_of(
     let made = spawn_blocking(move || assemble(&plan)).await;
     let made = made.expect("writing a layer does not panic")?;
     Ok(made.edited.digest() == image.digest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_does_not_say_is_not_no() {
+        let image: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64))
+            .parse()
+            .unwrap();
+        for (what, class, is_known) in [
+            ("away", Class::Retry, false),
+            ("refused", Class::Refused, false),
+            ("missing", Class::UserInput, true),
+            ("our mistake", Class::Bug, true),
+        ] {
+            let problem = Problem {
+                class,
+                reason: what.to_owned(),
+                message: format!("{image}: {what}"),
+            };
+            let got = not_there(&image, problem.clone());
+            let want = if is_known {
+                Ok(false)
+            } else {
+                Err(unknown(problem))
+            };
+            assert_eq!(got, want, "{what}");
+        }
+    }
 }

@@ -132,3 +132,64 @@ fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
         assert_eq!(got, want, "{what}");
     }
 }
+
+#[test]
+fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
+    let stores = Stores::empty("mosb");
+    let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64))
+        .parse()
+        .unwrap();
+    let secret = || NamedSecret {
+        name: "push".to_owned(),
+        credentials: crate::backend::job::DockerConfigJson::empty(),
+    };
+    let question = PlanQuestion {
+        base: Some(base.clone()),
+        ..question()
+    };
+    let policy = Some(r#"{"default":[{"type":"reject"}]}"#.to_owned());
+    for (what, own_policy, want) in [
+        ("of the machines", None, true),
+        ("of settings that are others by now", policy.clone(), false),
+    ] {
+        let platform: Platform = "linux/amd64".parse().unwrap();
+        let kept = Kept {
+            question: question.clone(),
+            planned: Planned {
+                build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
+                older: Vec::new(),
+                inputs: String::new(),
+                base: base.clone(),
+                method: JobMethod::Direct,
+                reasons: Vec::new(),
+                platform: platform.clone(),
+                warnings: Vec::new(),
+                containerfile_problem: None,
+                os_changed: false,
+                is_recognised: false,
+            },
+            made_of: MadeOf {
+                payload: Ok((Vec::new(), None)),
+                base_manifest: base.digest(),
+                base_name: String::new(),
+                extensions: None,
+                build_args: BTreeMap::new(),
+                platform,
+                pulled: Vec::new(),
+            },
+            base: base.clone(),
+            push: secret(),
+            pull: secret(),
+            proxy: None,
+            settings: ClusterSettings {
+                signature_policy: policy.clone(),
+                ..ClusterSettings::default()
+            },
+            own_policy,
+            copies: Copies::new(),
+            versions: versions(&question, &stores),
+            unwatched: None,
+        };
+        assert_eq!(kept.still_answers(&question, &stores), want, "{what}");
+    }
+}
