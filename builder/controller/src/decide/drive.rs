@@ -122,7 +122,7 @@ impl<'a> Round<'a> {
         let uid = runner.uid().to_owned();
         let result = self.world.results.get(&name);
         let observation = observe(runner, &seen.pods, result, seen.quiet, self.now);
-        let mut because = Because::Preparing(name.clone());
+        let mut trouble = None;
         match build.metadata.annotation(labels::JOB_UID) {
             Some(known) if known != uid => {
                 let lost = Setback::Lost(Lost::Deleted);
@@ -130,8 +130,7 @@ impl<'a> Round<'a> {
             }
             // What the pod needs comes first: it takes longest.
             _ if is_waiting(runner, &observation) => {
-                let trouble = self.prepare(build, runner, attempt)?;
-                because = trouble.unwrap_or(because);
+                trouble = self.prepare(build, runner, attempt)?;
             }
             _ => {}
         }
@@ -153,9 +152,12 @@ impl<'a> Round<'a> {
             Ok(Driven::To(status, because))
         };
         match observation {
-            Observation::Waiting => to(self, Progress::Prepared(&reference), because),
+            Observation::Waiting => {
+                let because = trouble.unwrap_or(Because::Preparing(name));
+                to(self, Progress::Prepared(&reference), because)
+            }
             Observation::Pending { why } => {
-                let because = Because::Pending { build: name, why };
+                let because = trouble.unwrap_or(Because::Pending { build: name, why });
                 to(self, Progress::Prepared(&reference), because)
             }
             Observation::Unscheduled { why } => {

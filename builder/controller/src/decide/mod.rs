@@ -56,11 +56,6 @@ use mosb_types::report::Class;
 /// Objects that are applied together are seen within this time.
 const TOGETHER: Duration = Duration::from_secs(5);
 
-/// After a problem that may pass.
-const SOON: Duration = Duration::from_secs(15);
-/// After a problem that somebody must mend where nobody may tell us that it is mended, as in a registry.
-const LATER: Duration = Duration::from_secs(300);
-
 /// A problem that may pass by itself is reported once it has lasted this long.
 const LASTING: Duration = Duration::from_secs(60);
 
@@ -243,13 +238,9 @@ impl<'a> Round<'a> {
     /// Tells of a problem if somebody must mend it, or if it does not pass.
     fn problem(&mut self, problem: &Problem) -> Because {
         let because = Because::Problem(problem.clone());
-        let earlier = self.world.earlier_problem.as_ref();
-        let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
-        let is_told = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
-        if problem.class != Class::Retry || is_told || lasts {
+        if is_told(self.world, problem) {
             self.block(&because);
         }
-        self.again = Some(pause_after(problem));
         because
     }
 
@@ -277,12 +268,12 @@ impl<'a> Round<'a> {
     }
 }
 
-/// When to look again at a problem.
-fn pause_after(problem: &Problem) -> Duration {
-    match problem.class {
-        Class::Retry => SOON,
-        Class::UserInput | Class::Refused | Class::Bug => LATER,
-    }
+/// Whether a problem is told: somebody must mend it, or it does not pass. When it is looked at again is the queue's to say.
+fn is_told(world: &Snapshot, problem: &Problem) -> bool {
+    let earlier = world.earlier_problem.as_ref();
+    let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
+    let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
+    problem.class != Class::Retry || at_once || lasts
 }
 
 /// What the images of a MachineOSConfig are pulled with.

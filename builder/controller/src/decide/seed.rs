@@ -15,7 +15,13 @@ use super::super::snapshot::Snapshot;
 use super::super::step::{Decision, Step};
 use super::component::Component;
 use super::wish::Wish;
-use super::{Round, pause_after, pull_of, serve};
+use super::{Round, is_told, pull_of, serve};
+use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
+use mosb_image::PinnedRef;
+use mosb_plan::plan::pre_built_image;
+use mosb_plan::plan::pre_built_inputs;
+use mosb_registry::Confirmed;
+use mosb_types::report::Class;
 use crate::status::{EventReason, seeded_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -117,7 +123,11 @@ impl Seed {
         now: Timestamp,
     ) -> Decision {
         match self.component(world) {
-            Component::There(name) => Decision::nothing(self.not_rendered(name)),
+            Component::There(name) => {
+                let mut steps = Vec::new();
+                serve::unblock(config, now, &mut steps);
+                Decision::of(self.not_rendered(name), steps)
+            }
             Component::Going(name) => Decision::nothing(Because::Replacing(name)),
             Component::Steps {
                 name,
@@ -128,13 +138,10 @@ impl Seed {
                 Ok(Some(Err(problem))) => {
                     let because = Because::Problem(problem.clone());
                     let mut steps = Vec::new();
-                    if problem.class != Class::Retry {
+                    if is_told(world, &problem) {
                         serve::block(world, config, &because, now, &mut steps);
                     }
-                    Decision {
-                        again: Some(pause_after(&problem)),
-                        ..Decision::of(because, steps)
-                    }
+                    Decision::of(because, steps)
                 }
                 Err(question) => Decision::asking(question),
             },

@@ -70,6 +70,16 @@ pub(super) fn block(
     }
 }
 
+/// Says on a MachineOSConfig that nothing is in the way any more.
+pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, steps: &mut Vec<Step>) {
+    let conditions = &config.status.conditions;
+    if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
+        && let Some(status) = config_status(config, None, &[NOT_BLOCKED], now)
+    {
+        push_config_status(config, status, steps);
+    }
+}
+
 const NOT_BLOCKED: Said<'_> = Said {
     kind: BLOCKED,
     status: "False",
@@ -161,12 +171,7 @@ impl Round<'_> {
 
     /// Says that nothing is in the way any more, though nothing is in service yet.
     pub(super) fn unblock(&mut self) {
-        let conditions = &self.config.status.conditions;
-        if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
-            && let Some(status) = config_status(self.config, None, &[NOT_BLOCKED], self.now)
-        {
-            push_config_status(self.config, status, &mut self.steps);
-        }
+        unblock(self.config, self.now, &mut self.steps);
     }
 
     /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.

@@ -300,7 +300,6 @@ fn the_image_may_vanish_between_being_named_and_being_taken() {
     let decision = world.round(usize::MAX);
     assert_eq!(decision.because.code(), "problem");
     assert_eq!(world.blocked().unwrap().1, "Problem");
-    assert!(decision.again.is_some());
     world.images.insert(SEED.parse().unwrap());
     world.settle();
     is_in_service(&mut world, SEED);
@@ -324,6 +323,29 @@ fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
     assert_eq!(world.annotation(labels::PRE_BUILT_IMAGE), None);
     let rendered = world.pool().spec.configuration.name.clone();
     world.pool().status.configuration.name = rendered;
+    is_idle(&mut world);
+}
+
+#[test]
+fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
+    let mut world = World::to_be_seeded();
+    world.content = None;
+    world.pool().spec.configuration = PoolConfiguration::default();
+    let away = problem(Class::Retry, "registry.test/os: away");
+    world.registry_problem = Some(away.clone());
+    assert_eq!(world.settle().because.code(), "problem");
+    assert_eq!(world.blocked(), None, "it may pass");
+    world.seen.earlier_problem = Some(EarlierProblem {
+        cause: away.cause(),
+        lasted: std::time::Duration::from_secs(60),
+    });
+    world.settle();
+    assert_eq!(world.blocked().unwrap().0, "True", "it lasts");
+    assert!(world.seen.components.is_empty());
+    world.registry_problem = None;
+    world.seen.earlier_problem = None;
+    assert_eq!(world.settle().because.code(), "seed-not-rendered");
+    assert_eq!(world.blocked().unwrap().0, "False", "it answered");
     is_idle(&mut world);
 }
 
