@@ -161,6 +161,24 @@ async fn a_body_has_an_end() {
     }
 }
 
+/// Each may take as long as `--timeout`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_has_an_end_too() {
+    let web = Web::always(reply(200, &[], b"hi"));
+    for (count, want) in [(512, None), (513, Some("too-many-references"))] {
+        let mut config = file(json!({ "source": web.url("/0") }));
+        let files = (0..count).map(|n| json!({ "path": format!("/{n}"), "contents": { "source": web.url(&format!("/{n}")) } }));
+        config["storage"]["files"] = files.collect();
+        let before = web.seen().len();
+        let got = render(&config, &fetcher(options(LONG))).await;
+        let failed = got.err().map(|failed| (failed.code, failed.class));
+        let want = want.map(|code: &str| (code.to_owned(), Class::UserInput));
+        assert_eq!(failed, want, "{count}");
+        let asked = if want.is_some() { 0 } else { count };
+        assert_eq!(web.seen().len() - before, asked, "{count}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_total_has_an_end_too() {
     let web = Web::always(reply(200, &[], &vec![b'x'; 8 << 20]));

@@ -134,11 +134,7 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             names
         }
         Cause::Secret(name) => {
-            let is_set = stores.settings().is_ok_and(|(settings, _)| {
-                let proxy = settings.proxy.and_then(|proxy| proxy.secret);
-                settings.global_pull_secret == *name || proxy.as_ref() == Some(name)
-            });
-            let everybodys = is_set || name.starts_with("etc-pki-");
+            let everybodys = stores.settings_name(name) || name.starts_with("etc-pki-");
             let configs = stores.configs.only(|config| {
                 let spec = &config.spec;
                 let own = spec.base_image_pull_secret.as_ref();
@@ -164,6 +160,14 @@ impl Stores {
     /// One of the ConfigMaps that are read by name.
     pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
         self.settings.get(name)?.get(name)
+    }
+
+    /// Whether the settings name this Secret, so that lookups for every pool read it.
+    pub(super) fn settings_name(&self, secret: &str) -> bool {
+        self.settings().is_ok_and(|(settings, _)| {
+            let proxy = settings.proxy.and_then(|proxy| proxy.secret);
+            settings.global_pull_secret == secret || proxy.as_deref() == Some(secret)
+        })
     }
 
     /// Another builder that is at work in the operator's namespace.

@@ -139,6 +139,18 @@ pub enum Error {
         /// The most we take.
         limit: u64,
     },
+    /// More references than a rendering may have.
+    #[error(
+        "{asked}: with it and what comes after, {found} references are fetched, and at most {limit} may be; put contents into the config, or refer to fewer"
+    )]
+    TooMany {
+        /// The first that is too much.
+        asked: Asked,
+        /// How many there are.
+        found: usize,
+        /// The most we take.
+        limit: usize,
+    },
     /// Redirects without end.
     #[error("{asked}: more than {most} redirects; give the URL that they lead to")]
     TooManyRedirects {
@@ -236,6 +248,7 @@ impl Error {
             | Self::Refused { .. }
             | Self::TooLarge { .. }
             | Self::TotalTooLarge { .. }
+            | Self::TooMany { .. }
             | Self::TooManyRedirects { .. }
             | Self::Authority { .. }
             | Self::Proxy { .. }
@@ -255,6 +268,7 @@ impl Error {
             Self::Denied { .. } => "fetch-denied",
             Self::Refused { .. } => "fetch-refused",
             Self::TooManyRequests { .. } => "too-many-requests",
+            Self::TooMany { .. } => "too-many-references",
             Self::Server { .. } => "server-error",
             Self::Unreachable { .. } => "unreachable",
             Self::TimedOut { .. } => "timed-out",

@@ -20,6 +20,10 @@ use mosb_registry::http::{
     self, Broken, NamedBy, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust,
     decide, jitter,
 };
+use mosb_ignition::snapshot::{
+    Contents, LARGEST, LARGEST_TOTAL, MOST_REFERENCES, Proxy, Reference, Request,
+    without_credentials,
+};
 
 /// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]
@@ -97,6 +101,14 @@ impl Fetcher {
         references: &[Reference],
         contents: &mut Contents,
     ) -> Result<(), Error> {
+        let left = MOST_REFERENCES.saturating_sub(contents.count());
+        if let Some(first) = references.get(left) {
+            return Err(Error::TooMany {
+                asked: Asked::of(first),
+                found: contents.count() + references.len(),
+                limit: MOST_REFERENCES,
+            });
+        }
         let fetches = references
             .iter()
             .enumerate()

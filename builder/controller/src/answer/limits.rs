@@ -128,7 +128,18 @@ impl LookupLimits {
         what: impl FnOnce() -> String,
         lookup: impl Future<Output = Result<T, Unanswered>>,
     ) -> Result<T, Unanswered> {
-        match timeout(self.timeout, lookup).await {
+        self.within_several(1, what, lookup).await
+    }
+
+    /// Ends so many lookups when the time of all of them is over.
+    pub async fn within_several<T>(
+        &self,
+        lookups: u32,
+        what: impl FnOnce() -> String,
+        lookup: impl Future<Output = Result<T, Unanswered>>,
+    ) -> Result<T, Unanswered> {
+        let time = self.timeout * lookups;
+        match timeout(time, lookup).await {
             Ok(found) => found,
             Err(_) => Err(Unanswered::Problem(Problem {
                 class: Class::Retry,
@@ -136,7 +147,7 @@ impl LookupLimits {
                 message: format!(
                     "{}: not answered within {} s; look whether the registry, or what lies between, is slow, or give more time with --lookup-timeout",
                     what(),
-                    self.timeout.as_secs()
+                    time.as_secs()
                 ),
             })),
         }
@@ -232,13 +243,16 @@ mod tests {
     async fn a_lookup_without_an_end_is_ended() {
         let limits = LookupLimits::new(Duration::from_secs(60));
         let what = || "registry.test/os:1".to_owned();
-        let begun = tokio::time::Instant::now();
-        let ended: Result<(), _> = limits.within(what, std::future::pending()).await;
-        assert_eq!(begun.elapsed().as_secs(), 60);
-        let Err(Unanswered::Problem(problem)) = ended else {
-            panic!("{ended:?}");
-        };
-        assert_eq!(problem.cause(), "lookup-timeout registry.test/os:1");
-        assert_eq!(problem.class, Class::Retry);
+        for lookups in [1, 4] {
+            let begun = tokio::time::Instant::now();
+            let never = std::future::pending();
+            let ended: Result<(), _> = limits.within_several(lookups, what, never).await;
+            assert_eq!(begun.elapsed().as_secs(), u64::from(lookups) * 60);
+            let Err(Unanswered::Problem(problem)) = ended else {
+                panic!("{ended:?}");
+            };
+            assert_eq!(problem.cause(), "lookup-timeout registry.test/os:1");
+            assert_eq!(problem.class, Class::Retry);
+        }
     }
 }

@@ -27,6 +27,9 @@ use mosb_plan::api::{
 use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
 use mosb_types::report::{Class, Finding};
 
+/// What all fetches for a pool may take, in the time of a lookup: less than a reconcile has.
+const FETCHES: u32 = 4;
+
 /// A rendered config, and the object to create.
 #[derive(Debug)]
 pub(super) struct Draft {
@@ -51,9 +54,14 @@ pub(super) async fn render(
         Err(unanswered) => return Ok(Err(unanswered)),
     };
     let pins = request.pins.clone();
-    let rendered = match rendered(asking, request).await {
+    // Without an end of its own, a round that is ended would tell nobody why.
+    let pool = &world.pool.metadata.name;
+    let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
+    let rendering = async { Ok(rendered(asking, request).await?) };
+    let rendering = asking.limits.within_several(FETCHES, what, rendering);
+    let rendered = match rendering.await {
         Ok(rendered) => rendered,
-        Err(problem) => return Ok(Err(problem.into())),
+        Err(unanswered) => return Ok(Err(unanswered)),
     };
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(

@@ -83,6 +83,8 @@ pub(super) fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             }))
         }
         Cause::All => names(stores.pools.all()),
+        // Tags are pinned with the logins of one, through the proxy of another.
+        Cause::Secret(name) if stores.settings_name(name) => names(stores.pools.all()),
         Cause::Config(..) | Cause::Serves(_) | Cause::Secret(_) | Cause::Nobody => BTreeSet::new(),
     }
 }

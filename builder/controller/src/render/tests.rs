@@ -524,6 +524,11 @@ fn a_change_concerns_the_pools_that_have_or_select_it() {
         ("the pool", Cause::Pool("infra".to_owned()), &["infra"]),
         ("settings", Cause::All, &["infra", "worker"]),
         ("a secret", Cause::Secret("a".to_owned()), &[]),
+        (
+            "the secret that tags are pinned with",
+            Cause::Secret("global-pull-secret-copy".to_owned()),
+            &["infra", "worker"],
+        ),
     ] {
         let concerned = super::observe::concerned(&stores, &cause);
         let concerned: Vec<_> = concerned.iter().map(String::as_str).collect();

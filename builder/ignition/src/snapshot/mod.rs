@@ -56,6 +56,9 @@ pub const LARGEST: u64 = 8 << 20;
 /// Most bytes that all references of one rendering may serve.
 pub const LARGEST_TOTAL: u64 = 64 << 20;
 
+/// Most references of one rendering. Configs have a few; each may take a minute, eight at once.
+pub const MOST_REFERENCES: usize = 512;
+
 /// What a step came to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolution<T> {

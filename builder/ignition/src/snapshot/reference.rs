@@ -173,6 +173,11 @@ impl Contents {
         self.0.get(request)
     }
 
+    /// How many requests were answered.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Bytes of all of it.
     pub fn size(&self) -> u64 {
         self.0.values().map(|bytes| bytes.len() as u64).sum()
