@@ -1,12 +1,14 @@
 //! Which cluster, and which namespace of it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use tokio::time::{Instant, sleep};
 use tower::timeout::TimeoutLayer;
 
 use super::Error;
@@ -80,45 +82,70 @@ pub async fn installed_in(client: &Client, otherwise: String) -> String {
 /// Our own container of the Deployment in `deploy/base`. A service mesh puts others beside it, also before it.
 const CONTAINER: &str = "controller";
 
+/// A kubelet reports which image runs a moment after the container began, which is when we ask. Within this time it has.
+const REPORTED: Duration = Duration::from_secs(10);
+/// How often the pod is read until then.
+const READ_AGAIN: Duration = Duration::from_millis(500);
+
 /// The image of our own container in the pod that we run in, by digest where the node reports one.
 pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let name = pod?;
-    match pods.get(name).await {
-        Ok(pod) => {
-            let image = image_of(&pod);
-            if image.is_none() {
-                tracing::warn!(
-                    "pod {namespace}/{name}: several containers, none of them named {CONTAINER}; give --builder-image, or set builderImage in ConfigMap mosb-config"
-                );
+    let begun = Instant::now();
+    loop {
+        match pods.get(name).await {
+            Ok(pod) if is_awaited(&pod) && begun.elapsed() < REPORTED => sleep(READ_AGAIN).await,
+            Ok(pod) => {
+                let image = image_of(&pod);
+                if image.is_none() {
+                    tracing::warn!(
+                        "pod {namespace}/{name}: several containers, none of them named {CONTAINER}; give --builder-image, or set builderImage in ConfigMap mosb-config"
+                    );
+                }
+                return image;
             }
-            image
-        }
-        Err(error) => {
-            // The settings may name one.
-            tracing::warn!("the controller's own image is not known: {}", told(&error));
-            None
+            Err(error) => {
+                // The settings may name one.
+                tracing::warn!("the controller's own image is not known: {}", told(&error));
+                return None;
+            }
         }
     }
 }
 
-/// The image of our container: that of the name `controller`, or the only one. The digest counts only if the node reports it
-/// of the repository that the pod names: of an image that was loaded into a node by hand it reports a name that nobody can
-/// pull.
-fn image_of(pod: &Pod) -> Option<String> {
+/// Our container: that of the name `controller`, or the only one.
+fn own_container(pod: &Pod) -> Option<&Container> {
     let containers = &pod.spec.as_ref()?.containers;
     let named = containers.iter().find(|one| one.name == CONTAINER);
-    let own = match (named, containers.as_slice()) {
-        (Some(named), _) => named,
-        (None, [only]) => only,
-        (None, _) => return None,
-    };
-    let image = own.image.clone()?;
+    match (named, containers.as_slice()) {
+        (Some(named), _) => Some(named),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    }
+}
+
+/// What the node reports that a container runs; empty before it does.
+fn reported<'a>(pod: &'a Pod, container: &Container) -> &'a str {
     let statuses = pod.status.iter();
     let mut statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
-    let pinned = statuses
-        .find(|status| status.name == own.name)
-        .and_then(|status| pinned(&image, &status.image_id));
+    let status = statuses.find(|status| status.name == container.name);
+    status.map_or("", |status| &status.image_id)
+}
+
+/// Whether the node is still to report what our container runs.
+fn is_awaited(pod: &Pod) -> bool {
+    own_container(pod).is_some_and(|own| {
+        let image = own.image.as_deref().unwrap_or_default();
+        image.parse::<PinnedRef>().is_err() && reported(pod, own).is_empty()
+    })
+}
+
+/// The image of our container. The digest counts only if the node reports it of the repository that the pod names: of an image
+/// that was loaded into a node by hand it reports a name that nobody can pull.
+fn image_of(pod: &Pod) -> Option<String> {
+    let own = own_container(pod)?;
+    let image = own.image.clone()?;
+    let pinned = pinned(&image, reported(pod, own));
     Some(pinned.map_or(image, |pinned| pinned.to_string()))
 }
 
@@ -133,9 +160,51 @@ fn pinned(image: &str, image_id: &str) -> Option<PinnedRef> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hyper::{Request, Response};
+    use kube::client::Body;
     use serde_json::{Value, json};
+    use tower::service_fn;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_has_not_reported_yet_what_runs_is_waited_for() {
+        let by_digest = format!("quay.io/acme/mosb@{}", id("a"));
+        let tag = "quay.io/acme/mosb:1";
+        for (what, reports_at, image, want, reads) in [
+            ("at once", 0, tag, &*by_digest, 1),
+            ("after two seconds", 4, tag, &by_digest, 5),
+            ("never", usize::MAX, tag, tag, 21),
+            ("needless", usize::MAX, &by_digest, &by_digest, 1),
+        ] {
+            let asked = Arc::new(AtomicUsize::new(0));
+            let api = {
+                let (asked, image, by_digest) =
+                    (Arc::clone(&asked), image.to_owned(), by_digest.clone());
+                service_fn(move |_: Request<Body>| {
+                    let has_reported = asked.fetch_add(1, Ordering::SeqCst) >= reports_at;
+                    let image_id = if has_reported { &*by_digest } else { "" };
+                    let pod = json!({
+                        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x" },
+                        "spec": { "containers": [{ "name": CONTAINER, "image": image }] },
+                        "status": { "containerStatuses": [{
+                            "name": CONTAINER, "image": "", "imageID": image_id, "ready": false, "restartCount": 0,
+                        }] },
+                    });
+                    let answer = Response::new(Body::from(pod.to_string().into_bytes()));
+                    async { Ok::<_, Infallible>(answer) }
+                })
+            };
+            let client = Client::new(api, "mosb-system");
+            let found = own_image(&client, "mosb-system", Some("x")).await;
+            assert_eq!(found.as_deref(), Some(want), "{what}");
+            assert_eq!(asked.load(Ordering::SeqCst), reads, "{what}");
+        }
+    }
 
     fn id(character: &str) -> String {
         format!("sha256:{}", character.repeat(64))
