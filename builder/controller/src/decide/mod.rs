@@ -123,7 +123,11 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     let Some(wish) = wish else {
         return match seed {
             Some(seed) => seed.before_there_is_a_config(world, config, now),
-            None => Decision::nothing(Because::NotRendered),
+            None => {
+                let mut steps = Vec::new();
+                serve::unblock(config, now, &mut steps);
+                Decision::of(Because::NotRendered, steps)
+            }
         };
     };
     let mut round = Round {

@@ -73,6 +73,7 @@ fn row_10_something_is_missing() {
     world.seen.pool = pool;
     world.pool().spec.configuration.name.clear();
     assert_eq!(world.settle().because, Because::NotRendered, "install time");
+    assert_eq!(world.blocked().unwrap().0, "False", "there is a pool");
     world.render(1);
     world.seen.cluster.machine_config_daemon = true;
     world.pool().status.configuration.name.clear();
