@@ -17,7 +17,7 @@ use super::limit::{ANSWER, PartsLayer};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
 
-/// Where the controller is installed: by `deploy/kubernetes`, by `deploy/openshift`.
+/// Where the controller is installed: by the overlays, and on OpenShift up to 0.1.0.
 const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
 
 /// A client of the cluster that is named: by a file and a context, else as kubectl finds it, else that of the pod we run in;
