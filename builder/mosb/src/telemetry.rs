@@ -49,6 +49,8 @@ where
     };
     let filter = Targets::new()
         .with_default(others)
+        // What is wrong with a watch is ours to say: it may be a kind that nobody wants to be seen.
+        .with_target("kube_runtime", LevelFilter::ERROR)
         .with_target("mosb", ours);
     let layer = tracing_subscriber::fmt::layer().with_writer(writer);
     let layer = match style {
