@@ -14,15 +14,12 @@ use super::error::{Asked, Error};
 use super::headers::HostHeaders;
 use super::trial::{REDIRECTS, Trial, Tried};
 use mosb_ignition::snapshot::{
-    Contents, LARGEST, LARGEST_TOTAL, Proxy, Reference, Request, without_credentials,
+    Contents, LARGEST, LARGEST_TOTAL, MOST_REFERENCES, Proxy, Reference, Request,
+    without_credentials,
 };
 use mosb_registry::http::{
     self, Broken, NamedBy, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust,
     decide, jitter,
-};
-use mosb_ignition::snapshot::{
-    Contents, LARGEST, LARGEST_TOTAL, MOST_REFERENCES, Proxy, Reference, Request,
-    without_credentials,
 };
 
 /// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.

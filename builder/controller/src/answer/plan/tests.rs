@@ -141,7 +141,7 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
         .unwrap();
     let secret = || NamedSecret {
         name: "push".to_owned(),
-        credentials: crate::backend::job::DockerConfigJson::empty(),
+        credentials: mosb_build::DockerConfigJson::empty(),
     };
     let question = PlanQuestion {
         base: Some(base.clone()),
