@@ -235,15 +235,9 @@ fn planned(
 
 /// The repositories that a build pulls from, where no mirror stands for them.
 fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
-    let platform = &request.base.config.platform;
-    let mut arguments = request.build_args.clone();
-    arguments.extend([
-        ("TARGETPLATFORM".to_owned(), platform.to_string()),
-        ("TARGETOS".to_owned(), platform.os().to_owned()),
-        ("TARGETARCH".to_owned(), platform.architecture().to_owned()),
-    ]);
     let text = request.containerfile.as_deref().unwrap_or_default();
-    let images = containerfile::images(text, &arguments)?;
+    let platform = &request.base.config.platform;
+    let images = containerfile::images(text, &request.build_args, platform)?;
     let images = images.iter().map(|image| image.repo().clone());
     let extensions = request
         .extensions_image

@@ -70,7 +70,7 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
             continue;
         }
         let mut whole = line.to_owned();
-        while let Some(open) = whole.strip_suffix('\\') {
+        while whole.ends_with('\\') {
             let Some((_, next)) = lines.next() else {
                 return Err(wrong(
                     number,
@@ -79,7 +79,10 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
             };
             // Comments and empty lines inside an instruction are no part of it.
             let comment = next.trim_start().starts_with('#') || next.trim().is_empty();
-            whole = format!("{open}{}", if comment { "\\" } else { next.trim_end() });
+            if !comment {
+                whole.pop();
+                whole += next.trim_end();
+            }
         }
         let (name, arguments) = whole
             .split_once(char::is_whitespace)
@@ -122,7 +125,27 @@ fn heredocs(name: &str, arguments: &str) -> Vec<String> {
         (first.is_alphabetic() || first == '_')
             .then(|| end.chars().take_while(|c| plain(*c)).collect())
     };
-    arguments.split_whitespace().filter_map(end).collect()
+    let words = words(arguments);
+    words.iter().filter_map(|word| end(word)).collect()
+}
+
+/// Words that blanks separate outside of quotes, with their quotes.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in text.chars() {
+        match c {
+            '"' | '\'' if quote.is_none() => quote = Some(c),
+            _ if quote == Some(c) => quote = None,
+            _ => {}
+        }
+        match words.last_mut() {
+            Some(word) if quote.is_some() || !c.is_whitespace() => word.push(c),
+            _ => words.push(String::new()),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 pub(super) fn wrong(line: usize, problem: &str) -> Error {
@@ -246,6 +269,8 @@ mod tests {
             ("COPY <<one <<two /\na\none\nb\ntwo", true),
             ("RUN python3 3<<X\nX", true),
             ("RUN cat <<< word", false),
+            ("RUN sh -c 'cat <<EOF'", false),
+            ("RUN echo \"a <<EOF b\"", false),
             ("RUN echo $((1<<2))", false),
             ("RUN echo 1 << 2", false),
             ("LABEL a=<<EOF", false),

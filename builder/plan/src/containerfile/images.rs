@@ -7,12 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::str::Chars;
 
-use super::administrator::{instructions, wrong};
+use super::administrator::{instructions, words, wrong};
 use super::error::Error;
-use mosb_image::ImageRef;
+use mosb_image::{ImageRef, Platform};
 
 /// Stages that mosb writes before the administrator's text.
 const OWN_STAGES: [&str; 3] = ["extract", "extensions", "configs"];
+
+/// Bytes of a word with the values of its variables; the longest name of an image has some 700.
+const LONGEST: usize = 1024;
+/// Defaults within defaults, as in `${A:-${B:-c}}`.
+const DEEPEST: usize = 16;
+/// Characters of a message: it may quote the text, and stands in a status.
+const SHOWN: usize = 1000;
 
 /// Names of images that no registry is asked for (containers-transports(5)).
 const LOCAL_TRANSPORTS: [&str; 6] = [
@@ -24,35 +31,50 @@ const LOCAL_TRANSPORTS: [&str; 6] = [
     "oci:",
 ];
 
-/// The images of registries that a Containerfile names in `FROM`, `COPY --from` and `RUN --mount=…from=`. `arguments` are the values that
-/// an `ARG` without one takes: build arguments, and those of the platform.
+/// The images of registries that a Containerfile names in `FROM`, `COPY --from` and `RUN --mount=…from=`, built with these arguments for
+/// this platform.
 ///
 /// # Errors
 /// What can't be built, as [`check`](super::check) says; an image that can't be decided, or whose name lacks the registry.
 pub fn images(
     text: &str,
-    arguments: &BTreeMap<String, String>,
+    build_args: &BTreeMap<String, String>,
+    platform: &Platform,
 ) -> Result<BTreeSet<ImageRef>, Error> {
+    let mut arguments = build_args.clone();
+    arguments.extend([
+        ("TARGETPLATFORM".to_owned(), platform.to_string()),
+        ("TARGETOS".to_owned(), platform.os().to_owned()),
+        ("TARGETARCH".to_owned(), platform.architecture().to_owned()),
+    ]);
     let mut scan = Scan {
-        arguments,
+        arguments: &arguments,
         stages: OWN_STAGES.map(str::to_owned).into(),
         variables: BTreeMap::new(),
+        kinds: BTreeMap::new(),
         images: BTreeSet::new(),
     };
     for instruction in instructions(text)? {
         instruction.check()?;
         scan.instruction(&instruction.name, &instruction.arguments)
-            .map_err(|problem| wrong(instruction.line, &problem))?;
+            .map_err(|problem| {
+                let shown: String = problem.chars().take(SHOWN).collect();
+                wrong(instruction.line, &shown)
+            })?;
     }
     Ok(scan.images)
 }
 
 struct Scan<'a> {
+    /// The values that an `ARG` without one takes.
     arguments: &'a BTreeMap<String, String>,
     /// Names of stages so far.
     stages: Vec<String>,
     /// Of the stage so far: the values of `ARG` and `ENV` that are known.
     variables: BTreeMap<String, String>,
+    /// Of the stage so far: whether a name is one of `ARG`; none if `ENV` has it too, with another value, as versions of buildah and
+    /// instructions differ in which of the two counts.
+    kinds: BTreeMap<String, Option<bool>>,
     images: BTreeSet<ImageRef>,
 }
 
@@ -64,21 +86,17 @@ impl Scan<'_> {
                 self.assign(name == "ARG", text);
                 Ok(())
             }
-            "COPY" | "ADD" => flags(text)
-                .filter_map(|flag| flag.strip_prefix("--from="))
-                .try_for_each(|image| self.image_of_stage(image)),
-            "RUN" => flags(text)
-                .filter_map(|flag| flag.strip_prefix("--mount="))
-                .flat_map(|mount| mount.split(','))
-                .filter_map(|option| {
-                    let (key, image) = option.trim_matches('"').split_once('=')?;
-                    key.eq_ignore_ascii_case("from").then_some(image)
-                })
-                .try_for_each(|image| self.image_of_stage(image)),
+            "COPY" | "ADD" => self.flags(text).iter().try_for_each(|flag| self.copy(flag)),
+            "RUN" => self.flags(text).iter().try_for_each(|flag| self.run(flag)),
             // It runs where a later stage begins with this one.
             "ONBUILD" => {
                 let (name, text) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-                self.instruction(&name.to_ascii_uppercase(), text.trim())
+                match &*name.to_ascii_uppercase() {
+                    name @ ("ONBUILD" | "FROM" | "MAINTAINER") => {
+                        Err(format!("{name} can't stand behind ONBUILD; take it out"))
+                    }
+                    name => self.instruction(name, text.trim()),
+                }
             }
             _ => Ok(()),
         }
@@ -90,6 +108,7 @@ impl Scan<'_> {
             .skip_while(|word| word.starts_with("--"));
         let image = words.next().unwrap_or_default();
         let image = expanded(image, &BTreeMap::new()).map_err(|problem| {
+            let image = shown(image);
             format!("FROM {image}: {problem}; an ARG doesn't count in a FROM of this text: write the image itself, or a default as in ${{NAME:-image}}")
         })?;
         self.image(&image)?;
@@ -97,6 +116,40 @@ impl Scan<'_> {
             self.stages.push(stage.to_owned());
         }
         self.variables.clear();
+        self.kinds.clear();
+        Ok(())
+    }
+
+    /// With the values of their variables; as they are written, where one is not known.
+    fn flags(&self, text: &str) -> Vec<String> {
+        let mut flags = flags(text);
+        for flag in &mut flags {
+            if let Ok(known) = expanded(flag, &self.variables) {
+                *flag = known;
+            }
+        }
+        flags
+    }
+
+    fn copy(&mut self, flag: &str) -> Result<(), String> {
+        let (name, image) = named(flag)?;
+        match name {
+            "--from" => self.image_of_stage(image),
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&mut self, flag: &str) -> Result<(), String> {
+        let (name, mount) = named(flag)?;
+        if name != "--mount" {
+            return Ok(());
+        }
+        for option in mount.split(',') {
+            let (key, image) = named(option.trim_matches('"'))?;
+            if key.eq_ignore_ascii_case("from") {
+                self.image_of_stage(image)?;
+            }
+        }
         Ok(())
     }
 
@@ -107,7 +160,13 @@ impl Scan<'_> {
                 None => (&*word, None),
             };
             let given = self.arguments.get(name).filter(|_| is_argument);
-            match given.cloned().or(value) {
+            let value = given.cloned().or(value);
+            let kind = self.kinds.entry(name.to_owned());
+            let kind = kind.or_insert(Some(is_argument));
+            if *kind != Some(is_argument) && self.variables.get(name) != value.as_ref() {
+                *kind = None;
+            }
+            match value.filter(|_| kind.is_some()) {
                 Some(value) => drop(self.variables.insert(name.to_owned(), value)),
                 None => drop(self.variables.remove(name)),
             }
@@ -115,8 +174,9 @@ impl Scan<'_> {
     }
 
     fn image_of_stage(&mut self, text: &str) -> Result<(), String> {
-        let image = expanded(text, &self.variables)
-            .map_err(|problem| format!("from={text}: {problem}; write the image itself"))?;
+        let image = expanded(text, &self.variables).map_err(|problem| {
+            format!("from={}: {problem}; write the image itself", shown(text))
+        })?;
         self.image(&image)
     }
 
@@ -136,32 +196,66 @@ impl Scan<'_> {
     }
 }
 
-fn flags(text: &str) -> impl Iterator<Item = &str> {
-    text.split_whitespace()
-        .take_while(|word| word.starts_with("--"))
+/// The flags of an instruction as buildah takes them: without quotes and backslashes, and before it looks for variables.
+fn flags(text: &str) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut rest = text.trim_start();
+    while rest.starts_with("--") {
+        let (flag, after) = first_word(rest);
+        if flag == "--" {
+            break;
+        }
+        flags.push(flag);
+        rest = after.trim_start();
+    }
+    flags
 }
 
-/// Words that blanks separate outside of quotes, with their quotes.
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
+/// The first word of a text, and what follows it.
+fn first_word(text: &str) -> (String, &str) {
+    let mut word = String::new();
     let mut quote = None;
-    for c in text.chars() {
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
         match c {
-            '"' | '\'' if quote.is_none() => quote = Some(c),
             _ if quote == Some(c) => quote = None,
-            _ => {}
-        }
-        match words.last_mut() {
-            Some(word) if quote.is_some() || !c.is_whitespace() => word.push(c),
-            _ => words.push(String::new()),
+            '"' | '\'' if quote.is_none() => quote = Some(c),
+            '\\' => word.extend(chars.next().map(|(_, escaped)| escaped)),
+            _ if quote.is_none() && c.is_whitespace() => return (word, &text[at..]),
+            _ => word.push(c),
         }
     }
-    words.retain(|word| !word.is_empty());
-    words
+    (word, "")
+}
+
+/// A word for a message.
+fn shown(word: &str) -> String {
+    let cut = word.char_indices().nth(100);
+    cut.map_or_else(|| word.to_owned(), |(at, _)| format!("{}…", &word[..at]))
+}
+
+/// The name and the value of a flag or option. With a variable in its name it could be any.
+fn named(option: &str) -> Result<(&str, &str), String> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    match name.contains('$') {
+        true => Err(format!(
+            "{}: its name can't be decided before the build; write the name itself",
+            shown(option)
+        )),
+        false => Ok((name, value)),
+    }
 }
 
 /// A word without its quotes and with the values of its variables; a backslash takes what follows it as it is.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
+    expanded_within(text, variables, DEEPEST)
+}
+
+fn expanded_within(
+    text: &str,
+    variables: &BTreeMap<String, String>,
+    depth: usize,
+) -> Result<String, String> {
     let mut out = String::new();
     let mut chars = text.chars().peekable();
     let mut quote = None;
@@ -170,8 +264,12 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String, 
             '\'' | '"' if quote.is_none() => quote = Some(c),
             _ if quote == Some(c) => quote = None,
             '\\' if quote != Some('\'') => out.extend(chars.next()),
-            '$' if quote != Some('\'') => out += &variable(&mut chars, variables)?,
+            '$' if quote != Some('\'') => out += &variable(&mut chars, variables, depth)?,
             _ => out.push(c),
+        }
+        // Values that are made of values grow with each line.
+        if out.len() > LONGEST {
+            return Err(format!("it has more than {LONGEST} bytes"));
         }
     }
     Ok(out)
@@ -181,6 +279,7 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> Result<String, 
 fn variable(
     chars: &mut Peekable<Chars<'_>>,
     variables: &BTreeMap<String, String>,
+    depth: usize,
 ) -> Result<String, String> {
     let braced = chars.next_if_eq(&'{').is_some();
     let mut name = String::new();
@@ -201,9 +300,15 @@ fn variable(
     match (operation.chars().next(), set) {
         (None, _) if rest.is_empty() => value.cloned().ok_or_else(missing),
         (Some('-'), Some(value)) => Ok(value.clone()),
-        (Some('-'), None) | (Some('+'), Some(_)) => expanded(&operation[1..], variables),
+        (Some('-'), None) | (Some('+'), Some(_)) => {
+            let depth = depth.checked_sub(1);
+            let depth = depth.ok_or_else(|| format!("more than {DEEPEST} braces in each other"))?;
+            expanded_within(&operation[1..], variables, depth)
+        }
         (Some('+'), None) => Ok(String::new()),
-        _ => Err(format!("${{{name}{rest}}} can't be told before the build")),
+        _ => Err(format!(
+            "${{{name}{rest}}} can't be decided before the build"
+        )),
     }
 }
 

@@ -1,16 +1,11 @@
 //! Which images a Containerfile pulls. What buildah makes of variables was tried with 1.28.
 
-use std::collections::BTreeMap;
-
 use super::images;
 use crate::containerfile::Error;
 
 fn found(text: &str) -> Result<Vec<String>, (usize, String)> {
-    let arguments = [("GIVEN", "given"), ("TARGETARCH", "arm64")];
-    let arguments: BTreeMap<String, String> = arguments
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-    match images(text, &arguments) {
+    let arguments = [("GIVEN".to_owned(), "given".to_owned())].into();
+    match images(text, &arguments, &"linux/arm64".parse().unwrap()) {
         Ok(images) => Ok(images.iter().map(ToString::to_string).collect()),
         Err(Error::Administrator { line, problem }) => Err((line, problem)),
         Err(other) => panic!("{text}: {other}"),
@@ -55,6 +50,31 @@ fn the_images_that_are_pulled_are_found() {
             "mounts",
             "RUN --mount=type=bind,from=q.io/a,target=/x --network=none --mount=type=cache,target=/y,From='q.io/b' true --mount=type=bind,from=no",
             &["q.io/a", "q.io/b"],
+        ),
+        (
+            "quotes around a whole flag",
+            "RUN --mount='from=q.io/a,type=bind' \"--mount=from=q.io/no\"\nCOPY \t --chown=\"a b\" --from='q.io/b' /a /b",
+            &["q.io/a", "q.io/b"],
+        ),
+        (
+            "quotes and backslashes that are gone before variables are looked for",
+            "ARG X=q.io/a\nCOPY --from='$X' /a /b\nCOPY --from=\\$X/c /a /b",
+            &["q.io/a", "q.io/a/c"],
+        ),
+        (
+            "more of a flag than the image",
+            "ARG A=from B=from=q.io/b C=/x,from=q.io/c\nCOPY --$A=q.io/a /a /b\nRUN --mount=type=bind,$B --mount=target=$C true",
+            &["q.io/a", "q.io/b", "q.io/c"],
+        ),
+        (
+            "the end of the flags",
+            "RUN -- --mount=from=q.io/no true",
+            &[],
+        ),
+        (
+            "an argument that is kept in the environment",
+            "ARG X=q.io/a\nENV X=$X\nCOPY --from=$X /a /b",
+            &["q.io/a"],
         ),
         (
             "lower case",
@@ -139,7 +159,7 @@ fn the_images_that_are_pulled_are_found() {
 }
 
 #[test]
-fn an_image_that_can_t_be_told_is_an_error_with_its_line() {
+fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
     for (what, text, line, says) in [
         (
             "an argument of a stage in FROM",
@@ -181,13 +201,13 @@ fn an_image_that_can_t_be_told_is_an_error_with_its_line() {
             "an error if it is not set",
             "ARG X=1\nCOPY --from=q.io/${X:?} /a /b",
             2,
-            "can't be told",
+            "can't be decided",
         ),
         (
             "cut",
             "ARG X=1\nCOPY --from=q.io/${X#1} /a /b",
             2,
-            "can't be told",
+            "can't be decided",
         ),
         ("open", "COPY --from=q.io/${X /a /b", 1, "no end"),
         (
@@ -203,16 +223,40 @@ fn an_image_that_can_t_be_told_is_an_error_with_its_line() {
             "registry host is missing",
         ),
         (
-            "escaped",
-            "ARG X=q.io/a\nCOPY --from=\\$X /a /b",
+            "a flag with a variable name",
+            "ARG X\nCOPY --$X=q.io/a /a /b",
             2,
-            "registry host is missing",
+            "its name can't be decided",
         ),
         (
-            "in single quotes",
-            "ARG X=q.io/a\nCOPY --from='$X' /a /b",
+            "options in a variable",
+            "ARG X\nRUN --mount=type=bind,$X true",
             2,
-            "registry host is missing",
+            "its name can't be decided",
+        ),
+        (
+            "an argument, and another value in the environment",
+            "ARG X=q.io/a\nENV X=q.io/b\nARG X=q.io/a\nCOPY --from=$X /a /b",
+            4,
+            "X has no value",
+        ),
+        (
+            "an argument, and an unknown value in the environment",
+            "ENV X=$Y\nARG X=q.io/a\nCOPY --from=$X /a /b",
+            3,
+            "X has no value",
+        ),
+        (
+            "ONBUILD ONBUILD",
+            "ONBUILD onbuild RUN true",
+            1,
+            "ONBUILD can't stand behind ONBUILD",
+        ),
+        (
+            "ONBUILD FROM",
+            "ONBUILD FROM scratch AS q.io/a",
+            1,
+            "FROM can't stand behind ONBUILD",
         ),
         (
             "ONBUILD",
@@ -237,4 +281,34 @@ fn an_image_that_can_t_be_told_is_an_error_with_its_line() {
         assert_eq!(found_line, line, "{what}: {problem}");
         assert!(problem.contains(says), "{what}: {problem}");
     }
+}
+
+#[test]
+fn a_text_that_grows_as_it_is_read_has_an_end() {
+    let tenfold = |name: char, of: char| format!("ARG {name}={}\n", format!("${of}").repeat(10));
+    let letters: Vec<char> = ('a'..='z').collect();
+    let grown: String = letters
+        .windows(2)
+        .map(|two| tenfold(two[1], two[0]))
+        .collect();
+    let grown = format!("ARG a=0123456789\n{grown}COPY --from=q.io/$z /a /b");
+    let nested = |depth: usize| {
+        let (open, close) = ("${A:-".repeat(depth), "}".repeat(depth));
+        format!("COPY --from={open}q.io/a{close} /a /b")
+    };
+    for (what, text, says) in [
+        ("values of values", grown, "z has no value"),
+        ("braces in braces", nested(100_000), "braces in each other"),
+        ("ONBUILD", "ONBUILD ".repeat(100_000), "can't stand behind"),
+        (
+            "a long image",
+            format!("COPY --from=q.io/{} /a /b", "a".repeat(100_000)),
+            "more than 1024 bytes",
+        ),
+    ] {
+        let (_, problem) = found(&text).expect_err(what);
+        assert!(problem.chars().count() <= 1000, "{what}");
+        assert!(problem.contains(says), "{what}: {problem}");
+    }
+    assert_eq!(found(&nested(16)), Ok(vec!["q.io/a".to_owned()]));
 }
