@@ -13,7 +13,7 @@ use mosb_image::layer::{self, Layer};
 use mosb_image::tree::BaseTree;
 use mosb_image::{ImageRef, PinnedRef, Platform, ReferenceError, RepoRef};
 use mosb_plan::api::{KernelType, RenderedConfig};
-use mosb_plan::containerfile::has_instruction;
+use mosb_plan::containerfile::{self, has_instruction};
 use mosb_plan::plan;
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
@@ -198,6 +198,10 @@ pub async fn draft(means: Means<'_>, wanted: Wanted) -> Result<Drafted, Error> {
         Some(_) => wanted.build_args,
         None => BTreeMap::new(),
     };
+    if let Some(text) = &containerfile {
+        let platform = &base.config.platform;
+        warnings.extend(unchecked_images(means.client, text, &build_args, platform));
+    }
     let resolving = began.elapsed();
     let draft = Draft::new(Request {
         config: wanted.config,
@@ -410,6 +414,27 @@ pub fn given_base_name(base: &Resolved) -> BaseName {
     }
 }
 
+/// What the policy asks for the images that only buildah pulls, and nobody checks.
+fn unchecked_images(
+    client: &Client,
+    text: &str,
+    build_args: &BTreeMap<String, String>,
+    platform: &Platform,
+) -> Vec<Finding> {
+    let images = match containerfile::images(text, build_args, platform) {
+        Ok(images) => images,
+        Err(error) => {
+            // By hand, buildah reads it and says what is wrong; in a cluster, whoever asked for the plan does.
+            tracing::debug!(%error, "it is not known whose signatures are not checked");
+            return Vec::new();
+        }
+    };
+    let sources = images.into_iter().map(Source::Registry);
+    sources
+        .filter_map(|source| client.unchecked_signature(&source))
+        .collect()
+}
+
 /// The image with packages, where packages are wanted.
 async fn extensions_image(
     means: Means<'_>,
@@ -436,4 +461,44 @@ async fn extensions_image(
     let resolved = resolve(means, "extensions image", &source, platform).await?;
     warnings.extend(means.client.unchecked_signature(&source));
     Ok(resolved.pinned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_registry::Options;
+
+    #[test]
+    fn signatures_of_images_that_only_buildah_pulls_are_reported_as_not_checked() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("policy.json");
+        let policy = r#"{"default":[{"type":"insecureAcceptAnything"}],
+            "transports":{"docker":{"q.io/signed":[{"type":"sigstoreSigned","keyData":"eA=="}]}}}"#;
+        std::fs::write(&file, policy).unwrap();
+        let client = Client::new(&Options {
+            signature_policy: Some((file, true)),
+            ..Options::default()
+        })
+        .unwrap();
+        let platform = "linux/amd64".parse().unwrap();
+        for (what, text, want) in [
+            ("FROM", "FROM q.io/signed/a:1", &["q.io/signed/a:1"][..]),
+            (
+                "COPY and RUN",
+                "FROM configs\nARG A\nCOPY --from=q.io/$A/b /a /b\nRUN --mount=from=q.io/signed/c true",
+                &["q.io/signed/b", "q.io/signed/c"],
+            ),
+            ("none is asked for", "FROM q.io/other", &[]),
+            ("it can't be decided", "FROM $X", &[]),
+        ] {
+            let arguments = [("A".to_owned(), "signed".to_owned())].into();
+            let found = unchecked_images(&client, text, &arguments, &platform);
+            let of: Vec<_> = found
+                .iter()
+                .filter_map(|one| one.object.as_deref())
+                .collect();
+            assert_eq!(of, want, "{what}: {found:?}");
+            assert!(found.iter().all(|one| one.code == "signature-not-checked"));
+        }
+    }
 }
