@@ -1,6 +1,7 @@
 //! Files with logins, as podman, docker and Kubernetes write them: `.dockerconfigjson` (`auths`, `credHelpers`,
 //! `credsStore`) and the older `.dockercfg` (the bare map).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -163,11 +164,20 @@ impl DockerConfig {
     }
 }
 
+/// The path of a repository below `/v2/`; Docker Hub's own images are filed under `library/`.
+pub(super) fn path_in_registry(repo: &RepoRef) -> Cow<'_, str> {
+    let name = repo.repository();
+    match normal_host(repo.host()) {
+        "docker.io" if !name.contains('/') => format!("library/{name}").into(),
+        _ => name.into(),
+    }
+}
+
 /// How many bytes of `host/repository` the key of a login covers; none if the login is not for this repository. The one that covers
 /// most is used.
 pub fn covers(key: &str, repo: &RepoRef) -> Option<usize> {
     let (key, host) = (normal_key(key), normal_host(repo.host()));
-    let name = format!("{host}/{}", repo.repository());
+    let name = format!("{host}/{}", path_in_registry(repo));
     let rest = name.strip_prefix(&*key)?;
     (!key.is_empty() && (rest.is_empty() || rest.starts_with('/'))).then_some(key.len())
 }

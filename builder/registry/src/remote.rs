@@ -13,6 +13,7 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use mosb_image::{Digest, RepoRef};
 
 use super::blobs::BlobStream;
+use super::credentials::path_in_registry;
 use super::endpoint::Endpoint;
 use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
@@ -43,13 +44,9 @@ pub(super) struct Document {
 }
 
 impl Remote {
-    /// The path below `/v2/`; Docker Hub's own images are filed under `library/`.
+    /// The path below `/v2/`.
     pub fn repository(&self) -> String {
-        let name = self.repo.repository();
-        if self.repo.host() == "docker.io" && !name.contains('/') {
-            return format!("library/{name}");
-        }
-        name.to_owned()
+        path_in_registry(&self.repo).into_owned()
     }
 
     pub async fn call(&self, method: Method, rest: &str) -> Result<Call, Error> {

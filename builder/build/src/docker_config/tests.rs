@@ -110,7 +110,8 @@ fn both_forms_become_one() {
 fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
     let given = r#"{"auths":{
         "quay.io":{"auth":"YTpi"},"quay.io/acme":{"auth":"YTpi"},"quay.io/acme/os":{"auth":""},"quay.io/acme/secret":{"auth":"YTpi"},
-        "https://index.docker.io/v1/":{"username":"u","password":"p"},"mirror.example:5000":{"auth":"YTpi"},"quay.io.evil":{"auth":"YTpi"}}}"#;
+        "https://index.docker.io/v1/":{"username":"u","password":"p"},"docker.io/library/own":{"auth":"YTpi"},
+        "docker.io/a":{"auth":"YTpi"},"mirror.example:5000":{"auth":"YTpi"},"quay.io.evil":{"auth":"YTpi"}}}"#;
     let logins = DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, given)])).unwrap();
     for (what, repos, want) in [
         ("no image", &[][..], &[][..]),
@@ -129,6 +130,16 @@ fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
             "Docker Hub by another name",
             &["docker.io/library/a"],
             &["https://index.docker.io/v1/"],
+        ),
+        (
+            "Docker Hub's own image, whose path is library/a",
+            &["docker.io/a"],
+            &["https://index.docker.io/v1/"],
+        ),
+        (
+            "Docker Hub's own image with a login of its own",
+            &["index.docker.io/own"],
+            &["docker.io/library/own"],
         ),
         (
             "several",
