@@ -142,6 +142,41 @@ async fn a_cut_download_and_a_cut_upload_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_cut_more_often_than_it_is_tried_goes_on_as_long_as_it_moves() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 24 << 20);
+    let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    let proxy = FaultProxy::start(to.address());
+    let cut = 4_u64 << 20;
+    proxy.rule(move |seen| {
+        let length = seen.head.header("content-length");
+        let length = length.and_then(|length| length.parse::<u64>().ok());
+        let long = seen.head.method == "PATCH" && length.is_some_and(|length| length > cut);
+        long.then_some(Fault::CutUpload(cut))
+    });
+    let client = Client::new(&Options {
+        retry: mosb_registry::RetryPolicy {
+            tries: 2,
+            ..options().retry
+        },
+        ..options()
+    })
+    .unwrap();
+    let resolved = client
+        .resolve(&source(&layout.reference("v1")), None)
+        .await
+        .unwrap();
+    let plan = plan_on(&resolved, "cut", &["new"]);
+    client
+        .push(&target(&format!("{}/acme/os", proxy.address())), &plan)
+        .await
+        .unwrap();
+    let parts = proxy.seen();
+    let parts = parts.iter().filter(|seen| seen.head.method == "PATCH");
+    assert!(parts.count() > 4, "it was not cut");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_lasts_is_one_clear_sentence() {
     let registry = Registry::plain();
     let proxy = FaultProxy::start(registry.address());

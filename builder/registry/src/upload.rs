@@ -1,6 +1,6 @@
 //! A repository of one registry, written: mounts, uploads that go on where they were cut, manifests.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -235,6 +235,7 @@ impl Remote {
                 }
                 None => (self.begin().await?, 0),
             };
+            tries.reached(start);
         }
     }
 
@@ -325,11 +326,16 @@ impl Remote {
     }
 }
 
-/// The tries of one blob's upload.
+/// The tries of one blob's upload. Only those count that brought it no further: a long upload may be cut often.
 struct Tries<'a> {
     remote: &'a Remote,
     made: u32,
+    /// How long those took.
+    spent: Duration,
+    /// When this one began.
     began: Instant,
+    /// How much of the blob had arrived when they were counted from the beginning; it is never less.
+    arrived: u64,
 }
 
 impl<'a> Tries<'a> {
@@ -337,7 +343,17 @@ impl<'a> Tries<'a> {
         Self {
             remote,
             made: 0,
+            spent: Duration::ZERO,
             began: Instant::now(),
+            arrived: 0,
+        }
+    }
+
+    /// So much of the blob has arrived. A few bytes more after each try would be tried for ever.
+    fn reached(&mut self, arrived: u64) {
+        let enough = self.remote.endpoint.timeouts().least_speed.bytes();
+        if arrived >= self.arrived.saturating_add(enough) {
+            (self.made, self.spent, self.arrived) = (0, Duration::ZERO, arrived);
         }
     }
 
@@ -358,8 +374,13 @@ impl<'a> Tries<'a> {
             Err(_) => Outcome::Fatal,
         };
         let policy = remote.endpoint.policy();
-        match decide(outcome, self.made, self.began.elapsed(), policy, jitter()) {
-            Next::Again(pause) => tokio::time::sleep(pause).await,
+        // How long this one was under way is not known to be lost.
+        match decide(outcome, self.made, self.spent, policy, jitter()) {
+            Next::Again(pause) => {
+                tokio::time::sleep(pause).await;
+                self.spent += self.began.elapsed();
+                self.began = Instant::now();
+            }
             Next::Take => {
                 let repository = remote.repository();
                 let image = remote.named(&digest.to_string());
