@@ -172,6 +172,8 @@ impl Resolve for SystemResolver {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::http::{Broken, Outcome, ProxyVariables, Secret};
 
@@ -312,6 +314,7 @@ mod tests {
             .unwrap();
         let asked = client
             .get(format!("http://cdn.example:{port}/"))
+            .timeout(Duration::from_secs(5))
             .send()
             .await;
         let broken = Broken::from(asked.unwrap_err());
