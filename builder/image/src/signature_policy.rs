@@ -219,7 +219,10 @@ fn requirement(scope: &str, all: &[RawRequirement]) -> Result<Requirement, Polic
 fn scopes_of(image: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut name = image.to_owned();
-    // Docker Hub's own images have a namespace in policies.
+    // Containers' tools know Docker Hub by two names, and give its own images a namespace.
+    if let Some(rest) = name.strip_prefix("index.docker.io/") {
+        name = format!("docker.io/{rest}");
+    }
     if let Some(rest) = name.strip_prefix("docker.io/")
         && !rest.contains('/')
     {
@@ -320,6 +323,7 @@ mod tests {
         let hub = SignaturePolicy::parse(hub.as_bytes()).unwrap();
         assert_eq!(hub.verdict("docker.io/busybox:1").requirement, Accept);
         assert_eq!(hub.verdict("docker.io/acme/x:1").requirement, Reject);
+        assert_eq!(hub.verdict("index.docker.io/busybox:1").requirement, Accept);
     }
 
     #[test]
