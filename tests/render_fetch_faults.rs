@@ -332,5 +332,13 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
             "{failed:?}"
         );
     }
+    // Nor may it name one as a proxy.
+    let mut config = file(json!({ "source": "http://mirror.invalid/x" }));
+    config["ignition"]["proxy"] = json!({ "httpProxy": "http://[fe80::1]:3128" });
+    let failed = render(&config, &fetcher).await.unwrap_err();
+    assert!(
+        failed.message.contains("fe80::1 is a link-local"),
+        "{failed:?}"
+    );
     assert_eq!(victim.seen().len(), 1);
 }

@@ -69,6 +69,11 @@ const CONNECT: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Whether a config names proxies of its own.
+fn has_proxy(proxy: &Proxy) -> bool {
+    proxy.http.is_some() || proxy.https.is_some()
+}
+
 impl Fetcher {
     /// Connects to nothing yet.
     ///
@@ -241,7 +246,7 @@ impl Fetcher {
     /// The config's proxies, else those of the environment.
     fn proxies(&self, reference: &Reference) -> Result<Arc<Proxies>, Error> {
         let said = &reference.request().settings().proxy;
-        if said.http.is_none() && said.https.is_none() {
+        if !has_proxy(said) {
             return Ok(Arc::clone(&self.proxies));
         }
         let variables = ProxyVariables {
@@ -268,6 +273,11 @@ impl Fetcher {
         named_by.check(url)?;
         let https = url.scheme() == "https";
         let settings = request.settings();
+        // The config's author names it, as the URL: it leads no further.
+        let of_config = has_proxy(&settings.proxy).then(|| proxies.of(url));
+        if let Some(proxy) = of_config.flatten() {
+            NamedBy::LoopbackServer.check(&proxy)?;
+        }
         let key = (
             settings.proxy.clone(),
             settings.authorities.clone(),

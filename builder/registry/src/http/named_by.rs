@@ -124,14 +124,14 @@ pub(super) struct CheckedResolver {
 impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
-        // The user names proxies.
-        let is_proxy = self.proxies.are_at(&host);
-        let (named_by, resolving) = (self.named_by, self.lookup.resolve(name));
+        // The user names proxies, or the author of a config does.
+        let named_by = match self.proxies.are_at(&host) {
+            true => NamedBy::User,
+            false => self.named_by,
+        };
+        let resolving = self.lookup.resolve(name);
         Box::pin(async move {
             let all = resolving.await?;
-            if is_proxy {
-                return Ok(all);
-            }
             let mut forbidden = None;
             let mut allowed = Vec::new();
             for address in all {
@@ -294,6 +294,13 @@ mod tests {
                 NamedBy::Server,
                 &["127.0.0.1"],
                 1,
+            ),
+            (
+                "a proxy, link-local",
+                "proxy.example",
+                NamedBy::User,
+                &["169.254.169.254"],
+                0,
             ),
         ] {
             let resolved = resolver(named_by, has).resolve(host.parse().unwrap()).await;
