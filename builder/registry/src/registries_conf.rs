@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use mosb_image::RepoRef;
 
+use super::credentials::path_in_registry;
 use super::error::Error;
 
 /// All entries of a file and its drop-ins.
@@ -151,14 +152,14 @@ impl RegistriesConf {
 
     /// Where to pull from, in order: the mirrors, then the location itself. What is blocked is the location, as for buildah.
     pub fn pull_places(&self, repo: &RepoRef, by: By) -> Result<Vec<PullPlace>, Error> {
-        let Some((registry, covered)) = self.entry(&repo.to_string()) else {
+        let name = full_name(repo);
+        let Some((registry, covered)) = self.entry(&name) else {
             return Ok(vec![PullPlace {
                 repo: repo.clone(),
                 insecure: false,
                 mirror: false,
             }]);
         };
-        let name = repo.to_string();
         let at = |location: &str, insecure, mirror| -> Result<PullPlace, Error> {
             let moved = if location.is_empty() {
                 name.clone()
@@ -194,11 +195,19 @@ impl RegistriesConf {
 
     /// Whether a repository that is pushed to is insecure; pushes go to the name itself, never to a mirror.
     pub fn push_insecure(&self, repo: &RepoRef) -> Result<bool, Error> {
-        match self.entry(&repo.to_string()) {
+        match self.entry(&full_name(repo)) {
             Some((registry, _)) if registry.blocked => Err(blocked(repo, registry)),
             Some((registry, _)) => Ok(registry.insecure),
             None => Ok(false),
         }
+    }
+}
+
+/// The name by which containers' tools look for an entry: they know Docker Hub by two, and give its own images a namespace.
+fn full_name(repo: &RepoRef) -> String {
+    match repo.host() {
+        "docker.io" | "index.docker.io" => format!("docker.io/{}", path_in_registry(repo)),
+        _ => repo.to_string(),
     }
 }
 

@@ -189,3 +189,41 @@ fn drop_ins_are_read_in_order_and_replace() {
         Err(Error::RegistriesConf { .. })
     ));
 }
+
+#[test]
+fn docker_hub_is_one_registry_by_all_its_names() {
+    let conf = |text: &str| {
+        let mut conf = RegistriesConf::default();
+        conf.add(text, Path::new("registries.conf")).unwrap();
+        conf
+    };
+    let blocked = conf("[[registry]]\nprefix = 'docker.io'\nblocked = true");
+    let own = conf("[[registry]]\nprefix = 'docker.io/library'\nblocked = true");
+    for (repo, by_blocked, by_own) in [
+        ("docker.io/busybox", true, true),
+        ("docker.io/library/busybox", true, true),
+        ("index.docker.io/busybox", true, true),
+        ("index.docker.io/acme/os", true, false),
+        ("docker.io/acme/os", true, false),
+        ("quay.io/busybox", false, false),
+    ] {
+        let repo: RepoRef = repo.parse().unwrap();
+        for (conf, want) in [(&blocked, by_blocked), (&own, by_own)] {
+            assert_eq!(conf.pull_places(&repo, By::Tag).is_err(), want, "{repo}");
+            assert_eq!(conf.push_insecure(&repo).is_err(), want, "{repo}");
+        }
+    }
+    let mirrored =
+        conf("[[registry]]\nlocation = 'docker.io'\nmirror = [{ location = 'm.example/hub' }]");
+    for repo in ["docker.io/busybox", "index.docker.io/library/busybox"] {
+        let places = mirrored
+            .pull_places(&repo.parse().unwrap(), By::Tag)
+            .unwrap();
+        let repos: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
+        assert_eq!(
+            repos,
+            ["m.example/hub/library/busybox", "docker.io/library/busybox"],
+            "{repo}"
+        );
+    }
+}
