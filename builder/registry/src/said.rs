@@ -37,7 +37,9 @@ impl Said {
             return Self::default();
         };
         let printable = |text: &str| -> String {
-            let printable = text.chars().filter(|c| !c.is_control());
+            let printable = text
+                .chars()
+                .filter(|c| !c.is_control() && !is_invisible(*c));
             printable.take(SHOWN).collect()
         };
         let words = errors
@@ -91,6 +93,11 @@ impl fmt::Display for Said {
     }
 }
 
+/// Breaks of lines, and what turns the words around it.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +112,11 @@ mod tests {
                 "an error",
                 r#"{"errors":[{"code":"DENIED","message":"no\nway\u001b[31m","detail":"secret"}]}"#,
                 ": DENIED: noway[31m".to_owned(),
+            ),
+            (
+                "words that are turned around",
+                "{\"errors\":[{\"message\":\"a\u{202e}b\u{2028}c\u{2066}d\"}]}",
+                ": abcd".to_owned(),
             ),
             (
                 "only a code",
