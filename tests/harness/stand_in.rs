@@ -329,7 +329,11 @@ impl State {
         self.requests += 1;
         self.seen.push(format!("{method} {path}"));
         let is_one_of = |limit| self.requests.is_multiple_of(limit);
-        let target = format!("{method} {}", request.head.target);
+        // Each upload that is tried again has another name: with those, one could be refused for ever.
+        let target = match path.split_once("/blobs/uploads/") {
+            Some((repository, _)) => format!("{method} {repository}"),
+            None => format!("{method} {}", request.head.target),
+        };
         if self.profile.limit.is_some_and(is_one_of) && self.limited.insert(target) {
             return Refusal(429, "TOOMANYREQUESTS")
                 .reply()
