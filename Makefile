@@ -14,8 +14,8 @@ help: ## this list
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
-	cargo build --release --package mosb --features demo --bin mosb --bin demo
-	cargo run --release --package mosb --features demo --quiet --bin demo
+	cargo build --release --package mosb --no-default-features --features demo --bin mosb --bin demo
+	cargo run --release --package mosb --no-default-features --features demo --quiet --bin demo
 
 .PHONY: demo-cluster
 demo-cluster: image ## the same in a cluster: a real Kubernetes node, mosb on it, a pool that changes (root, Go 1.21 or newer)
@@ -47,6 +47,7 @@ unit: ## what needs nothing, in seconds
 check: ## format, lints, documentation, generated files, licences
 	cargo fmt --all --check
 	cargo clippy --all-targets -- -D warnings
+	cargo clippy --package mosb --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
 	cargo test --quiet --test real -- dependencies:: documentation::
 

@@ -6,7 +6,6 @@ use super::error;
 use super::objects;
 use crate::bootstrap;
 use mosb_build::fetch;
-use mosb_controller as controller;
 use mosb_ignition as ignition;
 use mosb_image as image;
 use mosb_plan::containerfile;
@@ -31,9 +30,9 @@ pub struct Failure {
 
 /// Class, code and findings of the first error of the chain that is of this type.
 macro_rules! first_known {
-    ($error:expr, $($room:ty => $findings:expr),+ $(,)?) => {
+    ($error:expr, $($(#[$gate:meta])* $known:ty => $findings:expr),+ $(,)?) => {
         $error.chain().find_map(|cause| {
-            $(if let Some(known) = cause.downcast_ref::<$room>() {
+            $($(#[$gate])* if let Some(known) = cause.downcast_ref::<$known>() {
                 return Some((known.class(), known.reason(), $findings(known)));
             })+
             None
@@ -62,9 +61,11 @@ impl Failure {
             registry::Error => |_: &registry::Error| Vec::new(),
             mosb_build::Error => |_: &mosb_build::Error| Vec::new(),
             mosb_build::prepare::Error => |_: &mosb_build::prepare::Error| Vec::new(),
+            #[cfg(feature = "cluster")]
             mosb_controller::sidecar::Error => |_: &mosb_controller::sidecar::Error| Vec::new(),
             mosb_build::handover::Error => |_: &mosb_build::handover::Error| Vec::new(),
-            controller::Error => |_: &controller::Error| Vec::new(),
+            #[cfg(feature = "cluster")]
+            mosb_controller::Error => |_: &mosb_controller::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),
             payload::Error => |_: &payload::Error| Vec::new(),
             mosb_build::buildah::Error => |_: &mosb_build::buildah::Error| Vec::new(),

@@ -75,6 +75,7 @@ pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
     RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })
 }
 
+#[cfg(feature = "cluster")]
 /// Reads a rendered config from its ConfigMaps as a pod has them mounted: each in a folder of its own, `0`, `1`, and on, or the
 /// only one by itself.
 pub fn mounted_config(folder: &Path) -> anyhow::Result<RenderedConfig> {

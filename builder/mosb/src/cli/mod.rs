@@ -34,7 +34,9 @@ pub use failure::Failure;
 use interrupt::until_signal;
 use objects::{Object, Version};
 use progress::Progress;
-use resolve::{ClusterJob, InPod, Invocation, Job, Settings};
+#[cfg(feature = "cluster")]
+use resolve::{ClusterJob, InPod};
+use resolve::{Invocation, Job, Settings};
 use world::World;
 
 use crate::bootstrap::preflight::Outcome;
@@ -120,6 +122,7 @@ pub async fn run(ready: Ready) -> ExitCode {
     } = ready;
     let Invocation { job, settings } = invocation;
     let of_diff = matches!(job, Job::Diff(_));
+    #[cfg(feature = "cluster")]
     if let Job::InPod(part) = &job
         && let InPod::WaitForDone(post) = &**part
     {
@@ -129,6 +132,7 @@ pub async fn run(ready: Ready) -> ExitCode {
             Err(error) => failed(error, settings.format, of_diff),
         };
     }
+    #[cfg(feature = "cluster")]
     if let Job::InCluster(job) = &job
         && let ClusterJob::Controller(wanted) = &job.what
     {
@@ -202,7 +206,9 @@ async fn carry_out(
             let pruned = commands::prune(&world::cache(settings)?, cache_dir).await?;
             report(settings, progress, &pruned)
         }
+        #[cfg(feature = "cluster")]
         Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
+        #[cfg(feature = "cluster")]
         Job::InCluster(job) => commands::in_cluster(job, settings).await,
         Job::Preflight(job) => {
             let found = commands::preflight(job, settings).await?;

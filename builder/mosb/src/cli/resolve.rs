@@ -1,7 +1,9 @@
 //! What was typed becomes what it means, or an error that says what would be right.
 
 mod bootstrap;
+#[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "cluster")]
 mod in_pod;
 mod job;
 mod preflight;
@@ -15,7 +17,9 @@ use super::environment::Environment;
 use super::error::Error;
 use super::input::Input;
 pub use bootstrap::Bootstrap;
+#[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, InCluster};
+#[cfg(feature = "cluster")]
 pub use in_pod::{InPod, LeftImage, PodInputs, Told};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
 use mosb_build::buildah::Volume;
@@ -134,13 +138,19 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
         Command::Cache {
             command: Cache::Prune,
         } => Job::CachePrune,
+        #[cfg(feature = "cluster")]
         Command::Controller(typed) => {
             Job::InCluster(Box::new(cluster::controller(typed, &environment)?))
         }
+        #[cfg(feature = "cluster")]
         Command::Status(typed) => Job::InCluster(Box::new(cluster::status(typed))),
+        #[cfg(feature = "cluster")]
         Command::Rebuild(typed) => Job::InCluster(Box::new(cluster::rebuild(typed))),
+        #[cfg(feature = "cluster")]
         Command::Logs(typed) => Job::InCluster(Box::new(cluster::logs(typed))),
+        #[cfg(feature = "cluster")]
         Command::Wait(typed) => Job::InCluster(Box::new(cluster::wait(typed)?)),
+        #[cfg(feature = "cluster")]
         Command::Job { command } => Job::InPod(Box::new(in_pod::in_pod(command)?)),
         Command::Preflight(typed) => Job::Preflight(preflight::preflight(typed)?),
         Command::Version => Job::Version,

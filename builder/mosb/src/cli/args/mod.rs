@@ -5,10 +5,12 @@
 )]
 
 mod bootstrap;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod common;
 mod image;
 mod inputs;
+#[cfg(feature = "cluster")]
 mod job;
 mod preflight;
 mod render;
@@ -17,10 +19,12 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use bootstrap::{Bootstrap, ClusterKind, Seed, SeedNew};
+#[cfg(feature = "cluster")]
 pub use cluster::{Cluster, Controller, Logs, Rebuild, Status, Wait};
 pub use common::{Common, Format, LogFormat};
 pub use image::{Diff, Files, Inspect, LayerChoice};
 pub use inputs::{Build, Inputs, Isolation, Plan, StorageDriver};
+#[cfg(feature = "cluster")]
 pub use job::{InPod, JobBuild, JobInputs, JobPush, WaitForDone};
 pub use preflight::Preflight;
 pub use render::Render;
@@ -155,6 +159,7 @@ pub enum Command {
     ///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
     #[command(verbatim_doc_comment)]
     Preflight(Preflight),
+    #[cfg(feature = "cluster")]
     /// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
     ///
     /// Watches MachineOSConfigs, pools and builds, makes a Job of each build, and tells in their statuses. Of several
@@ -165,6 +170,7 @@ pub enum Command {
     ///   mosb controller --namespace mosb-system --kubeconfig ~/.kube/config
     #[command(verbatim_doc_comment)]
     Controller(Controller),
+    #[cfg(feature = "cluster")]
     /// Tells of each pool of a cluster why it is or isn't building
     ///
     /// Examples:
@@ -173,6 +179,7 @@ pub enum Command {
     ///   mosb status worker -o json
     #[command(verbatim_doc_comment)]
     Status(Status),
+    #[cfg(feature = "cluster")]
     /// Asks for the image of a pool to be built again
     ///
     /// Example:
@@ -180,6 +187,7 @@ pub enum Command {
     ///   mosb rebuild worker && mosb wait worker
     #[command(verbatim_doc_comment)]
     Rebuild(Rebuild),
+    #[cfg(feature = "cluster")]
     /// Shows what a build's pod says, container after container
     ///
     /// A build that succeeded has no pod any more.
@@ -190,6 +198,7 @@ pub enum Command {
     ///   mosb logs worker-0123456789abcdef0123456789abcdef
     #[command(verbatim_doc_comment)]
     Logs(Logs),
+    #[cfg(feature = "cluster")]
     /// Waits until the image of a pool is what is wanted
     ///
     /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 the time is over.
@@ -210,6 +219,7 @@ pub enum Command {
         #[command(subcommand)]
         command: Cache,
     },
+    #[cfg(feature = "cluster")]
     /// The parts of a build that run inside a build pod; the controller's Jobs call them
     ///
     /// Each ends with a result: what was built, or what went wrong and what to do about it.

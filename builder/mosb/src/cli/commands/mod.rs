@@ -3,11 +3,13 @@
 mod bootstrap;
 mod build;
 mod cache;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod containerfile;
 mod diff;
 mod image;
 mod installation;
+#[cfg(feature = "cluster")]
 mod job;
 mod plan;
 mod preflight;
@@ -18,9 +20,11 @@ mod seed;
 pub use bootstrap::bootstrap;
 pub use build::build;
 pub use cache::{list, prune};
+#[cfg(feature = "cluster")]
 pub use cluster::{control, in_cluster};
 pub use diff::diff;
 pub use image::{files, inspect};
+#[cfg(feature = "cluster")]
 pub use job::{in_pod, wait_for_done};
 pub use plan::plan;
 pub use preflight::preflight;

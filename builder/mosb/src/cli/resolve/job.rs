@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap_complete::Shell;
 
 use super::bootstrap::Bootstrap;
+#[cfg(feature = "cluster")]
 use super::cluster::InCluster;
+#[cfg(feature = "cluster")]
 use super::in_pod::InPod;
 use super::preflight::Preflight;
 use super::render::Render;
@@ -40,10 +42,12 @@ pub enum Job {
     CacheList,
     /// `cache prune`.
     CachePrune,
+    #[cfg(feature = "cluster")]
     /// `job`.
     InPod(Box<InPod>),
     /// `preflight`.
     Preflight(Preflight),
+    #[cfg(feature = "cluster")]
     /// `controller`, `status`, `rebuild`, `logs`, `wait`.
     InCluster(Box<InCluster>),
     /// `version`.
