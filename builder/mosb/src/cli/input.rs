@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use mosb_plan::api::{RenderedConfig, yaml};
+#[cfg(feature = "cluster")]
 use mosb_plan::payload;
 
 /// Where a config comes from.
