@@ -120,16 +120,10 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
     }
     assert!(accounts.len() > 2, "{accounts:?}");
 
-    let golden = |case: &str| {
-        pod_of(&read(&in_repository(&format!(
-            "testdata/job/{case}/job.yaml"
-        ))))
-    };
-    let (direct, containerfile, degraded) = (
-        golden("direct"),
-        golden("containerfile"),
-        golden("degraded"),
-    );
+    let golden =
+        |case: &str| pod_of(&read(&in_repository(&format!("testdata/job/{case}/job.yaml"))));
+    let (direct, containerfile, degraded) =
+        (golden("direct"), golden("containerfile"), golden("degraded"));
     let main = "/spec/containers/0/securityContext";
     let build = "/spec/initContainers/1/securityContext";
     let volume = |source: Value| {
@@ -144,13 +138,7 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
     let port = json!([{ "containerPort": 80, "hostPort": 80 }]);
     let annotations = "/metadata/annotations/io.kubernetes.cri-o.Devices";
     for (what, pod, pointer, value, part) in [
-        (
-            "privileged",
-            &direct,
-            main,
-            json!({ "privileged": true }),
-            "privileged",
-        ),
+        ("privileged", &direct, main, json!({ "privileged": true }), "privileged"),
         (
             "an init container too",
             &containerfile,
@@ -158,41 +146,11 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
             json!(true),
             "privileged",
         ),
-        (
-            "the node's network",
-            &degraded,
-            "/spec/hostNetwork",
-            json!(true),
-            "hostNetwork",
-        ),
-        (
-            "the node's processes",
-            &degraded,
-            "/spec/hostPID",
-            json!(true),
-            "hostPID",
-        ),
-        (
-            "the node's memory",
-            &degraded,
-            "/spec/hostIPC",
-            json!(true),
-            "hostIPC",
-        ),
-        (
-            "a port of the node",
-            &direct,
-            "/spec/containers/0/ports",
-            port,
-            "hostPort",
-        ),
-        (
-            "the node's files",
-            &direct,
-            "/spec/volumes",
-            volume(node_file),
-            "a path of the node",
-        ),
+        ("the node's network", &degraded, "/spec/hostNetwork", json!(true), "hostNetwork"),
+        ("the node's processes", &degraded, "/spec/hostPID", json!(true), "hostPID"),
+        ("the node's memory", &degraded, "/spec/hostIPC", json!(true), "hostIPC"),
+        ("a port of the node", &direct, "/spec/containers/0/ports", port, "hostPort"),
+        ("the node's files", &direct, "/spec/volumes", volume(node_file), "a path of the node"),
         (
             "a claim, which may be for them",
             &direct,
@@ -207,13 +165,7 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
             json!(["SYS_ADMIN"]),
             "SYS_ADMIN",
         ),
-        (
-            "the same, said so",
-            &containerfile,
-            "/spec/hostUsers",
-            json!(true),
-            "SYS_ADMIN",
-        ),
+        ("the same, said so", &containerfile, "/spec/hostUsers", json!(true), "SYS_ADMIN"),
         (
             "another capability",
             &containerfile,
@@ -270,13 +222,7 @@ fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
             json!(true),
             "run as mosb-controller",
         ),
-        (
-            "a device of the node",
-            &direct,
-            annotations,
-            json!("/dev/sda"),
-            "container runtime",
-        ),
+        ("a device of the node", &direct, annotations, json!("/dev/sda"), "container runtime"),
     ] {
         let said = create(&with(pod, pointer, &value), &[]);
         if said.status.success()
@@ -313,16 +259,10 @@ fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
     debug(json!({ "runAsUser": 0 })).ok();
     for (context, part) in [
         (json!({ "privileged": true }), "privileged"),
-        (
-            json!({ "capabilities": { "add": ["SYS_PTRACE"] } }),
-            "capability",
-        ),
+        (json!({ "capabilities": { "add": ["SYS_PTRACE"] } }), "capability"),
     ] {
         let said = debug(context);
-        assert!(
-            !said.status.success() && said.stderr.contains(part),
-            "{said:?}"
-        );
+        assert!(!said.status.success() && said.stderr.contains(part), "{said:?}");
     }
     // It is checked what the policy's expressions can fail on, as far as types tell.
     let policy = node().get(&["validatingadmissionpolicy", "mosb-pods"]);
@@ -364,14 +304,8 @@ fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_el
         said.stderr.contains(&namespace.name).then_some(())
     });
     for (user, is_exempt) in [
-        (
-            "system:serviceaccount:openshift-infra:build-controller",
-            true,
-        ),
-        (
-            "system:serviceaccount:openshift-infra:build-controller-2",
-            false,
-        ),
+        ("system:serviceaccount:openshift-infra:build-controller", true),
+        ("system:serviceaccount:openshift-infra:build-controller-2", false),
         ("system:serviceaccount:mosb-system:mosb-controller", false),
     ] {
         may_make_pods(&namespace, user);
@@ -382,10 +316,7 @@ fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_el
         });
         assert_eq!(made.status.success(), is_exempt, "{user}: {made:?}");
     }
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
         node().kubectl(&["delete", kind, &namespace.name]).ok();
     }
 }

@@ -27,9 +27,7 @@ fn refused(world: &World, what: &str, more: &[&str], exit: i32, code: &str, word
 fn a_base_that_is_not_there_or_not_the_one_is_named() {
     let world = World::new();
     let image = |architecture| base().architecture(architecture);
-    world
-        .base
-        .put_index("all", &[image("amd64"), image("arm64")]);
+    world.base.put_index("all", &[image("amd64"), image("arm64")]);
     let registry = Registry::plain();
     let dir = world.base.directory.display().to_string();
     let (all, nowhere) = (world.base.reference("all"), format!("oci:{dir}-not:base"));
@@ -42,13 +40,7 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
             "file-error",
             &["base-not: no folder that can be read: No such file or directory; check the name"],
         ),
-        (
-            "no tag",
-            &["--base", &format!("oci:{dir}:none")],
-            2,
-            "bad-layout",
-            &["none", "base"],
-        ),
+        ("no tag", &["--base", &format!("oci:{dir}:none")], 2, "bad-layout", &["none", "base"]),
         (
             "no digest",
             &["--base", &format!("oci:{dir}@sha256:{}", "0".repeat(64))],
@@ -63,13 +55,7 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
             "layout-ambiguous",
             &["all", "base", ":TAG"],
         ),
-        (
-            "no repository",
-            &["--base", &missing],
-            2,
-            "not-found",
-            &["acme/base:v1", "not found"],
-        ),
+        ("no repository", &["--base", &missing], 2, "not-found", &["acme/base:v1", "not found"]),
         (
             "no registry",
             &["--base", "127.0.0.1:1/acme/base:v1"],
@@ -104,23 +90,14 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
     }
     // Neither `--base` nor `spec.osImageURL`.
     let target = world.target();
-    let finished = world.mosb.run_with(
-        ["build", "-", "--output", &target, "-o", "json"],
-        config().as_bytes(),
-    );
-    assert_refused(
-        &finished,
-        "no base",
-        2,
-        "no-base",
-        &["spec.osImageURL", "--base"],
-    );
+    let finished =
+        world.mosb.run_with(["build", "-", "--output", &target, "-o", "json"], config().as_bytes());
+    assert_refused(&finished, "no base", 2, "no-base", &["spec.osImageURL", "--base"]);
     let mut other: Value = serde_json::from_str(&config()).unwrap();
     other["spec"]["osImageURL"] = json!("fedora\nRUN x");
-    let finished = world.mosb.run_with(
-        ["build", "-", "--output", &target, "-o", "json"],
-        other.to_string().as_bytes(),
-    );
+    let finished = world
+        .mosb
+        .run_with(["build", "-", "--output", &target, "-o", "json"], other.to_string().as_bytes());
     assert_refused(
         &finished,
         "a base by no name",
@@ -138,31 +115,12 @@ fn a_base_built_from_a_config_is_built_upon_only_if_asked() {
     let out = format!("oci:{}", world.mosb.home().join("second").display());
     let finished = world.build(
         config().as_bytes(),
-        &[
-            "--base",
-            &format!("{built}:{}", crate::build_world::NAME),
-            "--output",
-            &out,
-        ],
+        &["--base", &format!("{built}:{}", crate::build_world::NAME), "--output", &out],
     );
-    assert_refused(
-        &finished,
-        "built",
-        2,
-        "base-already-built",
-        &["--on-top", "rendered-worker"],
-    );
+    assert_refused(&finished, "built", 2, "base-already-built", &["--on-top", "rendered-worker"]);
     let on_top = format!("{built}:{}", crate::build_world::NAME);
-    let other = with(
-        "storage",
-        json!({ "links": [{ "path": "/etc/other", "target": "x" }] }),
-    );
-    world
-        .build(
-            other.as_bytes(),
-            &["--base", &on_top, "--output", &out, "--on-top"],
-        )
-        .ok();
+    let other = with("storage", json!({ "links": [{ "path": "/etc/other", "target": "x" }] }));
+    world.build(other.as_bytes(), &["--base", &on_top, "--output", &out, "--on-top"]).ok();
 }
 
 type Spoil = fn(&Layout);
@@ -277,21 +235,13 @@ fn a_base_that_lies_is_refused() {
         ),
         (
             "a digest that climbs",
-            |l| {
-                change(l, |m| {
-                    m["layers"][1]["digest"] = json!("sha256:../../../../etc/passwd")
-                })
-            },
+            |l| change(l, |m| m["layers"][1]["digest"] = json!("sha256:../../../../etc/passwd")),
             "bad-manifest",
             &["digest"],
         ),
         (
             "a layer of no known kind",
-            |l| {
-                change(l, |m| {
-                    m["layers"][1]["mediaType"] = json!("application/x-thing")
-                })
-            },
+            |l| change(l, |m| m["layers"][1]["mediaType"] = json!("application/x-thing")),
             "layer-media-type",
             &["application/x-thing"],
         ),
@@ -352,11 +302,8 @@ fn a_base_that_lies_is_refused() {
         (
             "another version",
             |l| {
-                fs::write(
-                    l.directory.join("oci-layout"),
-                    r#"{"imageLayoutVersion":"9.0.0"}"#,
-                )
-                .unwrap()
+                fs::write(l.directory.join("oci-layout"), r#"{"imageLayoutVersion":"9.0.0"}"#)
+                    .unwrap()
             },
             "bad-layout",
             &["version 1"],
@@ -400,26 +347,14 @@ fn layers_with_hostile_names_are_refused() {
             Tree::new().hard_link("etc/x", "../../etc/passwd"),
             &["etc/x", "hard link"],
         ),
-        (
-            "a hard link to nothing",
-            Tree::new().hard_link("etc/x", "etc/none"),
-            &["etc/none"],
-        ),
+        ("a hard link to nothing", Tree::new().hard_link("etc/x", "etc/none"), &["etc/none"]),
         (
             "a type that nobody knows",
             Tree::new().special("etc/x", EntryType::new(b'Q')),
             &["etc/x"],
         ),
-        (
-            "a whiteout that climbs",
-            Tree::new().file("etc/.wh...", 0o644, ""),
-            &[".wh..."],
-        ),
-        (
-            "a name that is too long",
-            Tree::new().file(&long, 0o644, ""),
-            &["x/x"],
-        ),
+        ("a whiteout that climbs", Tree::new().file("etc/.wh...", 0o644, ""), &[".wh..."]),
+        ("a name that is too long", Tree::new().file(&long, 0o644, ""), &["x/x"]),
     ];
     for (what, tree, words) in cases {
         let world = bounded(World::with(&base().layer(Compression::Gzip, tree.tar())));
@@ -437,14 +372,9 @@ fn odd_bases_are_built_upon_within_their_root() {
         .link("etc/loop", "loop2")
         .link("etc/loop2", "loop")
         .link("etc/outside", "../../../../var");
-    let world = bounded(World::with(
-        &Image::new().layer(Compression::Zstd, tree.tar()),
-    ));
+    let world = bounded(World::with(&Image::new().layer(Compression::Zstd, tree.tar())));
     let file = |path: &str| {
-        with(
-            "storage",
-            json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] }),
-        )
+        with("storage", json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] }))
     };
     for (path, landed) in [
         ("/etc/outside/x", Some("var/x")),

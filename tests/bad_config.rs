@@ -34,17 +34,11 @@ fn named(name: &str) -> Vec<u8> {
 }
 
 fn version(version: &str) -> Vec<u8> {
-    rendered(&json!({ "ignition": { "version": version } }))
-        .to_string()
-        .into_bytes()
+    rendered(&json!({ "ignition": { "version": version } })).to_string().into_bytes()
 }
 
 fn file(path: &str, contents: Value) -> Vec<u8> {
-    with(
-        "storage",
-        json!({ "files": [{ "path": path, "contents": contents }] }),
-    )
-    .into_bytes()
+    with("storage", json!({ "files": [{ "path": path, "contents": contents }] })).into_bytes()
 }
 
 fn field(name: &str, value: Value) -> Vec<u8> {
@@ -57,43 +51,18 @@ fn field(name: &str, value: Value) -> Vec<u8> {
 fn what_is_no_rendered_config_is_refused() {
     let whole = String::from_utf8(named(NAME)).unwrap();
     let cases: Vec<Case> = vec![
-        (
-            "not YAML",
-            b"a: [b".to_vec(),
-            "bad-file",
-            &["stdin", "YAML", "line"],
-        ),
-        (
-            "not JSON",
-            b"{\"a\": ".to_vec(),
-            "bad-file",
-            &["stdin", "JSON", "line"],
-        ),
-        (
-            "binary",
-            b"\x7fELF\xff\0".to_vec(),
-            "bad-file",
-            &["stdin", "UTF-8"],
-        ),
+        ("not YAML", b"a: [b".to_vec(), "bad-file", &["stdin", "YAML", "line"]),
+        ("not JSON", b"{\"a\": ".to_vec(), "bad-file", &["stdin", "JSON", "line"]),
+        ("binary", b"\x7fELF\xff\0".to_vec(), "bad-file", &["stdin", "UTF-8"]),
         ("empty", b"\n".to_vec(), "bad-file", &["stdin", "empty"]),
-        (
-            "a list",
-            b"- a\n".to_vec(),
-            "bad-config",
-            &["stdin", "MachineConfig"],
-        ),
+        ("a list", b"- a\n".to_vec(), "bad-config", &["stdin", "MachineConfig"]),
         (
             "other kind",
             b"apiVersion: v1\nkind: Pod\n".to_vec(),
             "bad-config",
             &["stdin", "\"Pod\"", "rendered MachineConfig"],
         ),
-        (
-            "no kind",
-            b"a: b\n".to_vec(),
-            "bad-config",
-            &["stdin", "without a kind"],
-        ),
+        ("no kind", b"a: b\n".to_vec(), "bad-config", &["stdin", "without a kind"]),
         (
             "several documents",
             format!("{whole}\n{whole}").into_bytes(),
@@ -106,12 +75,7 @@ fn what_is_no_rendered_config_is_refused() {
             "bad-file",
             &["stdin", "2 documents", "one"],
         ),
-        (
-            "deep",
-            format!("a: {}", "[".repeat(100_000)).into_bytes(),
-            "bad-file",
-            &["stdin"],
-        ),
+        ("deep", format!("a: {}", "[".repeat(100_000)).into_bytes(), "bad-file", &["stdin"]),
         (
             "deep JSON",
             format!("{{\"a\": {}", "[".repeat(100_000)).into_bytes(),
@@ -155,12 +119,7 @@ fn what_is_no_rendered_config_is_refused() {
             "bad-config",
             &["metadata.name"],
         ),
-        (
-            "short hash",
-            named("rendered-worker-012345"),
-            "bad-config",
-            &["metadata.name"],
-        ),
+        ("short hash", named("rendered-worker-012345"), "bad-config", &["metadata.name"]),
         (
             "a string for fips",
             field("fips", json!("yes")),
@@ -173,12 +132,7 @@ fn what_is_no_rendered_config_is_refused() {
             "bad-config",
             &["spec.kernelType", "\"fast\"", "realtime"],
         ),
-        (
-            "a list for the base",
-            field("osImageURL", json!([])),
-            "bad-config",
-            &["spec.osImageURL"],
-        ),
+        ("a list for the base", field("osImageURL", json!([])), "bad-config", &["spec.osImageURL"]),
     ];
     all_refused(cases);
 }
@@ -212,80 +166,20 @@ fn what_ignition_would_not_take_is_refused() {
             "old-ignition-spec",
             &[NAME, "spec.config", "2.2.0", "render"],
         ),
-        (
-            "no version",
-            ignition(json!({})),
-            "unknown-ignition-spec",
-            &[NAME, "ignition.version"],
-        ),
+        ("no version", ignition(json!({})), "unknown-ignition-spec", &[NAME, "ignition.version"]),
         ("a list", ignition(json!([])), bad, &[NAME, "spec.config"]),
-        (
-            "dots",
-            file("/etc/../x", json!({})),
-            bad,
-            &["/etc/../x", ".."],
-        ),
-        (
-            "relative",
-            file("etc/x", json!({})),
-            bad,
-            &["etc/x", "absolute"],
-        ),
-        (
-            "remote",
-            file("/etc/x", source("https://example.com/x")),
-            bad,
-            &["/etc/x", "render"],
-        ),
-        (
-            "broken",
-            file("/etc/x", source("data:;base64,x")),
-            bad,
-            &["/etc/x"],
-        ),
-        (
-            "wrong hash",
-            file("/etc/x", hashed),
-            "wrong-hash",
-            &["/etc/x", "sha256"],
-        ),
-        (
-            "bomb",
-            file("/etc/x", gzip(&bomb)),
-            "contents-too-large",
-            &["/etc/x", "67108864"],
-        ),
-        (
-            "no gzip",
-            file("/etc/x", gzip("data:,x")),
-            "bad-gzip",
-            &["/etc/x", "gzip"],
-        ),
-        (
-            "a unit that climbs",
-            unit(climbing),
-            bad,
-            &["../../x.service"],
-        ),
+        ("dots", file("/etc/../x", json!({})), bad, &["/etc/../x", ".."]),
+        ("relative", file("etc/x", json!({})), bad, &["etc/x", "absolute"]),
+        ("remote", file("/etc/x", source("https://example.com/x")), bad, &["/etc/x", "render"]),
+        ("broken", file("/etc/x", source("data:;base64,x")), bad, &["/etc/x"]),
+        ("wrong hash", file("/etc/x", hashed), "wrong-hash", &["/etc/x", "sha256"]),
+        ("bomb", file("/etc/x", gzip(&bomb)), "contents-too-large", &["/etc/x", "67108864"]),
+        ("no gzip", file("/etc/x", gzip("data:,x")), "bad-gzip", &["/etc/x", "gzip"]),
+        ("a unit that climbs", unit(climbing), bad, &["../../x.service"]),
         ("a drop-in elsewhere", unit(absolute), bad, &["/etc/x.conf"]),
-        (
-            "twice",
-            files(json!([{ "path": "/a" }, { "path": "/a" }])),
-            bad,
-            &["/a"],
-        ),
-        (
-            "below a file",
-            files(json!([{ "path": "/etc/passwd/x" }])),
-            odd,
-            &[NAME, "/etc/passwd"],
-        ),
-        (
-            "a stranger",
-            files(owned),
-            odd,
-            &[NAME, "/etc/x", "nobody-knows"],
-        ),
+        ("twice", files(json!([{ "path": "/a" }, { "path": "/a" }])), bad, &["/a"]),
+        ("below a file", files(json!([{ "path": "/etc/passwd/x" }])), odd, &[NAME, "/etc/passwd"]),
+        ("a stranger", files(owned), odd, &[NAME, "/etc/x", "nobody-knows"]),
     ];
     all_refused(cases);
 }
@@ -310,9 +204,7 @@ fn a_gigabyte_on_stdin_is_not_kept() {
         let piece = [b'a'; 1 << 20];
         // It is closed long before the end.
         stdin.write_all(start.as_bytes()).ok();
-        (0..1024)
-            .take_while(|_| stdin.write_all(&piece).is_ok())
-            .count()
+        (0..1024).take_while(|_| stdin.write_all(&piece).is_ok()).count()
     });
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");

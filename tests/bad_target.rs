@@ -9,37 +9,12 @@ use crate::harness::Layout;
 fn a_target_that_can_not_be_meant_is_refused() {
     let world = World::new();
     let cases: [(&str, &str, &str, &[&str]); 7] = [
-        (
-            "no folder",
-            "oci:",
-            "bad-reference",
-            &["\"oci:\"", "write oci:DIR"],
-        ),
-        (
-            "a dir:",
-            "dir:x",
-            "bad-reference",
-            &["\"dir:x\"", "write oci:DIR"],
-        ),
-        (
-            "no host",
-            "fedora",
-            "bad-reference",
-            &["\"fedora\"", "host/repository"],
-        ),
-        (
-            "a digest",
-            "quay.io/a/b@sha256:0",
-            "bad-reference",
-            &["quay.io/a/b@sha256:0"],
-        ),
+        ("no folder", "oci:", "bad-reference", &["\"oci:\"", "write oci:DIR"]),
+        ("a dir:", "dir:x", "bad-reference", &["\"dir:x\"", "write oci:DIR"]),
+        ("no host", "fedora", "bad-reference", &["\"fedora\"", "host/repository"]),
+        ("a digest", "quay.io/a/b@sha256:0", "bad-reference", &["quay.io/a/b@sha256:0"]),
         ("a newline", "quay.io/a\nb", "bad-reference", &["a\\nb"]),
-        (
-            "a way out",
-            "quay.io/../b",
-            "bad-reference",
-            &["quay.io/../b"],
-        ),
+        ("a way out", "quay.io/../b", "bad-reference", &["quay.io/../b"]),
         ("capitals", "quay.io/A", "bad-reference", &["quay.io/A"]),
     ];
     for (what, target, code, words) in cases {
@@ -58,27 +33,9 @@ fn what_is_in_a_folder_stays() {
     fs::write(home.join("photos/cat.jpg"), "x").unwrap();
     fs::write(home.join("file"), "x").unwrap();
     let cases: [(&str, &str, i32, &str, &[&str]); 3] = [
-        (
-            "other files",
-            "photos",
-            2,
-            "bad-layout",
-            &["photos", "new or empty folder"],
-        ),
-        (
-            "a file",
-            "file",
-            2,
-            "file-error",
-            &["file", "exists", "check the name"],
-        ),
-        (
-            "below a file",
-            "file/x",
-            2,
-            "file-error",
-            &["file/x", "check the name"],
-        ),
+        ("other files", "photos", 2, "bad-layout", &["photos", "new or empty folder"]),
+        ("a file", "file", 2, "file-error", &["file", "exists", "check the name"]),
+        ("below a file", "file/x", 2, "file-error", &["file/x", "check the name"]),
     ];
     for (what, name, exit, code, words) in cases {
         let finished = world.build(config().as_bytes(), &["--output", &target(name)]);
@@ -94,13 +51,7 @@ fn what_is_in_a_folder_stays() {
     ] {
         let file = home.join(file).display().to_string();
         let finished = world.build(config().as_bytes(), &["--digestfile", &file]);
-        assert_refused(
-            &finished,
-            what,
-            2,
-            "unwritable-file",
-            &[&file, cause, "check that"],
-        );
+        assert_refused(&finished, what, 2, "unwritable-file", &[&file, cause, "check that"]);
         assert!(!world.output().exists(), "{what}");
     }
 }
@@ -115,19 +66,10 @@ fn on_a_disk(options: &str) -> World {
         world.output().display()
     );
     let (output, left) = (world.output(), world.mosb.home().join("left"));
-    let launcher = [
-        "unshare",
-        "--mount",
-        "--propagation=private",
-        "sh",
-        "-euc",
-        &script,
-        "sh",
-    ];
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc", &script, "sh"];
     let launcher = launcher.map(str::to_owned).into_iter();
-    world.mosb = world
-        .mosb
-        .within(launcher.chain([output, left].map(|path| path.display().to_string())));
+    world.mosb =
+        world.mosb.within(launcher.chain([output, left].map(|path| path.display().to_string())));
     world
 }
 
@@ -185,9 +127,7 @@ fn a_cache_that_can_not_be_written_is_a_warning() {
     fs::write(world.mosb.home().join("cache"), "a file").unwrap();
     let result = world.build(config().as_bytes(), &[]).ok().json();
     let warnings = result["warnings"].as_array().unwrap();
-    let told = warnings
-        .iter()
-        .any(|warning| warning["code"] == "base-tree-cache");
+    let told = warnings.iter().any(|warning| warning["code"] == "base-tree-cache");
     assert!(told, "{result:#}");
     assert_whole(&Layout::at(world.output()), "built all the same");
 }

@@ -74,7 +74,5 @@ fn a_cache_of_base_trees_that_cannot_be_written_stops_no_pool_and_is_pruned() {
     build(world, "tree-next", &mut ended);
     let base = base_image().digest("base");
     let want = json!({ base.trim_start_matches("sha256:"): world.images[1] });
-    wait("the entry, and no other", SOON, || {
-        (data(world) == want).then_some(())
-    });
+    wait("the entry, and no other", SOON, || (data(world) == want).then_some(()));
 }

@@ -54,9 +54,7 @@ impl Desk {
         let error = finished.json();
         valid(&error);
         let findings = error["findings"].as_array().unwrap().iter();
-        findings
-            .map(|it| it["code"].as_str().unwrap().to_owned())
-            .collect()
+        findings.map(|it| it["code"].as_str().unwrap().to_owned()).collect()
     }
 }
 
@@ -88,10 +86,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, (u32, String)> {
 #[test]
 fn the_output_is_the_same_each_time_and_for_its_owner() {
     let desk = Desk::new();
-    let first = desk
-        .bootstrap("--manifests manifests --output out")
-        .ok()
-        .json();
+    let first = desk.bootstrap("--manifests manifests --output out").ok().json();
     valid(&first);
     assert_eq!(first["for"], "kubernetes");
     let written = files(&desk.at("out"));
@@ -118,20 +113,11 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
     assert_eq!(files(&desk.at("out")), written);
     let line = "bootstrap --check-registry=false --manifests - --output other";
     let all = golden("manifests.yaml");
-    desk.0
-        .run_with(line.split_whitespace(), all.as_bytes())
-        .ok();
+    desk.0.run_with(line.split_whitespace(), all.as_bytes()).ok();
     assert_eq!(files(&desk.at("other")), written);
-    let tidy: Vec<_> = fs::read_dir(desk.at(""))
-        .unwrap()
-        .map(|it| it.unwrap().file_name())
-        .collect();
-    assert!(
-        !tidy
-            .iter()
-            .any(|name| name.to_string_lossy().contains("mosb-part")),
-        "{tidy:?}"
-    );
+    let tidy: Vec<_> =
+        fs::read_dir(desk.at("")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(!tidy.iter().any(|name| name.to_string_lossy().contains("mosb-part")), "{tidy:?}");
 }
 
 #[test]
@@ -143,21 +129,11 @@ fn all_problems_of_all_files_are_told_and_nothing_is_written() {
                 "spec": { "machineConfigPool": { "name": name }, "imageBuilder": { "imageBuilderType": "Job" },
                           "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "registry.example.com/os:latest" } })
     };
-    desk.write(
-        "manifests/b.yaml",
-        &os_config("nowhere", "registry.example.com/os:v1").to_string(),
-    );
+    desk.write("manifests/b.yaml", &os_config("nowhere", "registry.example.com/os:v1").to_string());
     desk.write("manifests/c.yaml", &os_config("master", "").to_string());
     let mut codes = desk.refused("--manifests manifests --output out");
     codes.sort();
-    assert_eq!(
-        codes,
-        [
-            "pre-built-image-missing",
-            "pre-built-image-reference",
-            "unknown-pool"
-        ]
-    );
+    assert_eq!(codes, ["pre-built-image-missing", "pre-built-image-reference", "unknown-pool"]);
     // What is wrong with a MachineConfig is told too, once, though two pools have it.
     fs::remove_file(desk.at("manifests/b.yaml")).unwrap();
     fs::remove_file(desk.at("manifests/c.yaml")).unwrap();
@@ -165,10 +141,7 @@ fn all_problems_of_all_files_are_told_and_nothing_is_written() {
                       "metadata": { "name": "60-bad", "labels": { "machineconfiguration.openshift.io/role": "worker" } },
                       "spec": { "kernelType": "none" } });
     desk.write("manifests/d.json", &bad.to_string());
-    assert_eq!(
-        desk.refused("--manifests manifests --output out"),
-        ["bad-setting"]
-    );
+    assert_eq!(desk.refused("--manifests manifests --output out"), ["bad-setting"]);
     // A folder of somebody's is left alone.
     fs::remove_file(desk.at("manifests/d.json")).unwrap();
     let finished = desk.bootstrap("--manifests manifests --output manifests");
@@ -216,10 +189,7 @@ fn hostile_manifests_are_refused_soon_and_without_their_values() {
     let desk = Desk::new();
     let huge = fs::File::create(desk.at("manifests/huge.yaml")).unwrap();
     huge.set_len(1 << 40).unwrap();
-    assert_eq!(
-        desk.refused("--manifests manifests --output out"),
-        ["file-too-large"]
-    );
+    assert_eq!(desk.refused("--manifests manifests --output out"), ["file-too-large"]);
 }
 
 #[test]
@@ -230,38 +200,17 @@ fn a_seed_is_a_manifest_that_bootstrap_takes() {
         "seed new --pool master --image registry.example.com/os:v1@{digest} --push-secret push --push-spec registry.example.com/os:latest"
     );
     desk.write("Containerfile", "FROM configs AS final\nRUN true\n");
-    let seed = desk
-        .run(&format!("{line} --containerfile Containerfile -o json"))
-        .ok()
-        .json();
-    assert_eq!(
-        seed["spec"]["containerFile"][0]["content"],
-        "FROM configs AS final\nRUN true\n"
-    );
+    let seed = desk.run(&format!("{line} --containerfile Containerfile -o json")).ok().json();
+    assert_eq!(seed["spec"]["containerFile"][0]["content"], "FROM configs AS final\nRUN true\n");
     desk.write("manifests/master.yaml", &desk.run(&line).ok().text());
-    let result = desk
-        .bootstrap("--manifests manifests --output out")
-        .ok()
-        .json();
+    let result = desk.bootstrap("--manifests manifests --output out").ok().json();
     let pools = result["pools"].as_array().unwrap().iter();
     let pools: Vec<&str> = pools.map(|it| it["pool"].as_str().unwrap()).collect();
     assert_eq!(pools, ["infra", "master", "worker"]);
     for (what, line, code) in [
-        (
-            "a tag",
-            line.replace(&format!("@{digest}"), ""),
-            "pre-built-image-reference",
-        ),
-        (
-            "a push spec without a tag",
-            line.replace("os:latest", "os"),
-            "wrong-use",
-        ),
-        (
-            "a pool that is none",
-            line.replace("--pool master", "--pool Master"),
-            "wrong-use",
-        ),
+        ("a tag", line.replace(&format!("@{digest}"), ""), "pre-built-image-reference"),
+        ("a push spec without a tag", line.replace("os:latest", "os"), "wrong-use"),
+        ("a pool that is none", line.replace("--pool master", "--pool Master"), "wrong-use"),
     ] {
         let finished = desk.run(&format!("{line} -o json"));
         assert_eq!(
@@ -282,25 +231,16 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
     let more = json!({ "apiVersion": API, "kind": "MachineConfig", "metadata": { "name": "60-more", "labels": { "machineconfiguration.openshift.io/role": "worker" } }, "spec": spec });
     desk.write("more/more.json", &more.to_string());
     let began = Instant::now();
-    desk.bootstrap("--manifests manifests more --output out")
-        .ok();
+    desk.bootstrap("--manifests manifests more --output out").ok();
     let took = began.elapsed();
     let other = files(&desk.at("out"));
     assert_ne!(one, other);
     let (mut seen, mut killed) = ([0, 0], 0);
     for round in 0..60_u64 {
-        let operands = if round % 2 == 0 {
-            "manifests"
-        } else {
-            "manifests more"
-        };
+        let operands = if round % 2 == 0 { "manifests" } else { "manifests more" };
         let line = format!("bootstrap --check-registry=false --manifests {operands} --output out");
         let mut child = desk.0.command(line.split_whitespace());
-        let mut child = child
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Anywhere in it, or after its end.
         std::thread::sleep(took * u32::try_from(round * 7 % 60).unwrap() / 30);
         child.kill().unwrap();
@@ -309,18 +249,11 @@ fn killed_anywhere_it_leaves_one_output_or_the_other() {
         assert!(found == one || found == other, "{:?}", found.keys());
         seen[usize::from(found == other)] += 1;
     }
-    assert!(
-        killed > 10 && seen[0] > 0 && seen[1] > 0,
-        "{killed} {seen:?}"
-    );
+    assert!(killed > 10 && seen[0] > 0 && seen[1] > 0, "{killed} {seen:?}");
     desk.bootstrap("--manifests manifests --output out").ok();
     assert_eq!(files(&desk.at("out")), one);
-    let left = fs::read_dir(desk.at(""))
-        .unwrap()
-        .map(|it| it.unwrap().file_name());
-    let left: Vec<_> = left
-        .filter(|name| name.to_string_lossy().starts_with('.'))
-        .collect();
+    let left = fs::read_dir(desk.at("")).unwrap().map(|it| it.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with('.')).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -335,37 +268,22 @@ fn the_tutorial_can_be_followed() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     std::os::unix::fs::symlink(root.join("docs"), desk.at("docs")).unwrap();
     let document = fs::read_to_string(root.join("docs/first-boot.md")).unwrap();
-    let blocks = document
-        .split("```sh\n")
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap());
+    let blocks = document.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let mut blocks: Vec<&str> = blocks
         .filter(|block| !block.contains("kubectl") && !block.contains("coreos-installer"))
         .collect();
     let names = blocks.remove(0);
-    assert!(
-        names.starts_with("REGISTRY=") && names.contains("\nBASE="),
-        "{names}"
-    );
+    assert!(names.starts_with("REGISTRY=") && names.contains("\nBASE="), "{names}");
     let names = format!(
         "REGISTRY={} BASE={}@{digest} PUSHER=a PUSH_PASSWORD=b PULLER=c PULL_PASSWORD=d",
         registry.address(),
         registry.repository("os/stock"),
     );
-    let program = Path::new(env!("CARGO_BIN_EXE_mosb"))
-        .parent()
-        .unwrap()
-        .display()
-        .to_string();
-    let script = format!(
-        "set -eu; PATH={program}:$PATH\n{names}\n{}",
-        blocks.join("\n")
-    );
+    let program = Path::new(env!("CARGO_BIN_EXE_mosb")).parent().unwrap().display().to_string();
+    let script = format!("set -eu; PATH={program}:$PATH\n{names}\n{}", blocks.join("\n"));
     let mut shell = desk.0.command::<&str>([]);
-    let environment: Vec<_> = shell
-        .get_envs()
-        .map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned)))
-        .collect();
+    let environment: Vec<_> =
+        shell.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();
     let folder = shell.get_current_dir().map(Path::to_owned);
     shell = std::process::Command::new("sh");
     for (key, value) in environment {
@@ -375,19 +293,12 @@ fn the_tutorial_can_be_followed() {
         };
     }
     let finished = crate::harness::finish(
-        shell
-            .args(["-c", &script])
-            .current_dir(folder.unwrap_or(desk.at(""))),
+        shell.args(["-c", &script]).current_dir(folder.unwrap_or(desk.at(""))),
         &[],
     )
     .ok();
     let out = files(&desk.at("out"));
-    assert!(
-        out.contains_key("ignition/worker.ign"),
-        "{:?}\n{}",
-        out.keys(),
-        finished.text()
-    );
+    assert!(out.contains_key("ignition/worker.ign"), "{:?}\n{}", out.keys(), finished.text());
     assert!(out.contains_key("machineconfig-10-prebuiltimage-osimageurl-worker.yaml"));
     assert!(out.values().all(|(_, text)| !text.contains("PASSWORD")));
 }

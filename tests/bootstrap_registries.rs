@@ -70,27 +70,15 @@ fn registries_are_asked_and_when_one_refuses_nothing_is_written() {
     registry.push(&layout, "os", "os/stock:stable");
     let login = registry.authfile();
     let image = format!("{}@{digest}", registry.repository("os/worker"));
-    let gone = format!(
-        "{}@sha256:{}",
-        registry.repository("os/worker"),
-        "1".repeat(64)
-    );
+    let gone = format!("{}@sha256:{}", registry.repository("os/worker"), "1".repeat(64));
     let nowhere = format!("127.0.0.1:19/os/worker@{digest}");
     let base = format!("{}:stable", registry.repository("os/stock"));
     for (what, image, login, code) in [
         ("an image that is gone", &gone, &login, 1),
-        (
-            "a login that is wrong",
-            &image,
-            &registry.wrong_authfile(),
-            1,
-        ),
+        ("a login that is wrong", &image, &registry.wrong_authfile(), 1),
         ("nobody there", &nowhere, &login, 3),
     ] {
-        desk.write(
-            "manifests/all.json",
-            &at_registry(&registry, image, login, &base),
-        );
+        desk.write("manifests/all.json", &at_registry(&registry, image, login, &base));
         let finished = desk.run("bootstrap --manifests manifests --output out -o json");
         assert_eq!(finished.code(), Some(code), "{what}: {finished:?}");
         valid(&finished.json());
@@ -102,19 +90,12 @@ fn registries_are_asked_and_when_one_refuses_nothing_is_written() {
         );
     }
     // All is well, and the tag of the stock image is what the controller takes it for.
-    desk.write(
-        "manifests/all.json",
-        &at_registry(&registry, &image, &login, &base),
-    );
-    desk.run("bootstrap --manifests manifests --output out")
-        .ok();
+    desk.write("manifests/all.json", &at_registry(&registry, &image, &login, &base));
+    desk.run("bootstrap --manifests manifests --output out").ok();
     let out = files(&desk.at("out"));
     let pool = &out["machineconfigpool-master.yaml"].1;
     let pinned = format!("{}@{digest}", registry.repository("os/stock"));
-    assert!(
-        pool.contains("mosb.dev/pins: ") && pool.contains(&pinned),
-        "{pool}"
-    );
+    assert!(pool.contains("mosb.dev/pins: ") && pool.contains(&pinned), "{pool}");
     let codes = desk.bootstrap("--manifests manifests --output out").json();
     assert_eq!(codes["findings"][0]["code"], "image-not-pinned");
     assert_eq!(files(&desk.at("out")), out);

@@ -25,11 +25,8 @@ impl Network {
         let mosb = Mosb::new();
         let authfile = mosb.home().join("auth.json");
         let logins = std::fs::read_to_string(self.registry.authfile()).unwrap();
-        std::fs::write(
-            &authfile,
-            logins.replace(self.registry.address(), &proxy.address()),
-        )
-        .unwrap();
+        std::fs::write(&authfile, logins.replace(self.registry.address(), &proxy.address()))
+            .unwrap();
         let (base, target) = (
             format!("{}/acme/base:v1", proxy.address()),
             format!("{}/acme/{name}", proxy.address()),
@@ -99,10 +96,7 @@ fn one_fault_at_any_request_changes_nothing() {
     });
     // What the last of them built is there, whole.
     let to = open.world.mosb.home().join("pulled");
-    open.registry.pull(
-        &format!("acme/broken/0:{NAME}"),
-        &format!("oci:{}:x", to.display()),
-    );
+    open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
     assert_eq!(Layout::at(to).layers("x").len(), 3);
 }
 
@@ -118,30 +112,9 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
     let manifests: Which =
         |seen| seen.head.method == "PUT" && seen.head.path().contains("/manifests/");
     let cases: [(&str, Which, Fault, i32, &str, &[&str]); 11] = [
-        (
-            "cut",
-            all,
-            Fault::CutBefore,
-            3,
-            "unreachable",
-            &["not reachable", "network"],
-        ),
-        (
-            "no answer",
-            layers,
-            Fault::CutAnswer,
-            3,
-            "unreachable",
-            &["not reachable"],
-        ),
-        (
-            "broken",
-            all,
-            Fault::status(500),
-            3,
-            "registry-error",
-            &["500", "6 tries", "later"],
-        ),
+        ("cut", all, Fault::CutBefore, 3, "unreachable", &["not reachable", "network"]),
+        ("no answer", layers, Fault::CutAnswer, 3, "unreachable", &["not reachable"]),
+        ("broken", all, Fault::status(500), 3, "registry-error", &["500", "6 tries", "later"]),
         (
             "too many",
             all,
@@ -150,22 +123,8 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
             "too-many-requests",
             &["too many requests", "wait"],
         ),
-        (
-            "nobody",
-            all,
-            Fault::status(401),
-            1,
-            "denied",
-            &["401", "give others", "--authfile"],
-        ),
-        (
-            "forbidden base",
-            all,
-            Fault::status(403),
-            1,
-            "denied",
-            &["403", "acme/base"],
-        ),
+        ("nobody", all, Fault::status(401), 1, "denied", &["401", "give others", "--authfile"]),
+        ("forbidden base", all, Fault::status(403), 1, "denied", &["403", "acme/base"]),
         (
             "forbidden push",
             uploads,
@@ -174,30 +133,9 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
             "denied",
             &["403", "acme/forbidden-push"],
         ),
-        (
-            "no push",
-            uploads,
-            Fault::CutBefore,
-            3,
-            "unreachable",
-            &["not reachable", "network"],
-        ),
-        (
-            "full",
-            uploads,
-            Fault::status(507),
-            3,
-            "registry-error",
-            &["507"],
-        ),
-        (
-            "no manifest",
-            manifests,
-            Fault::status(500),
-            3,
-            "registry-error",
-            &["500"],
-        ),
+        ("no push", uploads, Fault::CutBefore, 3, "unreachable", &["not reachable", "network"]),
+        ("full", uploads, Fault::status(507), 3, "registry-error", &["507"]),
+        ("no manifest", manifests, Fault::status(500), 3, "registry-error", &["500"]),
         (
             "not taken",
             manifests,
@@ -216,10 +154,7 @@ fn a_lasting_fault_is_one_sentence_and_no_image() {
                 let name = what.replace(' ', "-");
                 let (mosb, finished) = network.build(&proxy, &name);
                 assert_refused(&finished, what, exit, code, words);
-                assert!(
-                    finished.text().contains(&proxy.address()),
-                    "{what}: which registry?"
-                );
+                assert!(finished.text().contains(&proxy.address()), "{what}: which registry?");
                 assert_eq!(crate::build_world::names(&mosb.tmp()), [""; 0], "{what}");
                 let image = network
                     .registry

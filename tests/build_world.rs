@@ -72,9 +72,7 @@ pub fn os() -> Tree {
 
 /// The base: its bytes don't depend on any compressor.
 pub fn base() -> Image {
-    let more = Tree::new()
-        .file("usr/lib/more", 0o644, "x".repeat(70_000))
-        .tar();
+    let more = Tree::new().file("usr/lib/more", 0o644, "x".repeat(70_000)).tar();
     Image::new()
         .layer(Compression::Plain, os().tar())
         .layer(Compression::Plain, more)
@@ -153,9 +151,8 @@ impl World {
 /// The names in a folder; none if there is no folder.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -163,10 +160,8 @@ pub fn names(folder: &Path) -> Vec<String> {
 /// A layout in which every blob is what its name says, every image whole, and nothing else lies about.
 #[track_caller]
 pub fn assert_whole(layout: &Layout, what: &str) {
-    let there: Vec<_> = names(&layout.directory)
-        .into_iter()
-        .filter(|name| name != ".mosb.lock")
-        .collect();
+    let there: Vec<_> =
+        names(&layout.directory).into_iter().filter(|name| name != ".mosb.lock").collect();
     assert_eq!(there, ["blobs", "index.json", "oci-layout"], "{what}");
     let blobs = layout.directory.join("blobs/sha256");
     for name in names(&blobs) {
@@ -203,15 +198,8 @@ pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, wo
     for odd in ["failed to", "Os {", "Error(", "\n", "\u{1b}", "Kind("] {
         assert!(!message.contains(odd), "{what}: {odd:?} in: {message}");
     }
-    assert!(
-        !message.ends_with('.') && message.len() < 900,
-        "{what}: {message}"
-    );
-    assert!(
-        finished.stderr.contains("error: "),
-        "{what}: {}",
-        finished.stderr
-    );
+    assert!(!message.ends_with('.') && message.len() < 900, "{what}: {message}");
+    assert!(finished.stderr.contains("error: "), "{what}: {}", finished.stderr);
 }
 
 /// An object of this kind, which its schema in `docs/schemas` knows.

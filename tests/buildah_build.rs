@@ -55,10 +55,7 @@ fn real(config: &Value, after: &str, units: &[&str]) -> Snapshot {
 
 /// Takes out what only a build writes.
 fn without_current_config(mut tree: Snapshot) -> Snapshot {
-    let file = tree
-        .0
-        .remove(CURRENT_CONFIG)
-        .expect("the config in the image");
+    let file = tree.0.remove(CURRENT_CONFIG).expect("the config in the image");
     assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
     tree.0.remove("etc/machine-config-daemon").unwrap();
     tree
@@ -72,27 +69,16 @@ fn sorted_preset() -> &'static str {
 fn the_tree_is_what_ignition_and_systemctl_make() {
     let world = World::new();
     let base = world.base();
-    let image = world
-        .build(&plan(&config(), None, &base), &base, "image")
-        .unwrap();
+    let image = world.build(&plan(&config(), None, &base), &base, "image").unwrap();
     let want = real(&config(), sorted_preset(), &["z.service", "a.service"]);
     want.assert_same(&without_current_config(image.tree.clone()), "the tree");
     assert!(matches!(image.tree.0["etc/link"].kind, Kind::Link { .. }));
-    assert!(
-        image
-            .tree
-            .0
-            .contains_key("etc/systemd/system/multi-user.target.wants/a.service")
-    );
+    assert!(image.tree.0.contains_key("etc/systemd/system/multi-user.target.wants/a.service"));
 
     let again = World::new();
-    let same = again
-        .build(&plan(&config(), None, &base), &base, "image")
-        .unwrap();
+    let same = again.build(&plan(&config(), None, &base), &base, "image").unwrap();
     assert_eq!(same.digest(), image.digest(), "another store, another time");
-    let left: Vec<_> = fs::read_dir(world.cache().join("buildah/work"))
-        .unwrap()
-        .collect();
+    let left: Vec<_> = fs::read_dir(world.cache().join("buildah/work")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -101,29 +87,18 @@ fn the_tree_is_what_ignition_and_systemctl_make() {
 fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
     let world = World::new();
     let layout = world.base();
-    let want = world
-        .build(&plan(&config(), None, &layout), &layout, "image")
-        .unwrap();
+    let want = world.build(&plan(&config(), None, &layout), &layout, "image").unwrap();
     let mut world = World::new();
     world.options.storage_driver = Some("vfs".to_owned());
     let folder = format!("dir:{}", world.directory.path().join("base").display());
-    let copied = run(
-        "skopeo",
-        ["copy", "--quiet", &layout.source.to_string(), &folder],
-    );
+    let copied = run("skopeo", ["copy", "--quiet", &layout.source.to_string(), &folder]);
     copied.ok();
     for (output, base) in [("layout", layout), ("folder", world.resolve(&folder))] {
-        let image = world
-            .build(&plan(&config(), None, &base), &base, output)
-            .unwrap();
+        let image = world.build(&plan(&config(), None, &base), &base, output).unwrap();
         want.tree.assert_same(&image.tree, output);
         let layers = image.layout.layers(NAME).len();
         assert_eq!(layers, base.layers.len() + 1, "{output}");
-        assert_eq!(
-            image.built.layers.len(),
-            1,
-            "{output}: the base's are its own"
-        );
+        assert_eq!(image.built.layers.len(), 1, "{output}: the base's are its own");
     }
     assert_eq!(world.containers(), "");
     assert!(world.cache().join("buildah/store-vfs/vfs").is_dir());
@@ -180,15 +155,9 @@ fn enabled_instances_get_their_lines_and_links() {
     units.push(json!({ "name": "getty@tty9.service", "enabled": true }));
     let world = World::new();
     let base = world.base();
-    let image = world
-        .build(&plan(&config, None, &base), &base, "image")
-        .unwrap();
+    let image = world.build(&plan(&config, None, &base), &base, "image").unwrap();
     let line = "cd /etc/systemd/system-preset && sed -i '1i enable getty@.service tty8 tty9' 20-ignition.preset";
-    let want = real(
-        &plain,
-        line,
-        &["m.service", "getty@tty8.service", "getty@tty9.service"],
-    );
+    let want = real(&plain, line, &["m.service", "getty@tty8.service", "getty@tty9.service"]);
     want.assert_same(&without_current_config(image.tree), "the tree");
 }
 
@@ -206,9 +175,7 @@ fn files_that_buildah_mounts_over_are_the_configs() {
     let world = World::new();
     let base = world.base();
     for (output, own) in [("alone", None), ("with steps", Some("RUN true\n"))] {
-        let image = world
-            .build(&plan(&config, own, &base), &base, output)
-            .unwrap();
+        let image = world.build(&plan(&config, own, &base), &base, output).unwrap();
         want.assert_same(&without_current_config(image.tree), output);
     }
 }
@@ -229,27 +196,19 @@ fn what_a_policy_rejects_buildah_does_not_pull() {
     let mut world = World::new();
     world.client = registry_world::client(&registry);
     let base = world.resolve(&registry.repository("os/base:v1"));
-    let plan = plan(
-        &json!({ "ignition": { "version": "3.5.0" } }),
-        Some("RUN true\n"),
-        &base,
-    );
+    let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some("RUN true\n"), &base);
     world.options.signature_policy =
         Some(policy(registry.address(), "reject").without_signatures());
     let error = world.build(&plan, &base, "image").unwrap_err();
     assert_eq!(error.reason(), "program-failed", "{error}");
-    assert!(
-        error.to_string().contains("is rejected by policy"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("is rejected by policy"), "{error}");
 }
 
 #[test]
 fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
-    for (access, transport) in [
-        (Access::Basic, Transport::Https),
-        (Access::Anyone, Transport::Http),
-    ] {
+    for (access, transport) in
+        [(Access::Basic, Transport::Https), (Access::Anyone, Transport::Http)]
+    {
         let registry = Registry::start(Server::Debian, access, transport);
         registry.push(&base_image(), "base", "os/base:v1");
         let mut world = World::new();
@@ -302,11 +261,8 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
         for layer in Layout::at(pulled).layers("x") {
             tree = tree.with_layer(layer).unwrap();
         }
-        for path in [
-            "etc/pki/entitlement/key",
-            "etc/yum.repos.d/site.repo",
-            "run/secrets/rhsm/key",
-        ] {
+        for path in ["etc/pki/entitlement/key", "etc/yum.repos.d/site.repo", "run/secrets/rhsm/key"]
+        {
             assert!(!tree.0.contains_key(path), "{path}");
         }
         assert!(tree.0.contains_key("usr/local/bin/tool"));
@@ -320,30 +276,18 @@ fn the_administrators_containerfile_is_last_and_sees_the_config() {
     let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
     let world = World::new();
     let base = world.base();
-    let image = world
-        .build(&plan(&config(), Some(text), &base), &base, "image")
-        .unwrap();
-    assert!(matches!(
-        &image.tree.0["usr/share/made"].kind,
-        Kind::File { size: 5, .. }
-    ));
+    let image = world.build(&plan(&config(), Some(text), &base), &base, "image").unwrap();
+    assert!(matches!(&image.tree.0["usr/share/made"].kind, Kind::File { size: 5, .. }));
     for mounted in ["etc/hosts", "etc/hostname", "etc/resolv.conf", "run/mosb"] {
         let base = Sandbox::new().snapshot();
         assert_eq!(image.tree.0.get(mounted), base.0.get(mounted), "{mounted}");
     }
     assert_eq!(image.built.layers.len(), 2);
-    let config = image.layout.json(&image.digest())["config"]["digest"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let config =
+        image.layout.json(&image.digest())["config"]["digest"].as_str().unwrap().to_owned();
     let config = image.layout.json(&config);
     assert_eq!(config["config"]["Labels"]["machineconfigpool"], "worker");
-    assert!(
-        config["config"]["Env"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("A=b"))
-    );
+    assert!(config["config"]["Env"].as_array().unwrap().contains(&json!("A=b")));
 }
 
 #[test]
@@ -351,35 +295,16 @@ fn what_fails_says_how() {
     let world = World::new();
     let base = world.base();
     for (what, text, reason, words) in [
-        (
-            "a step",
-            "RUN echo the cause >&2; exit 7\n",
-            "program-failed",
-            "the cause",
-        ),
-        (
-            "another base",
-            "FROM scratch\nLABEL a=b\n",
-            "not-from-configs",
-            "FROM configs",
-        ),
-        (
-            "here-document",
-            "RUN <<EOF\ntrue\nEOF\n",
-            "heredoc",
-            "1.33.0",
-        ),
+        ("a step", "RUN echo the cause >&2; exit 7\n", "program-failed", "the cause"),
+        ("another base", "FROM scratch\nLABEL a=b\n", "not-from-configs", "FROM configs"),
+        ("here-document", "RUN <<EOF\ntrue\nEOF\n", "heredoc", "1.33.0"),
     ] {
         if reason == "heredoc"
             && block_on(buildah::version()).unwrap() >= buildah::Version(1, 33, 0)
         {
             continue;
         }
-        let plan = plan(
-            &json!({ "ignition": { "version": "3.5.0" } }),
-            Some(text),
-            &base,
-        );
+        let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some(text), &base);
         let error = world.build(&plan, &base, "image").unwrap_err();
         assert_eq!(error.reason(), reason, "{what}: {error}");
         assert!(error.to_string().contains(words), "{what}: {error}");
@@ -395,16 +320,10 @@ fn a_build_that_was_killed_leaves_nothing_for_the_next() {
     let slow = plan(&config(), Some("RUN echo be''gan; sleep 300\n"), &base);
     world.interrupt(&slow, &base, "began");
     assert_ne!(world.containers(), "", "the killed build left a container");
-    let left = || {
-        fs::read_dir(world.cache().join("buildah/work"))
-            .unwrap()
-            .count()
-    };
+    let left = || fs::read_dir(world.cache().join("buildah/work")).unwrap().count();
     // What was killed may take a moment to die, and holds the store's lock until then; the build after it cleans in its stead.
     for n in 0..5 {
-        world
-            .build(&plan(&config(), None, &base), &base, &format!("image-{n}"))
-            .unwrap();
+        world.build(&plan(&config(), None, &base), &base, &format!("image-{n}")).unwrap();
         if left() == 0 {
             break;
         }
@@ -413,9 +332,7 @@ fn a_build_that_was_killed_leaves_nothing_for_the_next() {
     assert_eq!(world.containers(), "");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let cache = world.cache().to_str().unwrap();
-    let merged: Vec<_> = mounts
-        .lines()
-        .filter(|line| line.contains(cache) && line.contains("/merged"))
-        .collect();
+    let merged: Vec<_> =
+        mounts.lines().filter(|line| line.contains(cache) && line.contains("/merged")).collect();
     assert!(merged.is_empty(), "{merged:?}");
 }

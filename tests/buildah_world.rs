@@ -36,11 +36,7 @@ pub struct World {
 
 /// Waits for a future.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(future)
 }
 
 impl World {
@@ -58,11 +54,7 @@ impl World {
             signature_policy: None,
             limit: Duration::from_secs(300),
         };
-        Self {
-            directory,
-            client: registry_world::anybody(),
-            options,
-        }
+        Self { directory, client: registry_world::anybody(), options }
     }
 
     pub fn cache(&self) -> &Path {
@@ -82,10 +74,7 @@ impl World {
             .arg("--runroot")
             .arg(place("run"))
             .args(
-                self.options
-                    .storage_driver
-                    .iter()
-                    .flat_map(|driver| ["--storage-driver", driver]),
+                self.options.storage_driver.iter().flat_map(|driver| ["--storage-driver", driver]),
             )
             .args(["containers", "--quiet", "--all"])
             .output()
@@ -106,9 +95,8 @@ impl World {
 
     /// Builds until buildah writes this line, and then drops the build, as ctrl-C does.
     pub fn interrupt(&self, plan: &BuildPlan, base: &Resolved, line: &str) {
-        let target: Target = format!("oci:{}", self.directory.path().join("none").display())
-            .parse()
-            .unwrap();
+        let target: Target =
+            format!("oci:{}", self.directory.path().join("none").display()).parse().unwrap();
         let text = containerfile::render(plan).unwrap();
         let seen = tokio::sync::Notify::new();
         let on_line = |_, written: &str| {
@@ -151,11 +139,7 @@ impl World {
         for layer in layout.layers(NAME) {
             tree = tree.with_layer(layer).unwrap();
         }
-        Ok(Image {
-            built,
-            layout,
-            tree,
-        })
+        Ok(Image { built, layout, tree })
     }
 }
 
@@ -180,25 +164,12 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
         "metadata": { "name": NAME }, "spec": { "config": ignition },
     });
     let (name, image) = match base.pinned() {
-        Some(image) => (
-            BaseName::from_registry(image.repo(), base.manifest),
-            image.to_string(),
-        ),
-        None => (
-            BaseName::from_layout(base.manifest),
-            format!("oci:dir@{}", base.manifest),
-        ),
+        Some(image) => (BaseName::from_registry(image.repo(), base.manifest), image.to_string()),
+        None => (BaseName::from_layout(base.manifest), format!("oci:dir@{}", base.manifest)),
     };
     let request = Request {
         config: RenderedConfig::from_value(config).unwrap(),
-        base: Base::new(
-            name,
-            image,
-            base.index,
-            &base.manifest_bytes,
-            &base.config_bytes,
-        )
-        .unwrap(),
+        base: Base::new(name, image, base.index, &base.manifest_bytes, &base.config_bytes).unwrap(),
         extensions_image: None,
         containerfile: containerfile.map(str::to_owned),
         build_args: BTreeMap::new(),
@@ -207,8 +178,5 @@ pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> B
         on_top: false,
         push: None,
     };
-    Draft::new(request)
-        .unwrap()
-        .finish(&BaseTree::default())
-        .unwrap()
+    Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
 }

@@ -27,9 +27,8 @@ impl Desk {
             .directory("var", 0o755)
             .directory("var/usrlocal", 0o755)
             .file("etc/hosts", 0o644, "127.0.0.1 localhost\n");
-        let image = Image::new()
-            .label("containers.bootc", "1")
-            .layer(Compression::Gzip, tree.tar());
+        let image =
+            Image::new().label("containers.bootc", "1").layer(Compression::Gzip, tree.tar());
         Layout::create(&desk.at("base")).put("os", &image);
         desk.write("worker.yaml", &config(NAME, "a"));
         desk
@@ -86,23 +85,13 @@ fn a_build_can_be_planned_done_and_looked_at() {
 
     let (code, dry) =
         desk.object("build worker.yaml --base oci:base:os --output oci:out --dry-run");
-    assert_eq!(
-        (code, &dry["inputs"], &dry["tags"]),
-        (0, &plan["inputs"], &plan["tags"])
-    );
+    assert_eq!((code, &dry["inputs"], &dry["tags"]), (0, &plan["inputs"], &plan["tags"]));
     assert!(!desk.at("out").exists(), "a dry run writes nothing");
 
     let (code, built) =
         desk.object("build worker.yaml --base oci:base:os --output oci:out --digestfile d");
-    assert_eq!(
-        (code, built["kind"].as_str()),
-        (0, Some("BuildResult")),
-        "{built:#}"
-    );
-    assert_eq!(
-        (&built["inputs"], &built["tags"]),
-        (&plan["inputs"], &plan["tags"])
-    );
+    assert_eq!((code, built["kind"].as_str()), (0, Some("BuildResult")), "{built:#}");
+    assert_eq!((&built["inputs"], &built["tags"]), (&plan["inputs"], &plan["tags"]));
     assert_eq!(built["baseTree"]["source"], "cache", "the plan read it");
     let digest = built["digest"].as_str().unwrap();
     assert_eq!(fs::read_to_string(desk.at("d")).unwrap(), digest);
@@ -125,15 +114,8 @@ fn a_build_can_be_planned_done_and_looked_at() {
     assert_eq!(of("/var/usrlocal/bin/b")["type"], "file");
 
     let (code, other) = desk.object("inspect oci:base:os");
-    assert_eq!(
-        (code, &other["builtByMosb"]),
-        (0, &json!(false)),
-        "an image of others is no error"
-    );
-    assert_eq!(
-        desk.object("files oci:base:os").1["code"],
-        "not-built-by-mosb"
-    );
+    assert_eq!((code, &other["builtByMosb"]), (0, &json!(false)), "an image of others is no error");
+    assert_eq!(desk.object("files oci:base:os").1["code"], "not-built-by-mosb");
 }
 
 #[test]
@@ -154,13 +136,7 @@ fn diff_says_by_its_exit_code_whether_anything_changes() {
         ("diff worker.yaml localhost:1/none".to_owned(), 3),
     ] {
         let finished = desk.mosb.run(words(&line));
-        assert_eq!(
-            finished.code(),
-            Some(want),
-            "{line}\n{}{}",
-            finished.text(),
-            finished.stderr
-        );
+        assert_eq!(finished.code(), Some(want), "{line}\n{}{}", finished.text(), finished.stderr);
         assert!(!finished.text().contains("secret"), "{line}");
     }
     let (_, diff) = desk.object(&format!("diff {image} other.json"));
@@ -186,40 +162,19 @@ fn a_config_is_compared_on_the_base_that_is_given() {
         (format!("{image} worker.yaml"), 1, &["base"][..]),
         (format!("{image} worker.yaml --base oci:base:os"), 0, &[]),
         (format!("worker.yaml {image} --base oci:base:os"), 0, &[]),
-        (
-            format!("{image} worker.yaml --base oci:base:next"),
-            1,
-            &["base"],
-        ),
-        (
-            "worker.yaml later.yaml --base oci:base:next".to_owned(),
-            1,
-            &["spec.osImageURL"],
-        ),
-        (
-            "worker.yaml later.yaml".to_owned(),
-            1,
-            &["base", "spec.osImageURL"],
-        ),
+        (format!("{image} worker.yaml --base oci:base:next"), 1, &["base"]),
+        ("worker.yaml later.yaml --base oci:base:next".to_owned(), 1, &["spec.osImageURL"]),
+        ("worker.yaml later.yaml".to_owned(), 1, &["base", "spec.osImageURL"]),
     ] {
         let (code, diff) = desk.object(&format!("diff {line}"));
         let changes = diff["settings"].as_array().unwrap();
-        let changed: Vec<_> = changes
-            .iter()
-            .map(|c| c["field"].as_str().unwrap())
-            .collect();
+        let changed: Vec<_> = changes.iter().map(|c| c["field"].as_str().unwrap()).collect();
         assert_eq!((code, &changed[..]), (want, fields), "{line}");
     }
     for (line, code) in [
         (format!("{image} {image} --base oci:base:os"), "wrong-use"),
-        (
-            "worker.yaml later.yaml --base oci:base:none".to_owned(),
-            "bad-layout",
-        ),
-        (
-            "worker.yaml later.yaml --base oci:base".to_owned(),
-            "layout-ambiguous",
-        ),
+        ("worker.yaml later.yaml --base oci:base:none".to_owned(), "bad-layout"),
+        ("worker.yaml later.yaml --base oci:base".to_owned(), "layout-ambiguous"),
     ] {
         let (exit, error) = desk.object(&format!("diff {line}"));
         assert_eq!((exit, &error["code"]), (2, &json!(code)), "{line}");
@@ -230,26 +185,14 @@ fn a_config_is_compared_on_the_base_that_is_given() {
 fn the_small_commands() {
     let desk = Desk::new();
     let (code, version) = desk.object("version");
-    assert_eq!(
-        (code, version["version"].as_str()),
-        (0, Some(env!("CARGO_PKG_VERSION")))
-    );
-    assert!(
-        desk.mosb
-            .run(["completion", "bash"])
-            .ok()
-            .text()
-            .contains("mosb")
-    );
+    assert_eq!((code, version["version"].as_str()), (0, Some(env!("CARGO_PKG_VERSION"))));
+    assert!(desk.mosb.run(["completion", "bash"]).ok().text().contains("mosb"));
     assert_eq!(desk.object("cache list").1["trees"], json!([]));
     desk.object("plan worker.yaml --base oci:base:os");
     let (_, list) = desk.object("cache list");
     assert_eq!(list["trees"].as_array().unwrap().len(), 1);
     let (_, pruned) = desk.object("cache prune");
-    assert_eq!(
-        (&pruned["removed"], &pruned["size"]),
-        (&json!(1), &list["size"])
-    );
+    assert_eq!((&pruned["removed"], &pruned["size"]), (&json!(1), &list["size"]));
     assert_eq!(pruned.get("buildah"), None);
     assert_eq!(desk.object("cache list").1["size"], 0);
     let base_trees = PathBuf::from(list["directory"].as_str().unwrap());
@@ -262,26 +205,13 @@ fn the_small_commands() {
     assert_eq!(desk.object("cache prune").1["buildah"], gone);
     assert!(!storage.join("store-vfs").exists());
     assert_eq!(desk.object("cache list").1.get("buildah"), None);
-    let yaml = desk
-        .mosb
-        .run(words("plan worker.yaml --base oci:base:os -o yaml"))
-        .ok();
-    assert!(
-        yaml.text()
-            .starts_with("apiVersion: mosb.dev/v1\nkind: Plan\n"),
-        "{}",
-        yaml.text()
-    );
-    let maps = desk
-        .mosb
-        .run(words("plan worker.yaml --base oci:base:os -o configmap"))
-        .ok();
+    let yaml = desk.mosb.run(words("plan worker.yaml --base oci:base:os -o yaml")).ok();
+    assert!(yaml.text().starts_with("apiVersion: mosb.dev/v1\nkind: Plan\n"), "{}", yaml.text());
+    let maps = desk.mosb.run(words("plan worker.yaml --base oci:base:os -o configmap")).ok();
     assert!(maps.text().contains("kind: ConfigMap"), "{}", maps.text());
     let file = desk
         .mosb
-        .run(words(
-            "plan worker.yaml --base oci:base:os -o containerfile --method containerfile",
-        ))
+        .run(words("plan worker.yaml --base oci:base:os -o containerfile --method containerfile"))
         .ok();
     assert!(file.text().contains("FROM "), "{}", file.text());
 }
@@ -290,10 +220,8 @@ fn the_small_commands() {
 fn a_plan_says_that_there_is_no_room_for_buildah() {
     let mut desk = Desk::new();
     fs::create_dir(desk.at("small")).unwrap();
-    let script = format!(
-        "mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"",
-        desk.at("small").display()
-    );
+    let script =
+        format!("mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"", desk.at("small").display());
     let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
     let launcher = launcher.into_iter().chain([&script[..], "sh"]);
     desk.mosb = desk.mosb.within(launcher.map(str::to_owned));
@@ -301,10 +229,7 @@ fn a_plan_says_that_there_is_no_room_for_buildah() {
     for (line, driver) in [
         (format!("plan {by_buildah}"), "overlay"),
         (format!("plan {by_buildah} --storage-driver vfs"), "vfs"),
-        (
-            format!("build {by_buildah} --output oci:out --dry-run"),
-            "overlay",
-        ),
+        (format!("build {by_buildah} --output oci:out --dry-run"), "overlay"),
         (format!("build {by_buildah} --output oci:out"), "overlay"),
     ] {
         let (exit, error) = desk.object(&line);
@@ -313,10 +238,7 @@ fn a_plan_says_that_there_is_no_room_for_buildah() {
         let told = format!(
             ": 1 MiB are free and the build needs about 512 MiB with storage driver {driver}"
         );
-        assert!(
-            message.contains("/small") && message.contains(&told),
-            "{line}: {message}"
-        );
+        assert!(message.contains("/small") && message.contains(&told), "{line}: {message}");
     }
     // What is for another machine is not measured by this one, nor is what needs no buildah.
     for line in [
@@ -334,22 +256,12 @@ fn a_config_comes_from_stdin_and_progress_stays_off_stdout() {
     let line = words("plan - --base oci:base:os -o json");
     let finished = desk.mosb.run_with(line, text.as_bytes()).ok();
     assert_eq!(finished.json()["renderedConfig"], NAME);
-    assert!(
-        finished.stderr.contains("resolving base oci:base:os"),
-        "{}",
-        finished.stderr
-    );
-    let quiet = desk
-        .mosb
-        .run_with(words("plan - --base oci:base:os -q"), text.as_bytes())
-        .ok();
+    assert!(finished.stderr.contains("resolving base oci:base:os"), "{}", finished.stderr);
+    let quiet = desk.mosb.run_with(words("plan - --base oci:base:os -q"), text.as_bytes()).ok();
     assert_eq!(quiet.stderr, "");
     let json = desk
         .mosb
-        .run_with(
-            words("plan - --base oci:base:os --log-format json"),
-            text.as_bytes(),
-        )
+        .run_with(words("plan - --base oci:base:os --log-format json"), text.as_bytes())
         .ok();
     for line in json.stderr.lines() {
         serde_json::from_str::<Value>(line).unwrap();
@@ -361,21 +273,10 @@ fn a_home_is_not_needed() {
     let desk = Desk::new();
     let homeless = |line: &str| {
         let mut command = desk.mosb.command(words(line));
-        command
-            .env_remove("HOME")
-            .env_remove("XDG_CACHE_HOME")
-            .env_remove("XDG_CONFIG_HOME");
-        command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .unwrap()
-            .code()
+        command.env_remove("HOME").env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().code()
     };
-    assert_eq!(
-        homeless("build worker.yaml --base oci:base:os --output oci:out"),
-        Some(0)
-    );
+    assert_eq!(homeless("build worker.yaml --base oci:base:os --output oci:out"), Some(0));
     assert_eq!(homeless("cache list"), Some(2));
 }
 

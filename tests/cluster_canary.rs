@@ -40,27 +40,15 @@ fn builds(cluster: &mut Cluster, evidence: &Evidence) {
     evidence.put("controller", cluster.log());
     let audit: Vec<_> = cluster.node.audit().iter().map(Value::to_string).collect();
     evidence.put("audit", audit.join("\n"));
-    for component in [
-        "api-server",
-        "controller-manager",
-        "scheduler",
-        "kubelet",
-        "containerd",
-    ] {
+    for component in ["api-server", "controller-manager", "scheduler", "kubelet", "containerd"] {
         evidence.put(component, cluster.node.logs(component));
     }
 }
 
 fn by_hand(cluster: &Cluster, rendered: &str) {
     let config = cluster.node.get(&["machineconfig", rendered]);
-    cluster.config_map(
-        "machine-config",
-        &json!({ "machineconfig.yaml": config.to_string() }),
-    );
-    cluster.config_map(
-        "registry-ca",
-        &json!({ "ca.crt": cluster.node.registry().ca_pem }),
-    );
+    cluster.config_map("machine-config", &json!({ "machineconfig.yaml": config.to_string() }));
+    cluster.config_map("registry-ca", &json!({ "ca.crt": cluster.node.registry().ca_pem }));
     cluster.secret("registry-login", &cluster.node.registry().docker_config());
     let job =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("job-templates/by-hand.yaml");
@@ -69,9 +57,7 @@ fn by_hand(cluster: &Cluster, rendered: &str) {
     let job = job.replace("registry.example/os/images", &cluster.push);
     let job = job.replace("generateName: mosb-build-", "name: by-hand");
     cluster.namespace.apply(&job);
-    cluster
-        .namespace
-        .wait_for_condition("job/by-hand", "Complete", BUILD);
+    cluster.namespace.wait_for_condition("job/by-hand", "Complete", BUILD);
 }
 
 #[test]
@@ -116,15 +102,12 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     ] {
         assert!(processes.contains(program), "{program} was not seen");
     }
-    let kept: Vec<_> = entries(&evidence.path("pods"))
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let kept: Vec<_> =
+        entries(&evidence.path("pods")).iter().map(|path| path.display().to_string()).collect();
     for container in ["wait-for-done", "image-build", "image-push", "!build!"] {
         for part in ["log!pods", "lib!kubelet"] {
             assert!(
-                kept.iter()
-                    .any(|file| file.contains(part) && file.contains(container)),
+                kept.iter().any(|file| file.contains(part) && file.contains(container)),
                 "{part} {container}: {kept:#?}"
             );
         }
@@ -140,20 +123,10 @@ fn the_push_password_is_nowhere_but_in_its_secrets() {
     cluster.config_map("planted", &hidden);
     cluster.secret("base-planted", &registry.docker_config());
     evidence.objects(&cluster, "planted");
-    evidence.put(
-        "blobs/planted",
-        format!("a tar with {} in it", registry.password),
-    );
+    evidence.put("blobs/planted", format!("a tar with {} in it", registry.password));
     let mut hits = evidence.hits();
     hits.sort();
-    assert_eq!(
-        hits,
-        [
-            "./blobs/planted",
-            "./objects/planted",
-            "./objects/planted-secrets"
-        ]
-    );
+    assert_eq!(hits, ["./blobs/planted", "./objects/planted", "./objects/planted-secrets"]);
     for planted in ["configmap/planted", "secret/base-planted"] {
         cluster.namespace.kubectl(&["delete", planted]).ok();
     }

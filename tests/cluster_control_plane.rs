@@ -88,14 +88,8 @@ fn images_of_control_plane_machines_are_never_built_on_workers() {
         let node = pods.first()?["spec"]["nodeName"].as_str()?;
         Some(node.to_owned())
     };
-    assert_eq!(
-        crate::harness::wait("the pod to be bound", SOON, bound),
-        NAME
-    );
-    cluster
-        .node
-        .kubectl(&["delete", "machineosconfig", &cluster.pool, "--wait=false"])
-        .ok();
+    assert_eq!(crate::harness::wait("the pod to be bound", SOON, bound), NAME);
+    cluster.node.kubectl(&["delete", "machineosconfig", &cluster.pool, "--wait=false"]).ok();
     drop(control_plane);
     cluster.is_gone("machineosconfig", &cluster.pool);
 }

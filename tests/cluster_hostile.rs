@@ -41,12 +41,10 @@ fn armed_base(node: &Node) -> String {
     let layout = Layout::at(folder.path().to_owned());
     let mut tar = tar::Builder::new(Vec::new());
     for program in ["usr/bin/busybox", "usr/bin/openssl"] {
-        tar.append_path_with_name(Path::new("/").join(program), program)
-            .unwrap();
+        tar.append_path_with_name(Path::new("/").join(program), program).unwrap();
     }
     layout.append("base", Compression::Plain, &tar.into_inner().unwrap());
-    node.registry()
-        .push(&layout.reference("base"), "hostile-base:12");
+    node.registry().push(&layout.reference("base"), "hostile-base:12");
     node.registry().repository("hostile-base:12")
 }
 
@@ -54,12 +52,8 @@ fn armed_base(node: &Node) -> String {
 #[track_caller]
 fn holds_nothing(cluster: &Cluster, what: &str, text: &str) {
     let registry = cluster.node.registry();
-    let auth = |config: &Value| {
-        config["auths"][&registry.host_port]["auth"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
+    let auth =
+        |config: &Value| config["auths"][&registry.host_port]["auth"].as_str().unwrap().to_owned();
     for (whose, secret) in [
         ("the push password", registry.password.clone()),
         ("the push credentials", auth(&registry.docker_config())),
@@ -106,16 +100,8 @@ fn run_lines_get_nothing_and_harm_nothing() {
     cluster.opt_in(None);
     let honest = cluster.image_after("");
     let address = cluster.node.address().to_string();
-    let arguments = [
-        &*address,
-        &address,
-        &cluster.namespace.name,
-        digest(&honest),
-    ];
-    cluster.opt_in(Some(&runs(
-        include_str!("cluster_hostile/run.sh"),
-        &arguments,
-    )));
+    let arguments = [&*address, &address, &cluster.namespace.name, digest(&honest)];
+    cluster.opt_in(Some(&runs(include_str!("cluster_hostile/run.sh"), &arguments)));
     let image = cluster.image_after(&honest);
     let found = Found::of(&cluster, &image);
 
@@ -134,10 +120,7 @@ fn run_lines_get_nothing_and_harm_nothing() {
     assert!(words[0] == "0" && words[1] != "0", "{map}");
     for device in ["sd", "vd", "nvme", "loop", "mem", "kmsg", "fuse"] {
         let devices = found.table("devices");
-        assert!(
-            !devices.iter().any(|it| it.starts_with(device)),
-            "{devices:?}"
-        );
+        assert!(!devices.iter().any(|it| it.starts_with(device)), "{devices:?}");
     }
 
     // Nobody answers but who asks everybody for a version.
@@ -170,17 +153,11 @@ fn run_lines_get_nothing_and_harm_nothing() {
     what_is_changed_after_the_run(&cluster, &image);
     holds_nothing(&cluster, "the controller's log", &cluster.log());
     let asked = cluster.node.audit();
-    let strangers = asked
-        .iter()
-        .filter(|event| event["user"]["username"] == "system:anonymous");
+    let strangers = asked.iter().filter(|event| event["user"]["username"] == "system:anonymous");
     let ours = strangers.filter(|event| event["requestURI"].as_str().unwrap().contains("/v1/"));
-    let codes: Vec<_> = ours
-        .map(|event| event["responseStatus"]["code"].as_u64().unwrap())
-        .collect();
-    assert!(
-        codes.len() >= 7 && codes.iter().all(|code| *code == 403),
-        "{codes:?}"
-    );
+    let codes: Vec<_> =
+        ours.map(|event| event["responseStatus"]["code"].as_u64().unwrap()).collect();
+    assert!(codes.len() >= 7 && codes.iter().all(|code| *code == 403), "{codes:?}");
 }
 
 /// It may end either way, with what is true.
@@ -192,17 +169,10 @@ fn what_is_changed_after_the_run(cluster: &Cluster, before: &str) {
         let named = &config["metadata"]["annotations"]["machineconfiguration.openshift.io/current-machine-os-build"];
         named.is_string() && *named != last
     };
-    cluster
-        .node
-        .wait(&format!("machineosconfig/{}", cluster.pool), SOON, another);
-    let name = cluster.current()["metadata"]["name"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    cluster.node.wait(&format!("machineosconfig/{}", cluster.pool), SOON, another);
+    let name = cluster.current()["metadata"]["name"].as_str().unwrap().to_owned();
     let over = |build: &Value| ["Succeeded", "Failed"].contains(&&*state(build));
-    let build = cluster
-        .node
-        .wait(&format!("machineosbuild/{name}"), BUILD, over);
+    let build = cluster.node.wait(&format!("machineosbuild/{name}"), BUILD, over);
     holds_nothing(cluster, "the build", &build.to_string());
     println!("what was swapped: {}", build["status"]["conditions"]);
     match &*state(&build) {
@@ -220,10 +190,7 @@ fn what_is_changed_after_the_run(cluster: &Cluster, before: &str) {
             let message = cluster.message(&build, "Failed");
             assert!(message.starts_with("image-"), "which container: {message}");
             let config = cluster.config();
-            assert_eq!(
-                config["status"]["currentImagePullSpec"], before,
-                "still in service"
-            );
+            assert_eq!(config["status"]["currentImagePullSpec"], before, "still in service");
         }
     }
 }

@@ -23,11 +23,9 @@ fn images_are_built_by_openshift() {
     let crd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("testdata/openshift/builds.yaml");
     cluster.node.apply(&fs::read_to_string(crd).unwrap());
-    cluster.node.wait(
-        "customresourcedefinition/builds.build.openshift.io",
-        SOON,
-        |crd| condition(crd, "Established"),
-    );
+    cluster.node.wait("customresourcedefinition/builds.build.openshift.io", SOON, |crd| {
+        condition(crd, "Established")
+    });
     let builders = ["Job", "openshift-image-builder"];
     cluster.settings_with(&json!({ "builders": builders }));
     let rendered = cluster.render("one");
@@ -36,10 +34,7 @@ fn images_are_built_by_openshift() {
     std::thread::scope(|scope| {
         // Ends the thread whatever happens here.
         let _end = SetOnDrop(&is_over);
-        let builder = OpenShift {
-            node: cluster.node,
-            namespace: cluster.namespace.name.clone(),
-        };
+        let builder = OpenShift { node: cluster.node, namespace: cluster.namespace.name.clone() };
         let is_over = &is_over;
         scope.spawn(move || builder.work(is_over));
         cluster.start();
@@ -55,10 +50,7 @@ fn images_are_built_by_openshift() {
         );
         // Who looks once knows what the cluster serves, too.
         let status = cluster.mosb(&["status"]).ok().text();
-        assert!(
-            status.contains(&pool) && !status.contains("build.openshift.io"),
-            "{status}"
-        );
+        assert!(status.contains(&pool) && !status.contains("build.openshift.io"), "{status}");
         let name = build["metadata"]["name"].as_str().unwrap().to_owned();
         cluster.is_gone(
             &format!("build --namespace {}", cluster.namespace.name),
@@ -82,18 +74,10 @@ fn images_are_built_by_openshift() {
             assert!(message.contains(part), "{message}");
         }
         let name = failed["metadata"]["name"].as_str().unwrap().to_owned();
-        assert!(
-            cluster
-                .namespace
-                .find(&format!("build/build-{name}"))
-                .is_some()
-        );
+        assert!(cluster.namespace.find(&format!("build/build-{name}")).is_some());
 
         // Nobody wants images any more.
-        cluster
-            .node
-            .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
-            .ok();
+        cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
         cluster.is_gone("machineosconfig", &pool);
         cluster.is_gone("machineosbuild", &name);
         cluster.is_gone(
@@ -146,18 +130,14 @@ impl OpenShift {
         ];
         let maps = spec["source"]["configMaps"].as_array().unwrap();
         wanted.extend(
-            maps.iter()
-                .map(|map| format!("configmap/{}", text(&map["configMap"]["name"]))),
+            maps.iter().map(|map| format!("configmap/{}", text(&map["configMap"]["name"]))),
         );
         // A pod whose volumes are missing waits for them.
         if wanted.iter().any(|object| self.get(object).is_null()) {
             self.status(build, json!({ "phase": "Pending" }));
             return;
         }
-        self.status(
-            build,
-            json!({ "phase": "Running", "startTimestamp": now() }),
-        );
+        self.status(build, json!({ "phase": "Running", "startTimestamp": now() }));
         let end = match self.carry_out(spec) {
             Ok(digest) => json!({ "phase": "Complete", "completionTimestamp": now(),
                 "output": { "to": { "imageDigest": digest } } }),
@@ -182,10 +162,7 @@ impl OpenShift {
         fs::write(at("Dockerfile"), text(&source["dockerfile"])).unwrap();
         for copied in source["configMaps"].as_array().unwrap() {
             let map = self.get(&format!("configmap/{}", text(&copied["configMap"]["name"])));
-            let into = folder
-                .path()
-                .join("context")
-                .join(text(&copied["destinationDir"]));
+            let into = folder.path().join("context").join(text(&copied["destinationDir"]));
             fs::create_dir_all(&into).unwrap();
             for (key, value) in map["data"].as_object().into_iter().flatten() {
                 fs::write(into.join(key), text(value)).unwrap();
@@ -197,15 +174,10 @@ impl OpenShift {
         let credentials = |name: &Value, file: &str| {
             let secret = self.get(&format!("secret/{}", text(name)));
             assert_eq!(secret["type"], "kubernetes.io/dockerconfigjson");
-            let config = STANDARD
-                .decode(text(&secret["data"][".dockerconfigjson"]))
-                .unwrap();
+            let config = STANDARD.decode(text(&secret["data"][".dockerconfigjson"])).unwrap();
             fs::write(at(file), config).unwrap();
         };
-        credentials(
-            &spec["strategy"]["dockerStrategy"]["pullSecret"]["name"],
-            "pull.json",
-        );
+        credentials(&spec["strategy"]["dockerStrategy"]["pullSecret"]["name"], "pull.json");
         credentials(&spec["output"]["pushSecret"]["name"], "push.json");
 
         let buildah = |words: &[&str]| -> Finished {
@@ -227,10 +199,7 @@ impl OpenShift {
             &format!("--file={}", at("Dockerfile")),
             &at("context"),
         ]);
-        let trouble = |reason, done: &Finished| Trouble {
-            reason,
-            log: done.text(),
-        };
+        let trouble = |reason, done: &Finished| Trouble { reason, log: done.text() };
         if built.code() != Some(0) {
             return Err(trouble("DockerBuildFailed", &built));
         }
@@ -272,10 +241,7 @@ impl OpenShift {
 
     fn kubectl(&self, words: &[&str]) -> Finished {
         let namespace = format!("--namespace={}", self.namespace);
-        let words: Vec<&str> = [&*namespace]
-            .into_iter()
-            .chain(words.iter().copied())
-            .collect();
+        let words: Vec<&str> = [&*namespace].into_iter().chain(words.iter().copied()).collect();
         self.node.kubectl(&words)
     }
 }
@@ -291,7 +257,5 @@ fn tail(log: &str) -> String {
 
 /// In whole seconds, as the API's other clients write it.
 fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -20,10 +20,7 @@ fn images_are_built_without_a_job() {
     assert_eq!(cluster.file(&first, "/etc/story"), "one");
     let build = cluster.current();
     let name = build["metadata"]["name"].as_str().unwrap().to_owned();
-    assert_eq!(
-        build["status"]["builder"],
-        json!({ "imageBuilderType": "custom-pod-builder" })
-    );
+    assert_eq!(build["status"]["builder"], json!({ "imageBuilderType": "custom-pod-builder" }));
     let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
     assert!(start.as_str() < end.as_str(), "{start} {end}");
     cluster.nothing_is_left_of(&name);
@@ -42,10 +39,7 @@ fn images_are_built_without_a_job() {
     assert_eq!(cluster.building(), build);
     let before = uid(&cluster).expect("the Pod that runs");
     let pod = format!("build-{build}");
-    cluster
-        .namespace
-        .kubectl(&["delete", "pod", &pod, "--wait=false"])
-        .ok();
+    cluster.namespace.kubectl(&["delete", "pod", &pod, "--wait=false"]).ok();
     cluster.another(|| uid(&cluster), &before);
     let second = cluster.image_after(&first);
     assert_eq!(cluster.file(&second, "/etc/ran"), "ran\n");
@@ -63,10 +57,7 @@ fn images_are_built_without_a_job() {
 
     // Nobody wants images any more.
     let name = failed["metadata"]["name"].as_str().unwrap().to_owned();
-    cluster
-        .node
-        .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
-        .ok();
+    cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
     cluster.is_gone("machineosconfig", &pool);
     cluster.is_gone("machineosbuild", &name);
     cluster.nothing_is_left_of(&name);

@@ -27,15 +27,10 @@ impl World {
         for name in [NAMESPACE, "openshift-machine-config-operator"] {
             node.make_namespace(name);
         }
-        let world = Self {
-            node,
-            controller: None,
-        };
+        let world = Self { node, controller: None };
         world.settings(&json!({ "baseOSContainerImage": BASE }));
-        for (pool, roles) in [
-            ("worker", json!(["worker"])),
-            ("infra", json!(["worker", "infra"])),
-        ] {
+        for (pool, roles) in [("worker", json!(["worker"])), ("infra", json!(["worker", "infra"]))]
+        {
             world.apply(json!({ "kind": "MachineConfigPool", "metadata": { "name": pool }, "spec": {
                 "machineConfigSelector": { "matchExpressions": [{ "key": ROLE, "operator": "In", "values": roles }] } } }));
         }
@@ -131,27 +126,16 @@ impl World {
     /// Waits until the pool says that it is (or isn't) degraded; what it says.
     #[track_caller]
     fn degraded(&self, pool: &str, status: &str) -> Value {
-        let found = self
-            .node
-            .wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
-                condition(pool).is_some_and(|ours| ours["status"] == status)
-            });
+        let found = self.node.wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
+            condition(pool).is_some_and(|ours| ours["status"] == status)
+        });
         condition(&found).unwrap().clone()
     }
 
     /// The name that `mosb render` prints for the same objects.
     fn by_hand(&self, pool: &str) -> String {
         let objects = self.node.get(&["machineconfigpools,machineconfigs"]);
-        let arguments = [
-            "render",
-            "--pool",
-            pool,
-            "--os-image",
-            BASE,
-            "-o",
-            "name",
-            "-",
-        ];
+        let arguments = ["render", "--pool", pool, "--os-image", BASE, "-o", "name", "-"];
         let said = Mosb::new().run_with(arguments, objects.to_string().as_bytes());
         said.ok().text().trim().to_owned()
     }
@@ -161,17 +145,13 @@ impl World {
         let all = self.node.get(&["machineconfigs"]);
         let names = all["items"].as_array().unwrap().iter();
         let names = names.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
-        names
-            .filter(|name| name.starts_with(&format!("rendered-{pool}-")))
-            .collect()
+        names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect()
     }
 }
 
 fn condition(pool: &Value) -> Option<&Value> {
     let conditions = pool["status"]["conditions"].as_array()?;
-    conditions
-        .iter()
-        .find(|one| one["type"] == "RenderDegraded")
+    conditions.iter().find(|one| one["type"] == "RenderDegraded")
 }
 
 #[test]
@@ -198,9 +178,7 @@ fn pools_are_rendered_in_the_cluster() {
     let by = json!({ "machineconfiguration.openshift.io/generated-by-controller-version": "mosb" });
     assert_eq!(object["metadata"]["annotations"], by);
     assert_eq!(object["spec"]["osImageURL"], BASE);
-    let events = world
-        .node
-        .get(&["events.events.k8s.io", "--namespace=default"]);
+    let events = world.node.get(&["events.events.k8s.io", "--namespace=default"]);
     let events = events["items"].as_array().unwrap().iter();
     let notes: Vec<_> = events
         .filter(|event| event["reason"] == "RenderedConfigGenerated")
@@ -223,10 +201,7 @@ fn pools_are_rendered_in_the_cluster() {
     let wrong = world.degraded("infra", "True");
     assert_eq!(wrong["reason"], "InvalidMachineConfigs");
     let message = wrong["message"].as_str().unwrap();
-    assert!(
-        message.contains("60-broken") && message.contains("\"rt\""),
-        "{message}"
-    );
+    assert!(message.contains("60-broken") && message.contains("\"rt\""), "{message}");
     assert_eq!(world.rendered("infra"), second);
     world.machine_config("60-broken", "infra", json!({ "kernelType": "realtime" }));
     world.degraded("infra", "False");
@@ -237,11 +212,7 @@ fn pools_are_rendered_in_the_cluster() {
     let before = uid(&second);
     world.delete("60-broken");
     world.degraded("infra", "False");
-    assert_eq!(
-        world.other_than("infra", &third),
-        second,
-        "as it was before"
-    );
+    assert_eq!(world.other_than("infra", &third), second, "as it was before");
     assert_eq!(uid(&second), before, "it is not made anew");
 
     // What machines can't take without being installed anew is refused.
@@ -263,14 +234,9 @@ fn pools_are_rendered_in_the_cluster() {
     // A rendered config that somebody deleted is made again; one that was edited is told.
     world.delete(&second);
     let anew = format!("machineconfig/{second}");
-    world
-        .node
-        .wait(&anew, SOON, |config| config["metadata"]["uid"] != before);
+    world.node.wait(&anew, SOON, |config| config["metadata"]["uid"] != before);
     let edit = json!({ "spec": { "fips": true } }).to_string();
-    world
-        .node
-        .kubectl(&["patch", &anew, "--type=merge", "--patch", &edit])
-        .ok();
+    world.node.kubectl(&["patch", &anew, "--type=merge", "--patch", &edit]).ok();
     assert_eq!(world.degraded("infra", "True")["reason"], "NotOurs");
     world.delete(&second);
     world.degraded("infra", "False");
@@ -307,10 +273,7 @@ fn pools_are_rendered_in_the_cluster() {
 
     // Old ones go, but for the newest and what a node has.
     let annotation = format!("machineconfiguration.openshift.io/currentConfig={first}");
-    world
-        .node
-        .kubectl(&["annotate", "node", "node", &annotation])
-        .ok();
+    world.node.kubectl(&["annotate", "node", "node", &annotation]).ok();
     for content in ["4", "5", "6", "7"] {
         world.file("50-infra", "infra", "/etc/infra", content);
         now = world.other_than("infra", &now);

@@ -34,15 +34,9 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(state(&build), "Succeeded");
     assert_eq!(build["spec"]["machineConfig"]["name"], rendered.as_str());
     let name = build["metadata"]["name"].as_str().unwrap();
-    assert_eq!(
-        build["spec"]["renderedImagePushSpec"],
-        format!("{}:{rendered}", cluster.push)
-    );
+    assert_eq!(build["spec"]["renderedImagePushSpec"], format!("{}:{rendered}", cluster.push));
     let owner = &build["metadata"]["ownerReferences"][0];
-    assert_eq!(
-        (&owner["kind"], &owner["name"]),
-        (&json!("MachineOSConfig"), &json!(pool))
-    );
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("MachineOSConfig"), &json!(pool)));
     assert_eq!(build["status"]["digestedImagePushSpec"], first.as_str());
     let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
     assert!(start.as_str() < end.as_str(), "{start} {end}");
@@ -57,11 +51,9 @@ fn a_pool_from_opting_in_to_opting_out() {
         ("MachineOSConfig", "ConfigReconciled"),
     ]);
     let newest = "machineconfiguration.openshift.io/newestImageEquivalentConfig";
-    let annotated = cluster
-        .node
-        .wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
-            pool["metadata"]["annotations"][newest] == first.as_str()
-        });
+    let annotated = cluster.node.wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
+        pool["metadata"]["annotations"][newest] == first.as_str()
+    });
     assert_eq!(annotated["metadata"]["name"], pool.as_str());
     cluster.nothing_is_left_of(name);
     let logs = cluster.kept_logs(&pool);
@@ -79,10 +71,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let warned = warned.iter().find(|one| one["type"] == "Warnings").unwrap();
     assert_eq!(warned["status"], "True", "{warned}");
     let message = warned["message"].as_str().unwrap();
-    assert!(
-        message.contains("/etc/story looks like a private key"),
-        "{message}"
-    );
+    assert!(message.contains("/etc/story looks like a private key"), "{message}");
     assert!(!message.contains(KEY), "{message}");
     cluster.told(&[("MachineConfigPool", "PoolConfigChanged")]);
 
@@ -94,10 +83,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(cluster.file(&third, "/etc/ran"), "ran\n");
     assert_eq!(cluster.file(&third, "/etc/ran-as"), "0\n");
     assert_eq!(cluster.file(&third, "/etc/story"), KEY);
-    cluster.told(&[
-        ("MachineOSBuild", "JobStarted"),
-        ("MachineOSBuild", "BuildBuilding"),
-    ]);
+    cluster.told(&[("MachineOSBuild", "JobStarted"), ("MachineOSBuild", "BuildBuilding")]);
 
     // Which can fail.
     let password = &cluster.node.registry().password;
@@ -110,22 +96,14 @@ fn a_pool_from_opting_in_to_opting_out() {
     assert_eq!(state(&failed), "Failed");
     let message = cluster.message(&failed, "Failed");
     assert!(message.contains("what went wrong"), "{message}");
-    assert!(
-        degraded
-            .to_string()
-            .contains(failed["metadata"]["name"].as_str().unwrap())
-    );
+    assert!(degraded.to_string().contains(failed["metadata"]["name"].as_str().unwrap()));
     cluster.told(&[
         ("MachineOSBuild", "JobFailed"),
         ("MachineOSBuild", "BuildFailed"),
         ("MachineOSConfig", "BuildDegraded"),
     ]);
     let kept = cluster.config();
-    assert_eq!(
-        kept["status"]["currentImagePullSpec"],
-        third.as_str(),
-        "still in service"
-    );
+    assert_eq!(kept["status"]["currentImagePullSpec"], third.as_str(), "still in service");
     let waited = cluster.mosb(&["wait", &pool, "--timeout", "30s"]);
     assert_eq!(waited.code(), Some(1), "{waited:?}");
     let logs = cluster.mosb(&["logs", &pool]).ok().text();
@@ -133,19 +111,13 @@ fn a_pool_from_opting_in_to_opting_out() {
     // Its logs outlive its pod. What a pod could read they don't tell.
     let name = failed["metadata"]["name"].as_str().unwrap();
     let its = format!("machineconfiguration.openshift.io/machine-os-build={name}");
-    cluster
-        .namespace
-        .kubectl(&["delete", "pods", "--selector", &its])
-        .ok();
+    cluster.namespace.kubectl(&["delete", "pods", "--selector", &its]).ok();
     let logs = cluster.kept_logs(name);
     assert!(logs.contains("what went wrong"), "{logs}");
     assert!(logs.contains("x[secret]"), "{logs}");
     assert!(!logs.contains(password.as_str()), "{logs}");
     let kept = cluster.namespace.get(&format!("secret/log-{name}"));
-    assert_eq!(
-        kept["metadata"]["ownerReferences"][0]["uid"],
-        failed["metadata"]["uid"]
-    );
+    assert_eq!(kept["metadata"]["ownerReferences"][0]["uid"], failed["metadata"]["uid"]);
 
     // And is mended; what failed is cleared away.
     let mended = RUNS.replace("echo ran", "echo mended");
@@ -153,10 +125,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let fourth = cluster.image_after(&third);
     assert_eq!(cluster.file(&fourth, "/etc/ran"), "mended\n");
     cluster.pool_says("BuildSuccess");
-    cluster.is_gone(
-        "machineosbuild",
-        failed["metadata"]["name"].as_str().unwrap(),
-    );
+    cluster.is_gone("machineosbuild", failed["metadata"]["name"].as_str().unwrap());
     cluster.told(&[("MachineOSBuild", "BuildDeleted")]);
 
     // One that is under way is given up when something else is wanted; what was built before is taken again. Who follows its
@@ -169,9 +138,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     cluster.opt_in(Some(&mended));
     cluster.is_gone("machineosbuild", &hanging);
     cluster.told(&[("MachineOSBuild", "BuildInterrupted")]);
-    wait("the end of the log", SOON, || {
-        following.has_ended().then_some(())
-    });
+    wait("the end of the log", SOON, || following.has_ended().then_some(()));
     let said = following.said();
     assert!(said.contains("image-build:"), "{said}");
     cluster.is_gone(
@@ -179,43 +146,29 @@ fn a_pool_from_opting_in_to_opting_out() {
         &format!("build-{hanging}"),
     );
     cluster.pool_says("BuildSuccess");
-    assert_eq!(
-        cluster.config()["status"]["currentImagePullSpec"],
-        fourth.as_str()
-    );
+    assert_eq!(cluster.config()["status"]["currentImagePullSpec"], fourth.as_str());
 
     // Again, because somebody asks.
     let before = cluster.current();
     cluster.mosb(&["rebuild", &pool]).ok();
     let again = cluster.node.wait(
-        &format!(
-            "machineosbuild/{}",
-            before["metadata"]["name"].as_str().unwrap()
-        ),
+        &format!("machineosbuild/{}", before["metadata"]["name"].as_str().unwrap()),
         crate::cluster_world::BUILD,
         |build| {
             build["metadata"]["uid"] != before["metadata"]["uid"] && state(build) == "Succeeded"
         },
     );
     assert_eq!(again["metadata"]["name"], before["metadata"]["name"]);
-    cluster
-        .node
-        .wait(&format!("machineosconfig/{pool}"), SOON, |config| {
-            config["metadata"]["annotations"].get(REBUILD).is_none()
-                && config["metadata"]["annotations"][CURRENT] == again["metadata"]["name"]
-        });
+    cluster.node.wait(&format!("machineosconfig/{pool}"), SOON, |config| {
+        config["metadata"]["annotations"].get(REBUILD).is_none()
+            && config["metadata"]["annotations"][CURRENT] == again["metadata"]["name"]
+    });
     cluster.told(&[("MachineOSConfig", "RebuildRequested")]);
 
     // Nobody wants images any more.
-    cluster
-        .node
-        .kubectl(&["delete", "machineosconfig", &pool, "--wait=false"])
-        .ok();
+    cluster.node.kubectl(&["delete", "machineosconfig", &pool, "--wait=false"]).ok();
     cluster.is_gone("machineosconfig", &pool);
-    cluster.is_gone(
-        "machineosbuild",
-        again["metadata"]["name"].as_str().unwrap(),
-    );
+    cluster.is_gone("machineosbuild", again["metadata"]["name"].as_str().unwrap());
     let name = again["metadata"]["name"].as_str().unwrap();
     cluster.nothing_is_left_of(name);
     let secrets = format!("secret --namespace {}", cluster.namespace.name);
@@ -247,10 +200,7 @@ fn a_build_gets_over_what_is_done_to_it() {
 
     // Its Job is deleted.
     let before = job_uid(&cluster).unwrap();
-    cluster
-        .namespace
-        .kubectl(&["delete", "job", &format!("build-{build}"), "--wait=false"])
-        .ok();
+    cluster.namespace.kubectl(&["delete", "job", &format!("build-{build}"), "--wait=false"]).ok();
     cluster.another(|| job_uid(&cluster), &before);
     assert_eq!(state(&cluster.current()), "Building");
 
@@ -261,16 +211,9 @@ fn a_build_gets_over_what_is_done_to_it() {
 
     // It is deleted itself.
     let before = uid(&cluster.current());
-    cluster
-        .node
-        .kubectl(&["delete", "machineosbuild", &build, "--wait=false"])
-        .ok();
-    let build_uid = || {
-        cluster
-            .node
-            .find(&format!("machineosbuild/{build}"))
-            .map(|build| uid(&build))
-    };
+    cluster.node.kubectl(&["delete", "machineosbuild", &build, "--wait=false"]).ok();
+    let build_uid =
+        || cluster.node.find(&format!("machineosbuild/{build}")).map(|build| uid(&build));
     cluster.another(build_uid, &before);
 
     let image = cluster.image_after("");
@@ -280,19 +223,12 @@ fn a_build_gets_over_what_is_done_to_it() {
     let before = cluster.builds();
     cluster.secret("push", &cluster.node.registry().docker_config());
     cluster.secret("unrelated", &json!({ "auths": {} }));
-    cluster.patch(
-        &format!("machineconfigpool/{pool}"),
-        &json!({ "spec": { "paused": true } }),
-    );
+    cluster.patch(&format!("machineconfigpool/{pool}"), &json!({ "spec": { "paused": true } }));
     let woken = cluster.log().len();
     cluster.render("two");
     cluster.image_after(&image);
     assert!(cluster.log().len() > woken);
-    assert_eq!(
-        cluster.builds().len(),
-        before.len() + 1,
-        "one for the config, none for the rest"
-    );
+    assert_eq!(cluster.builds().len(), before.len() + 1, "one for the config, none for the rest");
 }
 
 const LAYERING: &str = "machineconfiguration.openshift.io/layering-enabled";
@@ -319,25 +255,13 @@ fn a_label_opts_in_and_out() {
     let labelled = |value: Value| json!({ "metadata": { "labels": { LAYERING: value } } });
     cluster.patch(&format!("machineconfigpool/{pool}"), &labelled(json!("")));
     cluster.says("other-builder");
-    assert!(
-        cluster
-            .node
-            .find(&format!("machineosconfig/{pool}"))
-            .is_none(),
-        "nothing is written"
-    );
+    assert!(cluster.node.find(&format!("machineosconfig/{pool}")).is_none(), "nothing is written");
 
-    cluster
-        .namespace
-        .kubectl(&["scale", "deployment/machine-os-builder", "--replicas=0"])
-        .ok();
+    cluster.namespace.kubectl(&["scale", "deployment/machine-os-builder", "--replicas=0"]).ok();
     let image = cluster.image_after("");
     assert_eq!(cluster.file(&image, "/etc/story"), "one");
     let owner = &cluster.config()["metadata"]["ownerReferences"][0];
-    assert_eq!(
-        (&owner["kind"], &owner["name"]),
-        (&json!("MachineConfigPool"), &json!(pool))
-    );
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("MachineConfigPool"), &json!(pool)));
 
     // One Containerfile for each pool. What the administrator keeps for all builds is found, and `RUN` lines have a copy of it.
     cluster.config_map("etc-yum-repos-d", &json!({ "site.repo": "site" }));
@@ -367,9 +291,7 @@ fn of_two_controllers_one_acts() {
     let says = |controller: &Daemon, what: &str| controller.said().contains(what).then_some(());
     cluster.start();
     let acts = "this controller acts now";
-    wait("the first to act", SOON, || {
-        cluster.log().contains(acts).then_some(())
-    });
+    wait("the first to act", SOON, || cluster.log().contains(acts).then_some(()));
     let second = cluster.another_controller();
     wait("the second to wait", SOON, || says(&second, "; waiting"));
     assert!(says(&second, acts).is_none());
@@ -378,26 +300,13 @@ fn of_two_controllers_one_acts() {
     let begun = Instant::now();
     wait("the second to act", SOON, || says(&second, acts));
     // Far less than the Lease lasts.
-    assert!(
-        begun.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     cluster.render("one");
     cluster.opt_in(None);
     cluster.image_after("");
 
     let thief = json!({ "spec": { "holderIdentity": "thief" } }).to_string();
-    let patch = [
-        "patch",
-        "lease",
-        "mosb-controller",
-        "--type=merge",
-        "--patch",
-        &thief,
-    ];
+    let patch = ["patch", "lease", "mosb-controller", "--type=merge", "--patch", &thief];
     cluster.namespace.kubectl(&patch).ok();
-    wait("the end of the second", SOON, || {
-        says(&second, "it is thief's")
-    });
+    wait("the end of the second", SOON, || says(&second, "it is thief's"));
 }

@@ -17,14 +17,7 @@ const RUNS: &str = "FROM configs AS final\nRUN cat /etc/yum.repos.d/a.repo /etc/
 fn install(cluster: &Cluster, operator: &str) {
     for object in rendered("openshift") {
         let kind = object["kind"].as_str().unwrap();
-        if [
-            "Namespace",
-            "Deployment",
-            "Service",
-            "SecurityContextConstraints",
-        ]
-        .contains(&kind)
-        {
+        if ["Namespace", "Deployment", "Service", "SecurityContextConstraints"].contains(&kind) {
             continue;
         }
         let text = object.to_string();
@@ -37,10 +30,7 @@ fn install(cluster: &Cluster, operator: &str) {
 fn controller(cluster: &Cluster, operator: &str, folder: &Path) -> Daemon {
     let kubeconfig = fs::read_to_string(cluster.node.kubeconfig()).unwrap();
     let mut kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).unwrap();
-    let account = format!(
-        "system:serviceaccount:{}:mosb-controller",
-        cluster.namespace.name
-    );
+    let account = format!("system:serviceaccount:{}:mosb-controller", cluster.namespace.name);
     kubeconfig["users"][0]["user"]["as"] = json!(account);
     let file = folder.join("kubeconfig");
     fs::write(&file, kubeconfig.to_string()).unwrap();
@@ -61,9 +51,8 @@ fn controller(cluster: &Cluster, operator: &str, folder: &Path) -> Daemon {
 
 fn blocked(config: &Value) -> Option<String> {
     let conditions = config["status"]["conditions"].as_array()?;
-    let blocked = conditions
-        .iter()
-        .find(|one| one["type"] == "Blocked" && one["status"] == "True")?;
+    let blocked =
+        conditions.iter().find(|one| one["type"] == "Blocked" && one["status"] == "True")?;
     Some(blocked["message"].as_str()?.to_owned())
 }
 
@@ -120,11 +109,7 @@ fn what_the_operators_namespace_has_is_read_there_and_builds_run_in_ours() {
     assert_eq!(cluster.file(&image, "/etc/story"), "one");
     assert_eq!(cluster.file(&image, "/usr/share/given"), "[a]\nentitled\n");
     let build = cluster.current();
-    assert_eq!(
-        build["status"]["builder"]["job"]["namespace"],
-        json!(own.name),
-        "{build:#}"
-    );
+    assert_eq!(build["status"]["builder"]["job"]["namespace"], json!(own.name), "{build:#}");
     let jobs = operator.get("jobs,pods");
     assert_eq!(jobs["items"], json!([]), "something ran there");
     let said = controller.said();

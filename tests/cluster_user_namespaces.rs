@@ -24,10 +24,7 @@ fn takes_them_away(cluster: &Cluster) {
             "failurePolicy": "Fail", "reinvocationPolicy": "Never",
             "mutations": [{ "patchType": "JSONPatch", "jsonPatch": { "expression": expression } }] }),
         ),
-        (
-            "MutatingAdmissionPolicyBinding",
-            json!({ "policyName": name }),
-        ),
+        ("MutatingAdmissionPolicyBinding", json!({ "policyName": name })),
     ] {
         let object = json!({ "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": kind, "metadata": { "name": name }, "spec": spec });
         cluster.node.apply(&object.to_string());
@@ -35,19 +32,9 @@ fn takes_them_away(cluster: &Cluster) {
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "asks" },
         "spec": { "hostUsers": false, "containers": [{ "name": "x", "image": "x" }] } });
     wait("the rule to be in force", SOON, || {
-        let words = [
-            "create",
-            "--dry-run=server",
-            "--output=json",
-            "--filename=-",
-            "--namespace",
-            name,
-        ];
-        let kept = cluster
-            .node
-            .kubectl_with(&words, pod.to_string().as_bytes())
-            .ok()
-            .json();
+        let words =
+            ["create", "--dry-run=server", "--output=json", "--filename=-", "--namespace", name];
+        let kept = cluster.node.kubectl_with(&words, pod.to_string().as_bytes()).ok().json();
         kept["spec"].get("hostUsers").is_none().then_some(())
     });
 }
@@ -70,9 +57,7 @@ fn told(cluster: &Cluster) -> Value {
 fn is_the_nodes_root(cluster: &Cluster, image: &str) {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::at(folder.path().join("layout"));
-    let name = image
-        .strip_prefix(&cluster.node.registry().repository(""))
-        .unwrap();
+    let name = image.strip_prefix(&cluster.node.registry().repository("")).unwrap();
     cluster.node.registry().pull(name, &layout.reference("i"));
     let top = layout.layers("i").pop().unwrap();
     let to = folder.path().join("top");
@@ -94,10 +79,7 @@ fn a_cluster_without_is_told_of_or_refused() {
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
     let said = told(&cluster);
-    assert_eq!(
-        (&said["status"], &said["reason"]),
-        (&json!("False"), &json!("NotSupported"))
-    );
+    assert_eq!((&said["status"], &said["reason"]), (&json!("False"), &json!("NotSupported")));
 
     // With them or not at all.
     cluster.settings(&json!({ "userNamespaces": "required" }));
@@ -120,11 +102,7 @@ fn a_cluster_without_is_told_of_or_refused() {
         &cluster.namespace.name,
     ]);
     assert_eq!(jobs.ok().json()["items"], json!([]), "nothing runs");
-    assert_eq!(
-        cluster.config()["status"]["currentImagePullSpec"],
-        image,
-        "still in service"
-    );
+    assert_eq!(cluster.config()["status"]["currentImagePullSpec"], image, "still in service");
     let name = &cluster.namespace.name;
     for kind in ["mutatingadmissionpolicybinding", "mutatingadmissionpolicy"] {
         cluster.node.kubectl(&["delete", kind, name]).ok();
@@ -141,8 +119,5 @@ fn who_forbids_them_is_told_what_that_means() {
     let image = cluster.image_after("");
     is_the_nodes_root(&cluster, &image);
     let said = told(&cluster);
-    assert_eq!(
-        (&said["status"], &said["reason"]),
-        (&json!("False"), &json!("Forbidden"))
-    );
+    assert_eq!((&said["status"], &said["reason"]), (&json!("False"), &json!("Forbidden")));
 }

@@ -89,10 +89,7 @@ impl Cluster {
             json!({ "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
         let more = more.as_object().unwrap().clone();
         settings.as_object_mut().unwrap().extend(more);
-        self.config_map(
-            "mosb-config",
-            &json!({ "config.yaml": settings.to_string() }),
-        );
+        self.config_map("mosb-config", &json!({ "config.yaml": settings.to_string() }));
     }
 
     pub fn config_map(&self, name: &str, data: &Value) {
@@ -131,9 +128,7 @@ impl Cluster {
 
     pub fn patch(&self, what: &str, change: &Value) {
         let change = change.to_string();
-        self.node
-            .kubectl(&["patch", what, "--type=merge", "--patch", &change])
-            .ok();
+        self.node.kubectl(&["patch", what, "--type=merge", "--patch", &change]).ok();
     }
 
     /// Asks for images with a MachineOSConfig, and these instructions.
@@ -181,17 +176,12 @@ impl Cluster {
     pub fn stop(&mut self) {
         let controller = self.controller.take().expect("it was started");
         run("kill", ["-TERM", &controller.pid.to_string()]);
-        wait("the controller's end", SOON, || {
-            controller.has_ended().then_some(())
-        });
+        wait("the controller's end", SOON, || controller.has_ended().then_some(()));
     }
 
     /// What the controller said.
     pub fn log(&self) -> String {
-        self.controller
-            .as_ref()
-            .map(Daemon::said)
-            .unwrap_or_default()
+        self.controller.as_ref().map(Daemon::said).unwrap_or_default()
     }
 
     /// `mosb` as a person calls it.
@@ -222,10 +212,8 @@ impl Cluster {
 
     /// The builds of the pool, the oldest first.
     pub fn builds(&self) -> Vec<Value> {
-        let pool = format!(
-            "machineconfiguration.openshift.io/target-machine-config-pool={}",
-            self.pool
-        );
+        let pool =
+            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
         let found = self.node.get(&[
             "machineosbuilds",
             "--selector",
@@ -242,19 +230,14 @@ impl Cluster {
         let annotations = &config["metadata"]["annotations"];
         let name =
             annotations["machineconfiguration.openshift.io/current-machine-os-build"].as_str();
-        self.node.get(&[
-            "machineosbuild",
-            name.unwrap_or_else(|| panic!("{config:#}")),
-        ])
+        self.node.get(&["machineosbuild", name.unwrap_or_else(|| panic!("{config:#}"))])
     }
 
     /// Waits until a container of the pool's build runs; the build's name.
     #[track_caller]
     pub fn building(&self) -> String {
-        let pool = format!(
-            "machineconfiguration.openshift.io/target-machine-config-pool={}",
-            self.pool
-        );
+        let pool =
+            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
         let running = || {
             let pods = self
                 .namespace
@@ -264,9 +247,7 @@ impl Cluster {
             let pods = pods["items"].as_array().unwrap().clone();
             let pod = pods.into_iter().find(|pod| {
                 pod["metadata"]["deletionTimestamp"].is_null()
-                    && pod["status"]["initContainerStatuses"][1]["state"]
-                        .get("running")
-                        .is_some()
+                    && pod["status"]["initContainerStatuses"][1]["state"].get("running").is_some()
             })?;
             let label =
                 &pod["metadata"]["labels"]["machineconfiguration.openshift.io/machine-os-build"];
@@ -288,15 +269,9 @@ impl Cluster {
             .json();
         let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
         let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": self.namespace.name } });
-        let path = format!(
-            "--raw=/api/v1/namespaces/{}/pods/{pod}/eviction",
-            self.namespace.name
-        );
+        let path = format!("--raw=/api/v1/namespaces/{}/pods/{pod}/eviction", self.namespace.name);
         self.node
-            .kubectl_with(
-                &["create", &path, "--filename=-"],
-                eviction.to_string().as_bytes(),
-            )
+            .kubectl_with(&["create", &path, "--filename=-"], eviction.to_string().as_bytes())
             .ok();
     }
 
@@ -312,14 +287,7 @@ impl Cluster {
         let mut words: Vec<&str> = vec!["get"];
         words.extend(kind.split(' '));
         words.extend([name, "--ignore-not-found", "--output=name"]);
-        let gone = || {
-            self.node
-                .kubectl(&words)
-                .ok()
-                .stdout
-                .is_empty()
-                .then_some(())
-        };
+        let gone = || self.node.kubectl(&words).ok().stdout.is_empty().then_some(());
         wait(&format!("the end of {kind} {name}"), BUILD, gone);
     }
 
@@ -413,19 +381,13 @@ impl Cluster {
             image.is_some_and(|image| !image.is_empty() && image != before)
         };
         let config = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.node
-                .wait(&format!("machineosconfig/{}", self.pool), limit, other)
+            self.node.wait(&format!("machineosconfig/{}", self.pool), limit, other)
         }));
         match config {
-            Ok(config) => config["status"]["currentImagePullSpec"]
-                .as_str()
-                .unwrap()
-                .to_owned(),
-            Err(_) => panic!(
-                "no image; the controller said:\n{}\n{}",
-                self.log(),
-                self.everything()
-            ),
+            Ok(config) => config["status"]["currentImagePullSpec"].as_str().unwrap().to_owned(),
+            Err(_) => {
+                panic!("no image; the controller said:\n{}\n{}", self.log(), self.everything())
+            }
         }
     }
 
@@ -433,16 +395,12 @@ impl Cluster {
     #[track_caller]
     pub fn pool_says(&self, reason: &str) -> Value {
         let says = |pool: &Value| {
-            let conditions = pool["status"]["conditions"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
+            let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions
                 .iter()
                 .any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)
         };
-        self.node
-            .wait(&format!("machineconfigpool/{}", self.pool), BUILD, says)
+        self.node.wait(&format!("machineconfigpool/{}", self.pool), BUILD, says)
     }
 
     /// What there is, for a failure.
@@ -451,10 +409,7 @@ impl Cluster {
             .namespace
             .kubectl(&["get", "jobs,pods,configmaps,secrets", "--output=wide"])
             .text();
-        let builds = self
-            .node
-            .kubectl(&["get", "machineosbuilds", "--output=yaml"])
-            .text();
+        let builds = self.node.kubectl(&["get", "machineosbuilds", "--output=yaml"]).text();
         let pods = self.namespace.kubectl(&["describe", "pods"]).text();
         format!("{all}\n{builds}\n{pods}")
     }
@@ -479,12 +434,7 @@ impl Cluster {
         let image = layout.reference("i");
         run(
             "umoci",
-            [
-                "unpack",
-                "--image",
-                image.strip_prefix("oci:").unwrap(),
-                bundle.to_str().unwrap(),
-            ],
+            ["unpack", "--image", image.strip_prefix("oci:").unwrap(), bundle.to_str().unwrap()],
         );
         std::fs::read_to_string(bundle.join("rootfs").join(path.trim_start_matches('/'))).unwrap()
     }
@@ -496,13 +446,7 @@ impl Drop for Cluster {
             println!("the controller said:\n{}", self.log());
         }
         let delete = |what: &str| {
-            self.node.kubectl(&[
-                "delete",
-                what,
-                &self.pool,
-                "--wait=false",
-                "--ignore-not-found",
-            ])
+            self.node.kubectl(&["delete", what, &self.pool, "--wait=false", "--ignore-not-found"])
         };
         delete("machineosconfig");
         delete("machineconfigpool");
@@ -525,20 +469,8 @@ fn a_node() -> &'static Node {
 fn crds(node: &Node) {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
     let folder = folder.to_str().unwrap();
-    node.kubectl(&[
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--kustomize",
-        folder,
-    ])
-    .ok();
-    for kind in [
-        "machineconfigs",
-        "machineconfigpools",
-        "machineosconfigs",
-        "machineosbuilds",
-    ] {
+    node.kubectl(&["apply", "--server-side", "--force-conflicts", "--kustomize", folder]).ok();
+    for kind in ["machineconfigs", "machineconfigpools", "machineosconfigs", "machineosbuilds"] {
         let crd = format!("customresourcedefinition/{kind}.machineconfiguration.openshift.io");
         node.wait(&crd, SOON, |crd| condition(crd, "Established"));
     }
@@ -551,11 +483,6 @@ fn base_name(node: &Node) -> String {
 /// The condition of a build that is true.
 pub fn state(build: &Value) -> String {
     let conditions = build["status"]["conditions"].as_array();
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|one| one["status"] == "True");
-    found
-        .map(|one| one["type"].as_str().unwrap().to_owned())
-        .unwrap_or_default()
+    let found = conditions.into_iter().flatten().find(|one| one["status"] == "True");
+    found.map(|one| one["type"].as_str().unwrap().to_owned()).unwrap_or_default()
 }

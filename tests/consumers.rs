@@ -14,9 +14,7 @@ use crate::harness::{
 
 /// A base whose layers all of them read: umoci knows no zstd.
 fn base() -> Image {
-    let more = Tree::new()
-        .file("usr/lib/more", 0o644, "x".repeat(70_000))
-        .tar();
+    let more = Tree::new().file("usr/lib/more", 0o644, "x".repeat(70_000)).tar();
     Image::new()
         .layer(Compression::Gzip, os().tar())
         .layer(Compression::Gzip, more)
@@ -26,23 +24,15 @@ fn base() -> Image {
 
 /// Arguments by which mosb talks to a registry as its user.
 fn login(registry: &Registry) -> Vec<String> {
-    let mut login = vec![
-        "--authfile".to_owned(),
-        registry.authfile().display().to_string(),
-    ];
+    let mut login = vec!["--authfile".to_owned(), registry.authfile().display().to_string()];
     if registry.certificates().join("ca.crt").exists() {
-        login.extend([
-            "--cert-dir".to_owned(),
-            registry.certificates().display().to_string(),
-        ]);
+        login.extend(["--cert-dir".to_owned(), registry.certificates().display().to_string()]);
     }
     login
 }
 
 fn build(mosb: &Mosb, base: &str, target: &str, more: &[String]) -> Finished {
-    let arguments = [
-        "build", "-", "--base", base, "--output", target, "-o", "json",
-    ];
+    let arguments = ["build", "-", "--base", base, "--output", target, "-o", "json"];
     let arguments = arguments.into_iter().chain(more.iter().map(String::as_str));
     mosb.run_with(arguments, config().as_bytes())
 }
@@ -50,9 +40,7 @@ fn build(mosb: &Mosb, base: &str, target: &str, more: &[String]) -> Finished {
 /// The tree of an image, by the plainest reading of its layers.
 fn tree(layout: &Layout, tag: &str) -> Snapshot {
     let layers = layout.layers(tag).into_iter();
-    layers.fold(Snapshot::default(), |tree, layer| {
-        tree.with_layer(layer).unwrap()
-    })
+    layers.fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
 }
 
 /// The image of a layout, unpacked by umoci, is this tree.
@@ -69,23 +57,14 @@ fn check_result(result: &Value, repository: &str, base: &Value) {
     assert_valid(result, "BuildResult");
     let digest = result["digest"].as_str().unwrap();
     assert_eq!(result["image"], format!("{repository}@{digest}"));
-    assert_eq!(
-        (&result["renderedConfig"], &result["pool"]),
-        (&json!(NAME), &json!("worker"))
-    );
-    assert_eq!(
-        (&result["method"], &result["reasons"]),
-        (&json!("direct"), &json!([]))
-    );
+    assert_eq!((&result["renderedConfig"], &result["pool"]), (&json!(NAME), &json!("worker")));
+    assert_eq!((&result["method"], &result["reasons"]), (&json!("direct"), &json!([])));
     assert_eq!(result["base"]["manifest"], *base);
     assert_eq!(result["baseTree"]["source"], "computed");
     let tags = result["tags"].as_array().unwrap();
     assert_eq!((tags.len(), &tags[0]), (2, &json!(NAME)));
     let hex = tags[1].as_str().unwrap().strip_prefix("worker-").unwrap();
-    assert!(
-        hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit()),
-        "{hex}"
-    );
+    assert!(hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit()), "{hex}");
     assert_eq!(result["inputs"].as_str().unwrap().len(), 64);
 }
 
@@ -96,27 +75,16 @@ fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     assert_eq!(labels["mosb.dev/format"], "2");
     assert_eq!(labels["org.opencontainers.image.version"], "1");
     assert_eq!(labels["containers.bootc"], "1");
-    assert_eq!(
-        labels["org.opencontainers.image.base.digest"],
-        result["base"]["manifest"]
-    );
+    assert_eq!(labels["org.opencontainers.image.base.digest"], result["base"]["manifest"]);
     assert_eq!(labels["org.opencontainers.image.base.name"], base);
     assert_eq!(labels["baseOSContainerImage"], base);
     let annotations = &manifest["annotations"];
     // A base in a layout has no name that a tool could read.
-    let named = base
-        .contains('/')
-        .then_some("org.opencontainers.image.base.name");
-    for key in ["org.opencontainers.image.base.digest"]
-        .into_iter()
-        .chain(named)
-    {
+    let named = base.contains('/').then_some("org.opencontainers.image.base.name");
+    for key in ["org.opencontainers.image.base.digest"].into_iter().chain(named) {
         assert_eq!(annotations[key], labels[key], "{annotations:#}");
     }
-    assert_eq!(
-        annotations.as_object().unwrap().len(),
-        1 + usize::from(named.is_some())
-    );
+    assert_eq!(annotations.as_object().unwrap().len(), 1 + usize::from(named.is_some()));
     let layers = manifest["layers"].as_array().unwrap();
     assert_eq!(layers.len(), 3);
     assert_eq!(layers[2]["digest"], result["layer"]["digest"]);
@@ -173,12 +141,7 @@ impl Place {
             assert_eq!(inspected["Digest"], result["digest"]);
             assert_eq!(inspected["Labels"]["mosb.dev/inputs"], result["inputs"]);
         }
-        assert_ne!(
-            registry
-                .inspect("acme/os:mine", &registry.authfile())
-                .code(),
-            Some(0)
-        );
+        assert_ne!(registry.inspect("acme/os:mine", &registry.authfile()).code(), Some(0));
         let copy = Layout::at(world.mosb.home().join("copy"));
         registry.pull(&format!("acme/os:{NAME}"), &copy.reference("copy"));
         let manifest = copy.json(&copy.digest("copy"));
@@ -195,10 +158,7 @@ impl Place {
         let wrong = registry.wrong_authfile().display().to_string();
         let mut strangers = login(registry);
         strangers[1] = wrong.clone();
-        let (base, target) = (
-            registry.repository("acme/base:v1"),
-            registry.repository("acme/os"),
-        );
+        let (base, target) = (registry.repository("acme/base:v1"), registry.repository("acme/os"));
         let finished = build(&world.mosb, &base, &target, &strangers);
         assert_refused(
             &finished,
@@ -225,11 +185,7 @@ impl Place {
             "denied",
             &["acme/os", "401", &wrong],
         );
-        assert!(
-            !finished.stderr.contains("not-a-secret"),
-            "{}",
-            finished.stderr
-        );
+        assert!(!finished.stderr.contains("not-a-secret"), "{}", finished.stderr);
     }
 }
 
@@ -273,10 +229,7 @@ fn crane_and_buildah_read_it() {
     assert_eq!(json!(digest.trim()), result["digest"]);
     crane(&["validate", "--remote", &image]);
     let config = crane(&["config", &image]).json();
-    assert_eq!(
-        config["config"]["Labels"]["mosb.dev/inputs"],
-        result["inputs"]
-    );
+    assert_eq!(config["config"]["Labels"]["mosb.dev/inputs"], result["inputs"]);
     let tarball = place.world.mosb.home().join("crane.tar");
     crane(&["pull", &image, tarball.to_str().unwrap()]);
     crane(&["validate", "--tarball", tarball.to_str().unwrap()]);
@@ -298,17 +251,9 @@ impl Buildah {
 
     fn run(&self, arguments: &[&str]) -> String {
         let place = |name: &str| self.0.path().join(name).display().to_string();
-        let store = [
-            "--storage-driver=vfs",
-            "--root",
-            &place("root"),
-            "--runroot",
-            &place("run"),
-        ]
-        .map(str::to_owned);
-        let arguments = store
-            .into_iter()
-            .chain(arguments.iter().map(|word| (*word).to_owned()));
+        let store = ["--storage-driver=vfs", "--root", &place("root"), "--runroot", &place("run")]
+            .map(str::to_owned);
+        let arguments = store.into_iter().chain(arguments.iter().map(|word| (*word).to_owned()));
         run("buildah", arguments).text().trim().to_owned()
     }
 
@@ -325,13 +270,8 @@ impl Buildah {
 #[test]
 fn a_layout_is_read_by_all() {
     let world = World::with(&base());
-    let finished = build(
-        &world.mosb,
-        &world.reference(),
-        &format!("{}:mine", world.target()),
-        &[],
-    )
-    .ok();
+    let finished =
+        build(&world.mosb, &world.reference(), &format!("{}:mine", world.target()), &[]).ok();
     let result = finished.json();
     check_result(&result, &world.target(), &json!(world.base.digest("base")));
     let layout = Layout::at(world.output());
@@ -360,33 +300,15 @@ fn a_layout_is_read_by_all() {
     );
     // Buildah makes a name of the folder's, and takes no capitals in it.
     let name = format!("mosb-consumers-{}", std::process::id());
-    let small = tempfile::Builder::new()
-        .prefix(&name)
-        .rand_bytes(0)
-        .tempdir()
-        .unwrap();
+    let small = tempfile::Builder::new().prefix(&name).rand_bytes(0).tempdir().unwrap();
     let copied = small.path().join("output");
-    run(
-        "cp",
-        [
-            "-r".as_ref(),
-            world.output().as_os_str(),
-            copied.as_os_str(),
-        ],
-    );
+    run("cp", ["-r".as_ref(), world.output().as_os_str(), copied.as_os_str()]);
     let image = Layout::at(copied).reference(NAME);
-    Buildah::new()
-        .tree(&[&image])
-        .assert_same(&want, "buildah from, mount");
+    Buildah::new().tree(&[&image]).assert_same(&want, "buildah from, mount");
     // And by mosb itself.
     let info = world
         .mosb
-        .run([
-            "inspect",
-            &format!("{}:{NAME}", world.target()),
-            "-o",
-            "json",
-        ])
+        .run(["inspect", &format!("{}:{NAME}", world.target()), "-o", "json"])
         .ok()
         .json();
     assert_valid(&info, "ImageInfo");
@@ -397,30 +319,17 @@ fn bases_of_docker_and_of_other_places() {
     let place = Place::new(Server::Debian, Access::Anyone, Transport::Http);
     let elsewhere = Registry::plain();
     elsewhere.push_docker(&place.world.base, "base", "other/docker:v1");
-    place
-        .registry
-        .push_docker(&place.world.base, "base", "acme/docker:v1");
+    place.registry.push_docker(&place.world.base, "base", "acme/docker:v1");
     let os = place.registry.repository("acme/os");
     let docker = "application/vnd.docker.distribution.manifest.v2+json";
     for (what, base, most) in [
-        (
-            "in another repository",
-            place.registry.repository("acme/docker:v1"),
-            16 << 10,
-        ),
-        (
-            "in another registry",
-            elsewhere.repository("other/docker:v1"),
-            1 << 20,
-        ),
+        ("in another repository", place.registry.repository("acme/docker:v1"), 16 << 10),
+        ("in another registry", elsewhere.repository("other/docker:v1"), 1 << 20),
     ] {
         let mosb = Mosb::new();
         let result = build(&mosb, &base, &os, &[]).ok().json();
         assert_valid(&result, "BuildResult");
-        assert!(
-            result["bytesPushed"].as_u64().unwrap() < most,
-            "{what}: {result:#}"
-        );
+        assert!(result["bytesPushed"].as_u64().unwrap() < most, "{what}: {result:#}");
         let image = format!("{os}@{}", result["digest"].as_str().unwrap());
         let manifest = crane(&["manifest", "--insecure", &image]).json();
         assert_eq!(manifest["mediaType"], docker, "{what}");
@@ -433,9 +342,7 @@ fn bases_of_docker_and_of_other_places() {
 #[test]
 fn an_index_is_built_upon_by_platform() {
     let world = World::with(&base());
-    let index = world
-        .base
-        .put_index("all", &[base().architecture("arm64"), base()]);
+    let index = world.base.put_index("all", &[base().architecture("arm64"), base()]);
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     registry.push(&world.base, "all", "acme/all:v1");
     let all = registry.repository("acme/all:v1");
@@ -448,14 +355,8 @@ fn an_index_is_built_upon_by_platform() {
         "platform-ambiguous",
         &["linux/amd64", "linux/arm64", "--platform"],
     );
-    let result = build(
-        &world.mosb,
-        &all,
-        &world.target(),
-        &more("--platform linux/arm64"),
-    )
-    .ok()
-    .json();
+    let result =
+        build(&world.mosb, &all, &world.target(), &more("--platform linux/arm64")).ok().json();
     assert_eq!(result["base"]["index"], index);
     assert_ne!(result["base"]["manifest"], index);
     let output: &Path = &world.output();
@@ -471,8 +372,5 @@ fn an_index_is_built_upon_by_platform() {
         registry.repository("acme/all"),
         result["base"]["manifest"].as_str().unwrap()
     );
-    assert_eq!(
-        config["config"]["Labels"]["org.opencontainers.image.base.name"],
-        base
-    );
+    assert_eq!(config["config"]["Labels"]["org.opencontainers.image.base.name"], base);
 }

@@ -15,11 +15,8 @@ impl Policy {
     /// Whether an SPDX expression can be met by allowed licences. Parentheses occur only around alternatives.
     fn allows(&self, expression: &str) -> bool {
         let licences = self.0["licenses"]["allow"].as_array().unwrap();
-        let allowed = |licence: &str| {
-            licences
-                .iter()
-                .any(|allowed| allowed.as_str() == Some(licence.trim()))
-        };
+        let allowed =
+            |licence: &str| licences.iter().any(|allowed| allowed.as_str() == Some(licence.trim()));
         // `/` is how old manifests write OR; AND binds tighter.
         let expression = expression.replace('/', " OR ");
         let one = |part: &str| part.trim_matches(['(', ')']).split(" OR ").any(allowed);
@@ -33,9 +30,7 @@ impl Policy {
     /// Why a crate is banned, if it is.
     fn bans(&self, name: &str) -> Option<&str> {
         let bans = self.0["bans"]["deny"].as_array().unwrap();
-        let ban = bans
-            .iter()
-            .find(|ban| ban["crate"].as_str() == Some(name))?;
+        let ban = bans.iter().find(|ban| ban["crate"].as_str() == Some(name))?;
         ban["reason"].as_str()
     }
 }
@@ -47,11 +42,7 @@ fn tree(arguments: &[&str]) -> String {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -113,14 +104,8 @@ fn what_links_c_or_speaks_tls_is_there_once() {
     crates.retain(|(name, _)| {
         name.ends_with("-sys") || ["aws-lc-rs", "rustls", "rustls-webpki"].contains(&name.as_str())
     });
-    assert!(
-        crates.iter().any(|(name, _)| name == "aws-lc-sys"),
-        "{crates:?}"
-    );
-    let twice: Vec<_> = crates
-        .windows(2)
-        .filter(|pair| pair[0].0 == pair[1].0)
-        .collect();
+    assert!(crates.iter().any(|(name, _)| name == "aws-lc-sys"), "{crates:?}");
+    let twice: Vec<_> = crates.windows(2).filter(|pair| pair[0].0 == pair[1].0).collect();
     assert!(twice.is_empty(), "{twice:#?}");
 }
 
@@ -153,21 +138,12 @@ fn no_locked_crate_is_yanked() {
     let package = "[package]\nname = \"everything\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
     let made = format!("{package}\n[dependencies]\n{}\n", all.join("\n"));
     fs::write(folder.path().join("Cargo.toml"), made).unwrap();
-    fs::copy(
-        workspace.join("Cargo.lock"),
-        folder.path().join("Cargo.lock"),
-    )
-    .unwrap();
+    fs::copy(workspace.join("Cargo.lock"), folder.path().join("Cargo.lock")).unwrap();
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("src/lib.rs"), "").unwrap();
     let packed = |more: &[&str]| {
         Command::new(env!("CARGO"))
-            .args([
-                "package",
-                "--no-verify",
-                "--allow-dirty",
-                "--target-dir=target",
-            ])
+            .args(["package", "--no-verify", "--allow-dirty", "--target-dir=target"])
             .args(more)
             .current_dir(folder.path())
             .output()
@@ -180,14 +156,8 @@ fn no_locked_crate_is_yanked() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("Packaged"), "{said}");
-    let yanked: Vec<_> = said
-        .lines()
-        .filter(|line| line.contains("yanked"))
-        .collect();
-    assert!(
-        yanked.is_empty(),
-        "`cargo update` takes others: {yanked:#?}"
-    );
+    let yanked: Vec<_> = said.lines().filter(|line| line.contains("yanked")).collect();
+    assert!(yanked.is_empty(), "`cargo update` takes others: {yanked:#?}");
 }
 
 #[test]
@@ -202,16 +172,8 @@ fn licence_expressions_are_understood() {
         ("the old way, spaced", "GPL-2.0-only / MIT", true),
         ("both", "MIT AND GPL-2.0-only", false),
         ("one of the two sides", "GPL-2.0-only AND MIT OR ISC", true),
-        (
-            "an alternative in parentheses",
-            "(MIT OR Apache-2.0) AND Unicode-3.0",
-            true,
-        ),
-        (
-            "one refused beside parentheses",
-            "(MIT OR Apache-2.0) AND GPL-2.0-only",
-            false,
-        ),
+        ("an alternative in parentheses", "(MIT OR Apache-2.0) AND Unicode-3.0", true),
+        ("one refused beside parentheses", "(MIT OR Apache-2.0) AND GPL-2.0-only", false),
     ];
     for (what, expression, want) in cases {
         assert_eq!(policy.allows(expression), want, "{what}");

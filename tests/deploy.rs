@@ -11,14 +11,9 @@ pub const NAMESPACE: &str = "mosb-system";
 
 /// A folder of `deploy/` as objects; the CRDs are one.
 pub fn rendered(folder: &str) -> Vec<Value> {
-    let path = format!(
-        "{}/deploy/{folder}",
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
-    );
+    let path = format!("{}/deploy/{folder}", concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let text = node().kubectl(&["kustomize", &path]).ok().text();
-    text.split("\n---\n")
-        .map(|object| serde_saphyr::from_str(object).unwrap())
-        .collect()
+    text.split("\n---\n").map(|object| serde_saphyr::from_str(object).unwrap()).collect()
 }
 
 fn renders(container: &Value) -> bool {
@@ -41,13 +36,7 @@ pub fn install() -> Value {
 /// Whether the controller's account might create an object.
 fn may_create(namespace: &str, object: &Value) -> Result<(), String> {
     let place = format!("--namespace={namespace}");
-    let arguments = [
-        ACCOUNT,
-        &place,
-        "create",
-        "--dry-run=server",
-        "--filename=-",
-    ];
+    let arguments = [ACCOUNT, &place, "create", "--dry-run=server", "--filename=-"];
     let said = node().kubectl_with(&arguments, object.to_string().as_bytes());
     match said.status.success() {
         true => Ok(()),
@@ -59,9 +48,7 @@ fn may_create(namespace: &str, object: &Value) -> Result<(), String> {
 fn the_controllers_pod_is_restricted() {
     let deployment = install();
     let dry = ["apply", "--server-side", "--dry-run=server", "--filename=-"];
-    node()
-        .kubectl_with(&dry, deployment.to_string().as_bytes())
-        .ok();
+    node().kubectl_with(&dry, deployment.to_string().as_bytes()).ok();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert!(renders(container), "{container}");
 
@@ -74,17 +61,11 @@ fn the_controllers_pod_is_restricted() {
     pod["spec"]["serviceAccountName"] = json!("default");
     let place = format!("--namespace={}", namespace.name);
     let create = [&place, "create", "--dry-run=server", "--filename=-"];
-    node()
-        .kubectl_with(&create, pod.to_string().as_bytes())
-        .ok();
+    node().kubectl_with(&create, pod.to_string().as_bytes()).ok();
     // The namespace would have to tell them apart, if it did not enforce.
     pod["spec"]["containers"][0]["securityContext"] = json!({});
     let said = node().kubectl_with(&create, pod.to_string().as_bytes());
-    assert!(
-        said.stderr.contains("violates PodSecurity"),
-        "{}",
-        said.stderr
-    );
+    assert!(said.stderr.contains("violates PodSecurity"), "{}", said.stderr);
 }
 
 #[test]
@@ -92,9 +73,7 @@ fn the_example_of_settings_is_one() {
     let example = include_str!("../deploy/mosb-config.example.yaml");
     let object: Value = serde_saphyr::from_str(example).unwrap();
     assert_eq!(object["metadata"]["name"], cluster_settings::CONFIG_MAP);
-    let text = object["data"][cluster_settings::CONFIG_KEY]
-        .as_str()
-        .unwrap();
+    let text = object["data"][cluster_settings::CONFIG_KEY].as_str().unwrap();
     let settings = ClusterSettings::parse(text).unwrap();
     assert_eq!(settings.mirrors.len(), 1);
 }
@@ -113,10 +92,7 @@ fn the_overlay_for_openshift_brings_no_api_and_renders_nothing() {
             "ValidatingAdmissionPolicyBinding",
         ];
         let namespace = &object["metadata"]["namespace"];
-        match (
-            cluster.contains(&kind),
-            object["metadata"]["name"].as_str().unwrap(),
-        ) {
+        match (cluster.contains(&kind), object["metadata"]["name"].as_str().unwrap()) {
             (true, _) => assert_eq!(*namespace, json!(null), "{object}"),
             (false, "mosb-controller-events") => assert_eq!(*namespace, json!("default")),
             (false, _) if *namespace == OPERATOR_NAMESPACE => is_only_read(&object),
@@ -147,11 +123,7 @@ fn is_only_read(object: &Value) {
         let verbs = rule["verbs"].as_array().unwrap();
         let is_read = |verb: &Value| ["get", "list", "watch"].contains(&verb.as_str().unwrap());
         assert!(verbs.iter().all(is_read), "{rule}");
-        if rule["resources"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("secrets"))
-        {
+        if rule["resources"].as_array().unwrap().contains(&json!("secrets")) {
             assert_eq!(rule["verbs"], json!(["get"]));
             assert!(!rule["resourceNames"].as_array().unwrap().is_empty());
         }
@@ -179,12 +151,7 @@ fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
             assert!(of_all || there, "{field}");
         }
         for (pointer, values) in known["values"].as_object().unwrap() {
-            let value = object
-                .pointer(pointer)
-                .unwrap()
-                .as_str()
-                .unwrap()
-                .to_owned();
+            let value = object.pointer(pointer).unwrap().as_str().unwrap().to_owned();
             assert!(list(values).contains(&value), "{pointer}: {value}");
         }
         for volume in list(&object["volumes"]) {
@@ -211,10 +178,7 @@ fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
     let named = |object: &Value| format!("{}/{}", object["kind"], object["metadata"]["name"]);
     let openshift = rendered("openshift");
     let mut more = rendered("openshift-builds");
-    let account = openshift
-        .iter()
-        .find(|object| object["kind"] == "ServiceAccount")
-        .unwrap();
+    let account = openshift.iter().find(|object| object["kind"] == "ServiceAccount").unwrap();
     let namespace = account["metadata"]["namespace"].clone();
     more.retain(|object| openshift.iter().all(|one| named(one) != named(object)));
     assert_eq!(more.len(), 2, "{more:#?}");
@@ -233,12 +197,7 @@ fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
 #[test]
 fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
     install();
-    let blocks = [
-        "MachineConfigPool",
-        "MachineOSConfig",
-        "MachineOSBuild",
-        "Deployment",
-    ];
+    let blocks = ["MachineConfigPool", "MachineOSConfig", "MachineOSBuild", "Deployment"];
     let owned = |api: &str, kind: &str, owner: &str, owner_api: &str, more: Value| {
         let mut object = json!({
             "apiVersion": api, "kind": kind,
@@ -275,35 +234,20 @@ fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
     let mut bound = of_job(rights, "Role", role("configmaps", json!(["get", "patch"])));
     bound["metadata"]["name"] = json!("deploy-bound");
     bound["metadata"]["namespace"] = json!(NAMESPACE);
-    bound["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("ownerReferences");
+    bound["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     node().apply(&bound.to_string());
     let forbidden = "forbidden";
     let cases: &[(&str, &str, Value, Option<&str>)] = &[
         (
             "a MachineOSConfig of a pool",
             NAMESPACE,
-            owned(
-                machine,
-                "MachineOSConfig",
-                "MachineConfigPool",
-                machine,
-                os_config,
-            ),
+            owned(machine, "MachineOSConfig", "MachineConfigPool", machine, os_config),
             None,
         ),
         (
             "a build of it",
             NAMESPACE,
-            owned(
-                machine,
-                "MachineOSBuild",
-                "MachineOSConfig",
-                machine,
-                os_build,
-            ),
+            owned(machine, "MachineOSBuild", "MachineOSConfig", machine, os_build),
             None,
         ),
         (
@@ -321,45 +265,19 @@ fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
         (
             "a rendered MachineConfig of a pool",
             NAMESPACE,
-            owned(
-                machine,
-                "MachineConfig",
-                "MachineConfigPool",
-                machine,
-                json!({}),
-            ),
+            owned(machine, "MachineConfig", "MachineConfigPool", machine, json!({})),
             None,
         ),
-        (
-            "a Job's ConfigMap",
-            NAMESPACE,
-            of_job("v1", "ConfigMap", json!({})),
-            None,
-        ),
-        (
-            "a Job's Secret",
-            NAMESPACE,
-            of_job("v1", "Secret", json!({})),
-            None,
-        ),
-        (
-            "a Job's ServiceAccount",
-            NAMESPACE,
-            of_job("v1", "ServiceAccount", json!({})),
-            None,
-        ),
+        ("a Job's ConfigMap", NAMESPACE, of_job("v1", "ConfigMap", json!({})), None),
+        ("a Job's Secret", NAMESPACE, of_job("v1", "Secret", json!({})), None),
+        ("a Job's ServiceAccount", NAMESPACE, of_job("v1", "ServiceAccount", json!({})), None),
         (
             "its Role",
             NAMESPACE,
             of_job(rights, "Role", role("configmaps", json!(["get", "patch"]))),
             None,
         ),
-        (
-            "its RoleBinding",
-            NAMESPACE,
-            of_job(rights, "RoleBinding", binding),
-            None,
-        ),
+        ("its RoleBinding", NAMESPACE, of_job(rights, "RoleBinding", binding), None),
         (
             "a pod, to see what of it is kept",
             NAMESPACE,

@@ -81,22 +81,17 @@ fn code() -> Vec<(String, String)> {
 
 fn is_word(text: &str) -> bool {
     let part = |part: &str| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     };
     text.starts_with(|c: char| c.is_ascii_lowercase()) && text.split('-').all(part)
 }
 
 /// The string literals of a piece of code; comments are left out.
 fn literals(code: &str) -> impl Iterator<Item = &str> {
-    let lines = code
-        .lines()
-        .map(|line| match line.trim().starts_with("//") {
-            true => "",
-            false => line,
-        });
+    let lines = code.lines().map(|line| match line.trim().starts_with("//") {
+        true => "",
+        false => line,
+    });
     lines.flat_map(|line| line.split('"').skip(1).step_by(2))
 }
 
@@ -149,10 +144,7 @@ fn every_code_is_documented_and_every_documented_code_exists() {
     let all: String = code().into_iter().map(|(_, text)| text).collect();
     let exists = |code: &&String| all.contains(&format!("\"{code}\""));
     let stale: Vec<_> = documented.iter().filter(|code| !exists(code)).collect();
-    assert!(
-        stale.is_empty(),
-        "in docs/commands.md, but not in the code: {stale:?}"
-    );
+    assert!(stale.is_empty(), "in docs/commands.md, but not in the code: {stale:?}");
 }
 
 #[test]
@@ -168,10 +160,7 @@ fn every_flag_and_every_object_is_documented() {
         })
         .collect();
     assert!(flags.len() > 20, "{flags:?}");
-    let missing: Vec<_> = flags
-        .iter()
-        .filter(|flag| !document.contains(**flag))
-        .collect();
+    let missing: Vec<_> = flags.iter().filter(|flag| !document.contains(**flag)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 
     let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");
@@ -188,10 +177,7 @@ fn every_flag_and_every_object_is_documented() {
         for field in fields.filter(|field| !["apiVersion", "kind"].contains(&field.as_str())) {
             let row = row.unwrap_or_else(|| panic!("no row for {name}"));
             let told = ["", "[]", "{}"].map(|end| format!("`{field}{end}`"));
-            assert!(
-                told.iter().any(|told| row.contains(told)),
-                "{name}: {field}"
-            );
+            assert!(told.iter().any(|told| row.contains(told)), "{name}: {field}");
         }
     }
 }
@@ -202,16 +188,11 @@ fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
     let document = read("docs/troubleshooting.md");
     let code: String = code().into_iter().map(|(_, text)| text).collect();
     let code = code.replace("\\\"", "\"");
-    let headlines: Vec<&str> = document
-        .lines()
-        .filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'))
-        .collect();
+    let headlines: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
     assert!(headlines.len() > 20, "{headlines:?}");
     let pieces = headlines.iter().flat_map(|headline| headline.split('…'));
-    let strange: Vec<_> = pieces
-        .map(str::trim)
-        .filter(|piece| !code.contains(*piece))
-        .collect();
+    let strange: Vec<_> = pieces.map(str::trim).filter(|piece| !code.contains(*piece)).collect();
     assert!(strange.is_empty(), "{strange:?}");
 }
 
@@ -224,9 +205,7 @@ fn anchors(document: &str) -> BTreeSet<String> {
     });
     let anchor = |line: &str| {
         let line = line.trim_start_matches('#').trim().to_lowercase();
-        let kept = line
-            .chars()
-            .filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
+        let kept = line.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headlines.map(anchor).collect()
@@ -252,18 +231,12 @@ fn documents() -> Vec<PathBuf> {
 fn no_link_is_dead() {
     let documents = documents();
     for known in ["README.md", "CHANGELOG.md", "docs/builds.md"] {
-        assert!(
-            documents.iter().any(|path| path.ends_with(known)),
-            "{known}"
-        );
+        assert!(documents.iter().any(|path| path.ends_with(known)), "{known}");
     }
     let (mut files, mut headlines) = (0, 0);
     for document in documents {
         let text = fs::read_to_string(&document).unwrap();
-        let links = text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.contains("://")) {
             let told = || format!("{}: {link}", document.display());
             let (file, headline) = link.split_once('#').unwrap_or((link, ""));

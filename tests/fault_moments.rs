@@ -30,9 +30,7 @@ fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
         }
     }
     let by_turns = kinds.into_iter().enumerate();
-    by_turns
-        .map(|(turn, (_, mut all))| all.swap_remove(turn % all.len()))
-        .collect()
+    by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
 }
 
 /// Pools that each stand at another write of their story.
@@ -47,9 +45,7 @@ fn in_the_middle(world: &World, writes: Vec<(&'static Calm, Write)>) -> Stage {
     let pools = stage.runs.len();
     assert!(pools > 8, "{pools}");
     let stands = |run: &Run| world.proxy.is_hit(&run.pool) || run.is_over();
-    stage.until(world, "every pool to stand at its write", |stage| {
-        stage.runs.iter().all(stands)
-    });
+    stage.until(world, "every pool to stand at its write", |stage| stage.runs.iter().all(stands));
     let held = world.proxy.held();
     println!("{held} of {pools} stand at their write");
     assert!(held * 10 > pools * 8, "{held} of {pools}");
@@ -72,10 +68,7 @@ fn what_it_relies_on_is_killed_and_comes_back() {
         println!("{component} after {:?}", begun.elapsed());
     }
     let log = controller.said();
-    assert!(
-        !log.contains("panicked") && !log.contains(": lost,"),
-        "{log}"
-    );
+    assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
 }
 
 /// As after a wrong clock of a machine was set right, and the other way round.
@@ -91,10 +84,7 @@ fn its_clock_is_set_forth_and_back() {
     set(2);
     world.forget_lease();
     let wrong = [
-        (
-            "LD_PRELOAD",
-            "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-        ),
+        ("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
         ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
         ("FAKETIME_NO_CACHE", "1"),
         // A clock that is set is another one than that which waits.
@@ -168,11 +158,7 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
     stage.play(world, &[&second]);
     for (pool, count) in before {
         let written = world.proxy.written(&pool);
-        assert!(
-            written.len() <= count + 1,
-            "{pool}: {:?}",
-            &written[count..]
-        );
+        assert!(written.len() <= count + 1, "{pool}: {:?}", &written[count..]);
     }
     println!("all after {:?}", begun.elapsed());
 }

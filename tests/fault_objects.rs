@@ -74,18 +74,15 @@ impl Hostile<'_> {
 
     /// A Secret of another type takes the place of one.
     fn make_opaque(&self, name: &str) {
-        self.world
-            .delete(&format!("{}/{name}", in_namespace("secrets")));
+        self.world.delete(&format!("{}/{name}", in_namespace("secrets")));
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": { "name": name }, "stringData": { "password": "x" } });
         self.world.make(&in_namespace("secrets"), &secret);
     }
 
     fn make_good(&self, name: &str) {
-        self.world
-            .delete(&format!("{}/{name}", in_namespace("secrets")));
-        self.world
-            .make(&in_namespace("secrets"), &self.world.secret(name));
+        self.world.delete(&format!("{}/{name}", in_namespace("secrets")));
+        self.world.make(&in_namespace("secrets"), &self.world.secret(name));
     }
 }
 
@@ -93,10 +90,7 @@ impl Hostile<'_> {
 fn each_ends_in_a_condition_and_the_others_go_on() {
     let world = &*world();
     let controller = world.controller();
-    let mut hostile = Hostile {
-        world,
-        ended: BTreeSet::new(),
-    };
+    let mut hostile = Hostile { world, ended: BTreeSet::new() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         pools_and_configs(&mut hostile);
         secrets(&mut hostile);
@@ -111,11 +105,7 @@ fn each_ends_in_a_condition_and_the_others_go_on() {
         println!("the controller said:\n{}", controller.said());
         std::panic::resume_unwind(why);
     }
-    assert!(
-        !controller.said().contains("panicked"),
-        "{}",
-        controller.said()
-    );
+    assert!(!controller.said().contains("panicked"), "{}", controller.said());
 }
 
 fn pools_and_configs(hostile: &mut Hostile<'_>) {
@@ -138,10 +128,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
         let (code, _) = world.proxy.ask("POST", &collection, Some(&second));
         (code == 201).then_some(())
     });
-    world.change(
-        crd,
-        &json!({ "spec": { "versions": kept["spec"]["versions"] } }),
-    );
+    world.change(crd, &json!({ "spec": { "versions": kept["spec"]["versions"] } }));
     hostile.ask("hostile-two", |_| {});
     hostile.is_blocked("hostile-second", "Rivals", &["hostile-two"]);
     hostile.serves("hostile-two");
@@ -205,14 +192,10 @@ fn refused_questions(hostile: &mut Hostile<'_>) {
     });
     hostile.serves(POOL);
     world.renders(POOL, ends::TWO);
-    let second = hostile.until(POOL, true, "its second image", |pool| {
-        pool.serves(ends::TWO)
-    });
+    let second = hostile.until(POOL, true, "its second image", |pool| pool.serves(ends::TWO));
     let uids = |pool: &Pool| -> BTreeSet<String> {
         let builds = pool.builds.iter();
-        builds
-            .map(|build| text(&build["metadata"]["uid"]).to_owned())
-            .collect()
+        builds.map(|build| text(&build["metadata"]["uid"]).to_owned()).collect()
     };
 
     let mut wrong = world.secret("refused");
@@ -224,10 +207,7 @@ fn refused_questions(hostile: &mut Hostile<'_>) {
     let first = format!("rendered-{POOL}-{:032x}", ends::ONE);
     let back = json!({ "spec": { "configuration": { "name": first } } });
     world.change(&ours("machineconfigpools", POOL), &back);
-    let words = [
-        "the registry refused it (401",
-        "it is not known whether the image is there",
-    ];
+    let words = ["the registry refused it (401", "it is not known whether the image is there"];
     let blocked = hostile.is_blocked(POOL, "Problem", &words);
     assert_eq!(uids(&blocked), uids(&second), "nothing is deleted or built");
     let in_service = |pool: &Pool| pool.config["status"]["currentImagePullSpec"].clone();
@@ -243,11 +223,7 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
     hostile.opt_in("hostile-broken", ends::NEVER, |_| {});
     hostile.until("hostile-broken", false, "a Job that runs", Pool::runs);
     let name = "rendered-hostile-broken-00000000000000000000000000000bad";
-    world.wants(
-        "hostile-broken",
-        name,
-        &json!({ "ignition": { "version": "9.9.9" } }),
-    );
+    world.wants("hostile-broken", name, &json!({ "ignition": { "version": "9.9.9" } }));
     hostile.is_blocked("hostile-broken", "Problem", &[name, "9.9.9"]);
     let is_over = |pool: &Pool| pool.runners.is_empty();
     hostile.until("hostile-broken", false, "no Job for an older wish", is_over);

@@ -19,11 +19,8 @@ const TRIES: usize = 10;
 
 const STATUS: &str = "refused-status";
 /// What is refused of each pool.
-const REFUSED: [(&str, &str); 3] = [
-    (STATUS, "machineconfigpools"),
-    ("refused-job", "jobs"),
-    ("alone-refused-pod", "pods"),
-];
+const REFUSED: [(&str, &str); 3] =
+    [(STATUS, "machineconfigpools"), ("refused-job", "jobs"), ("alone-refused-pod", "pods")];
 const SAID: &str = "not while this test runs";
 
 /// A policy like those of a cluster's administrators.
@@ -135,9 +132,8 @@ fn a_write_that_is_refused_is_told_and_not_tried_without_end() {
         let said = controller.said();
         for (pool, _) in REFUSED {
             let begins = format!("warning: {pool}: ");
-            let tries = said
-                .lines()
-                .filter(|line| line.starts_with(&begins) && line.contains(SAID));
+            let tries =
+                said.lines().filter(|line| line.starts_with(&begins) && line.contains(SAID));
             let tries = tries.count();
             assert!((2..=TRIES).contains(&tries), "{pool}: {tries}");
         }

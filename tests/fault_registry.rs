@@ -40,10 +40,7 @@ fn events(world: &World, name: &str) -> usize {
 /// Writes of statuses.
 fn statuses(world: &World, pool: &str) -> usize {
     let written = world.proxy.deeds(pool);
-    written
-        .iter()
-        .filter(|one| one.ends_with("/status"))
-        .count()
+    written.iter().filter(|one| one.ends_with("/status")).count()
 }
 
 #[test]
@@ -76,9 +73,7 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
     for (path, kind) in [(&blocked, "Blocked"), (&degraded, "RenderDegraded")] {
         wait(kind, SOON, || {
             let object = object(world, path);
-            text(&condition(&object, kind)?["message"])
-                .contains(&registry.address())
-                .then_some(())
+            text(&condition(&object, kind)?["message"]).contains(&registry.address()).then_some(())
         });
     }
     let before = registry.seen().len();
@@ -98,14 +93,9 @@ fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
     world.change(&blocked, &news);
     let is_asked = || (registry.seen().len() > before).then_some(());
     wait("a look after the news", SOON, is_asked);
-    wait("the registry's new words", SOON, || {
-        (statuses(world, built) > written[0]).then_some(())
-    });
+    wait("the registry's new words", SOON, || (statuses(world, built) > written[0]).then_some(()));
     let asked = registry.seen().len();
-    assert!(
-        asked <= few,
-        "{asked} requests, {before} for the first looks"
-    );
+    assert!(asked <= few, "{asked} requests, {before} for the first looks");
     assert_eq!(written, [1, 1], "the old words stay: {}", controller.said());
     assert_eq!(events(world, built), 1);
 }
@@ -119,14 +109,9 @@ fn dripping() -> Web {
         let kind = "application/vnd.oci.image.manifest.v1+json";
         let begin =
             format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: 1000000\r\n\r\n");
-        let drop = [
-            Act::Wait(Duration::from_millis(100)),
-            Act::Send(b" ".to_vec()),
-        ];
+        let drop = [Act::Wait(Duration::from_millis(100)), Act::Send(b" ".to_vec())];
         let drops = drop.iter().cycle().take(2400).cloned();
-        std::iter::once(Act::Send(begin.into_bytes()))
-            .chain(drops)
-            .collect()
+        std::iter::once(Act::Send(begin.into_bytes())).chain(drops).collect()
     })
 }
 
@@ -134,10 +119,7 @@ fn dripping() -> Web {
 fn looked_up(registry: &Web) -> Vec<String> {
     let seen = registry.seen().into_iter();
     let named = seen.filter_map(|head| {
-        let (name, _) = head
-            .target
-            .strip_prefix("/v2/")?
-            .split_once("/manifests/")?;
+        let (name, _) = head.target.strip_prefix("/v2/")?.split_once("/manifests/")?;
         Some(name.to_owned())
     });
     named.collect()
@@ -180,10 +162,7 @@ fn pools_on_a_registry_that_drips_are_blocked_and_hold_up_no_others() {
     let rounds = 1 + (begun.elapsed().as_secs() / LIMIT.as_secs()) as usize;
     let asked = looked_up(&registry).len();
     // The first had made room for another one.
-    assert!(
-        asked <= 4 * rounds + 1,
-        "{asked} lookups in {rounds} rounds"
-    );
+    assert!(asked <= 4 * rounds + 1, "{asked} lookups in {rounds} rounds");
 
     let log = controller.said();
     let address = log.split("listening on ").nth(1).unwrap();

@@ -24,15 +24,8 @@ fn each(world: &World) -> impl Iterator<Item = (&'static Calm, Write)> {
 #[track_caller]
 fn nearly_all_were_hit(stage: &Stage, pools: usize) {
     let missed = stage.missed.len();
-    println!(
-        "{missed} of {pools} were not disturbed: {:#?}",
-        stage.missed
-    );
-    assert!(
-        missed * 50 <= pools,
-        "{missed} of {pools}: {:#?}",
-        stage.missed
-    );
+    println!("{missed} of {pools} were not disturbed: {:#?}", stage.missed);
+    assert!(missed * 50 <= pools, "{missed} of {pools}: {:#?}", stage.missed);
 }
 
 #[test]

@@ -32,29 +32,17 @@ fn of_another_team(world: &World) -> Value {
 fn pulls_from(world: &World, job: &str) -> BTreeSet<String> {
     let name = job.replacen("build-", "base-", 1);
     let (code, secret) =
-        world
-            .proxy
-            .ask("GET", &format!("{}/{name}", in_namespace("secrets")), None);
+        world.proxy.ask("GET", &format!("{}/{name}", in_namespace("secrets")), None);
     assert_eq!(code, 200, "{name}");
-    let config = STANDARD
-        .decode(text(&secret["data"][".dockerconfigjson"]))
-        .unwrap();
+    let config = STANDARD.decode(text(&secret["data"][".dockerconfigjson"])).unwrap();
     let config: Value = serde_json::from_slice(&config).unwrap();
-    config["auths"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .cloned()
-        .collect()
+    config["auths"].as_object().unwrap().keys().cloned().collect()
 }
 
 fn with_controller(test: impl FnOnce(&mut Hostile<'_>)) {
     let world = &*world();
     let controller = world.controller();
-    let mut hostile = Hostile {
-        world,
-        ended: BTreeSet::new(),
-    };
+    let mut hostile = Hostile { world, ended: BTreeSet::new() };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&mut hostile)));
     if let Err(why) = outcome {
         println!("the controller said:\n{}", controller.said());
@@ -79,11 +67,7 @@ fn a_pool_pulls_with_a_secret_that_is_meant_for_it_and_only_what_its_build_names
             pool.config["status"]["observedGeneration"] == pool.config["metadata"]["generation"]
         };
         let rested = hostile.until(pool, false, "that it was seen", is_seen);
-        assert!(
-            condition(&rested.config, "Blocked").is_none(),
-            "{:#}",
-            rested.config
-        );
+        assert!(condition(&rested.config, "Blocked").is_none(), "{:#}", rested.config);
         assert_eq!(rested.builds.len(), 1, "nothing is built");
 
         let content =
@@ -103,10 +87,7 @@ fn a_pool_pulls_with_a_secret_that_is_meant_for_it_and_only_what_its_build_names
         let runs = hostile.until(pool, false, "a Job that runs", Pool::runs);
         let registry = world.node.registry().host_port.clone();
         let job = text(&runs.runners[0]["metadata"]["name"]);
-        assert_eq!(
-            pulls_from(world, job),
-            [registry, "named.test".to_owned()].into()
-        );
+        assert_eq!(pulls_from(world, job), [registry, "named.test".to_owned()].into());
         hostile.serves(pool);
     });
 }
@@ -135,22 +116,11 @@ fn a_sidecar_speaks_for_its_own_build_alone() {
         });
 
         // With exactly what the forger's sidecar has.
-        let sidecar = format!(
-            "--as=system:serviceaccount:{NAMESPACE}:build-{}",
-            build(&forging)
-        );
+        let sidecar = format!("--as=system:serviceaccount:{NAMESPACE}:build-{}", build(&forging));
         let patch = format!("--patch={forged}");
         let patches = |build: &str| {
             let map = format!("configmap/digest-{build}");
-            let words = [
-                "patch",
-                &map,
-                "--namespace",
-                NAMESPACE,
-                &sidecar,
-                "--type=merge",
-                &patch,
-            ];
+            let words = ["patch", &map, "--namespace", NAMESPACE, &sidecar, "--type=merge", &patch];
             world.node.kubectl(&words)
         };
         patches(&build(&forging)).ok();
@@ -173,15 +143,10 @@ fn a_sidecar_speaks_for_its_own_build_alone() {
         let runners = kubelet::runners(world);
         let is_victims = |uid: &str| job["metadata"]["uid"] == uid;
         let begun = kubelet::begun(world, &runners, is_victims);
-        wait("that it ends", SOON, || {
-            begun[0].ends(world, kubelet::End::Made(0)).then_some(())
-        });
+        wait("that it ends", SOON, || begun[0].ends(world, kubelet::End::Made(0)).then_some(()));
         let served = hostile.until(victim, false, "its image", |pool| pool.serves(ends::NEVER));
         let conditions = &served.builds[0]["status"];
-        assert!(
-            conditions.to_string().contains(&world.images[0]),
-            "{conditions:#}"
-        );
+        assert!(conditions.to_string().contains(&world.images[0]), "{conditions:#}");
         assert_eq!(served.builds.len(), 1, "it is not built again");
     });
 }

@@ -172,12 +172,7 @@ impl World {
             json!({ "path": "/etc/story", "contents": { "source": format!("data:,{number}") } });
         let ignition =
             json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } });
-        self.wants_on(
-            pool,
-            &format!("rendered-{pool}-{number:032x}"),
-            &ignition,
-            base,
-        );
+        self.wants_on(pool, &format!("rendered-{pool}-{number:032x}"), &ignition, base);
     }
 
     /// The same, with any Ignition config.

@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn options(timeout: Duration) -> Options {
-    Options {
-        timeout,
-        ..Options::default()
-    }
+    Options { timeout, ..Options::default() }
 }
 
 pub fn fetcher(options: Options) -> Fetcher {
@@ -34,11 +31,7 @@ pub struct Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self {
-            code: error.reason().to_owned(),
-            message: error.to_string(),
-            class: error.class(),
-        }
+        Self { code: error.reason().to_owned(), message: error.to_string(), class: error.class() }
     }
 }
 
@@ -47,11 +40,7 @@ impl From<mosb_ignition::Error> for Failed {
         let mosb_ignition::Error::Invalid { problems } = &error else {
             panic!("{error}");
         };
-        Self {
-            code: problems[0].code.clone(),
-            message: error.to_string(),
-            class: error.class(),
-        }
+        Self { code: problems[0].code.clone(), message: error.to_string(), class: error.class() }
     }
 }
 

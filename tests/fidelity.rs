@@ -33,13 +33,7 @@ impl Base {
         for layer in layout.layers("base") {
             snapshot = snapshot.with_layer(layer).unwrap();
         }
-        Self {
-            directory,
-            layout,
-            layers,
-            snapshot,
-            mosb: Mosb::new(),
-        }
+        Self { directory, layout, layers, snapshot, mosb: Mosb::new() }
     }
 
     /// What the real tools make of it, or what Ignition refused.
@@ -110,14 +104,7 @@ impl Base {
     /// The reasons for a Containerfile.
     fn reasons(&self, config: &Value) -> Vec<String> {
         let finished = self.mosb.run_with(
-            [
-                "plan",
-                "-",
-                "--base",
-                &self.layout.reference("base"),
-                "-o",
-                "json",
-            ],
+            ["plan", "-", "--base", &self.layout.reference("base"), "-o", "json"],
             rendered(config).to_string().as_bytes(),
         );
         let plan = finished.ok().json();
@@ -141,33 +128,17 @@ fn rendered(config: &Value) -> Value {
 
 fn preset_units(config: &str) -> Vec<String> {
     let config: Value = serde_json::from_str(config).unwrap();
-    let units = config
-        .pointer("/systemd/units")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let said = units
-        .iter()
-        .filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
-    said.map(|unit| unit["name"].as_str().unwrap().to_owned())
-        .collect()
+    let units =
+        config.pointer("/systemd/units").and_then(Value::as_array).cloned().unwrap_or_default();
+    let said = units.iter().filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
+    said.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A layout of its own that shares the blobs.
 fn copy(layout: &Layout, directory: &TempDir) -> Layout {
     let to = directory.path().join("base");
-    let from = layout
-        .blob_path(&layout.digest("base"))
-        .ancestors()
-        .nth(3)
-        .unwrap()
-        .to_owned();
-    let status = Command::new("cp")
-        .arg("-rl")
-        .arg(from)
-        .arg(&to)
-        .status()
-        .unwrap();
+    let from = layout.blob_path(&layout.digest("base")).ancestors().nth(3).unwrap().to_owned();
+    let status = Command::new("cp").arg("-rl").arg(from).arg(&to).status().unwrap();
     assert!(status.success());
     // The index is rewritten, so it must not be shared.
     let index = to.join("index.json");
@@ -179,24 +150,11 @@ fn copy(layout: &Layout, directory: &TempDir) -> Layout {
 
 /// Takes out what only the direct build writes, after a look at it.
 fn without_current_config(mut built: Snapshot) -> Snapshot {
-    let file = built
-        .0
-        .remove("etc/machine-config-daemon/currentconfig")
-        .expect("the config in the image");
+    let file =
+        built.0.remove("etc/machine-config-daemon/currentconfig").expect("the config in the image");
     assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
-    let directory = built
-        .0
-        .remove("etc/machine-config-daemon")
-        .expect("its directory");
-    assert_eq!(
-        directory,
-        Entry {
-            kind: Kind::Directory,
-            mode: 0o755,
-            uid: 0,
-            gid: 0
-        }
-    );
+    let directory = built.0.remove("etc/machine-config-daemon").expect("its directory");
+    assert_eq!(directory, Entry { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0 });
     built
 }
 
@@ -235,16 +193,9 @@ fn compare(base: &Base, what: &str, config: &Value) -> Verdict {
 /// Compares a table, of which most must really have been written.
 fn compare_all(base: &Base, cases: Vec<(&str, Value)>) {
     let count = cases.len();
-    let verdicts = cases
-        .iter()
-        .map(|(what, config)| compare(base, what, config));
-    let same = verdicts
-        .filter(|verdict| *verdict == Verdict::SameTree)
-        .count();
-    assert!(
-        same * 3 > count * 2,
-        "only {same} of {count} cases compared a tree"
-    );
+    let verdicts = cases.iter().map(|(what, config)| compare(base, what, config));
+    let same = verdicts.filter(|verdict| *verdict == Verdict::SameTree).count();
+    assert!(same * 3 > count * 2, "only {same} of {count} cases compared a tree");
 }
 
 #[test]
@@ -254,10 +205,7 @@ fn the_tree_is_what_the_real_tools_make_of_a_plain_base() {
 
 #[test]
 fn the_tree_is_what_the_real_tools_make_of_a_hostile_base() {
-    compare_all(
-        &Base::new(vec![cases::hostile_base().tar()]),
-        cases::hostile(),
-    );
+    compare_all(&Base::new(vec![cases::hostile_base().tar()]), cases::hostile());
 }
 
 #[test]
@@ -270,10 +218,7 @@ fn what_must_be_run_is_a_reason_for_the_containerfile() {
 
 /// How many configs are drawn; more by hand, with `MOSB_CASES`.
 fn how_many() -> u32 {
-    std::env::var("MOSB_CASES")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(48)
+    std::env::var("MOSB_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(48)
 }
 
 #[test]
@@ -295,8 +240,5 @@ fn the_tree_of_generated_configs_is_what_the_real_tools_make() {
         })
         .unwrap();
     let same = same.get();
-    assert!(
-        same * 6 > how_many(),
-        "only {same} generated configs compared a tree"
-    );
+    assert!(same * 6 > how_many(), "only {same} generated configs compared a tree");
 }

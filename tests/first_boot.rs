@@ -41,25 +41,16 @@ fn ignition_takes_it_and_machines_start_the_unit() {
         let config: Value = serde_json::from_str(&config(pool)).unwrap();
         let verdict = oracle.judge(&config);
         assert_eq!(verdict["accepted"], true, "{verdict:#}");
-        assert_eq!(
-            verdict["entries"].as_array().map(Vec::len),
-            Some(0),
-            "{verdict:#}"
-        );
+        assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{verdict:#}");
     }
     let sandbox = machine();
     // What a machine does with presets at its first boot.
     sandbox.preset(&[UNIT]).ok();
     let units = sandbox.path("etc/systemd/system");
     for link in ["multi-user.target.wants", "kubelet.service.requires"] {
-        assert!(
-            fs::symlink_metadata(units.join(link).join(UNIT)).is_ok(),
-            "{link}"
-        );
+        assert!(fs::symlink_metadata(units.join(link).join(UNIT)).is_ok(), "{link}");
     }
-    sandbox.shell(&format!(
-        "systemd-analyze --man=no verify /etc/systemd/system/{UNIT}"
-    ));
+    sandbox.shell(&format!("systemd-analyze --man=no verify /etc/systemd/system/{UNIT}"));
     let tree = sandbox.snapshot();
     for (path, mode) in [
         ("var/lib/mosb/first-boot", 0o700),
@@ -78,18 +69,12 @@ fn nothing_that_ignition_writes_is_in_the_image() {
     let before = sandbox.snapshot();
     sandbox.ignition_apply(&config("worker")).unwrap();
     let written = changed(&before, &sandbox.snapshot());
-    assert!(
-        written.contains("etc/systemd/system/mosb-first-boot.service"),
-        "{written:?}"
-    );
+    assert!(written.contains("etc/systemd/system/mosb-first-boot.service"), "{written:?}");
 
     let mosb = Mosb::new();
     let config = fs::read_dir(golden()).unwrap().map(|it| it.unwrap().path());
-    let mut config = config.filter(|path| {
-        path.to_str()
-            .unwrap()
-            .contains("machineconfig-rendered-worker-")
-    });
+    let mut config =
+        config.filter(|path| path.to_str().unwrap().contains("machineconfig-rendered-worker-"));
     let target = format!("oci:{}", mosb.home().join("work/image").display());
     let config = config.next().unwrap();
     let base = base_image();
@@ -114,23 +99,14 @@ fn nothing_that_ignition_writes_is_in_the_image() {
         .map(|entry| entry["path"].as_str().unwrap().trim_start_matches('/'))
         .collect();
     // As a proof that both look at the same: what Ignition makes of units that are enabled is in each image.
-    assert!(
-        image.contains("etc/systemd/system-preset/20-ignition.preset"),
-        "{image:?}"
-    );
-    let both: Vec<_> = written
-        .iter()
-        .filter(|path| image.contains(&***path))
-        .collect();
+    assert!(image.contains("etc/systemd/system-preset/20-ignition.preset"), "{image:?}");
+    let both: Vec<_> = written.iter().filter(|path| image.contains(&***path)).collect();
     assert!(both.is_empty(), "{both:?}");
 }
 
 /// All but directories.
 fn changed(before: &Snapshot, after: &Snapshot) -> BTreeSet<String> {
-    let entries = after
-        .0
-        .iter()
-        .filter(|(path, entry)| before.0.get(*path) != Some(entry));
+    let entries = after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry));
     let entries = entries.filter(|(_, entry)| entry.kind != Kind::Directory);
     entries.map(|(path, _)| path.clone()).collect()
 }
@@ -163,12 +139,7 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
     let switched = ". /dev/null; test \"$HOME\" = /run/mosb; test -s $HOME/.config/containers/registries.conf; \
         grep -q pull /run/ostree/auth.json; : >/run/ostree/staged-deployment";
     for (what, bootc, rpm_ostree, want) in [
-        (
-            "bootc",
-            switched,
-            "exit 1",
-            "bootc switch registry.example.com:5000/acme/os@",
-        ),
+        ("bootc", switched, "exit 1", "bootc switch registry.example.com:5000/acme/os@"),
         (
             "bootc can't",
             "exit 1",
@@ -189,15 +160,8 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
         let (code, log) = boot(&sandbox, stock);
         assert_eq!(code, Some(0), "{what}: {log}");
         assert!(log.contains(&format!("{want}{DIGEST}")), "{what}: {log}");
-        assert!(
-            log.ends_with("systemctl --no-block reboot\nsleep infinity\n"),
-            "{what}: {log}"
-        );
-        assert_eq!(
-            log.contains("systemctl daemon-reload"),
-            what != "bootc",
-            "{what}: {log}"
-        );
+        assert!(log.ends_with("systemctl --no-block reboot\nsleep infinity\n"), "{what}: {log}");
+        assert_eq!(log.contains("systemctl daemon-reload"), what != "bootc", "{what}: {log}");
         // Power fails before the new deployment was put in place: again from the start.
         sandbox.shell("rm -rf /run/mosb /run/ostree/*");
         assert_eq!(boot(&sandbox, stock).0, Some(0), "{what}");
@@ -221,9 +185,8 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
             sandbox.shell("chmod +x /usr/bin/rm");
             assert_ne!(boot(&sandbox, image).0, Some(0), "{what}, {until}");
             let there = fs::read_dir(&given).unwrap();
-            let there: BTreeSet<_> = there
-                .map(|it| it.unwrap().file_name().into_string().unwrap())
-                .collect();
+            let there: BTreeSet<_> =
+                there.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
             assert!(there.iter().eq(left), "{what}, {until}: {there:?}");
             sandbox.shell("cp /usr/bin/real-rm /usr/bin/rm");
             // The unit's ConditionPathExists=.
@@ -242,11 +205,7 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
     sandbox.shell(TOOLS);
     sandbox.shell("mkdir -p /run/ostree");
     for (what, does, want) in [
-        (
-            "no tool can",
-            "exit 1",
-            "neither bootc nor rpm-ostree could bring this machine to",
-        ),
+        ("no tool can", "exit 1", "neither bootc nor rpm-ostree could bring this machine to"),
         ("nothing is staged", ":", "there is nothing to reboot into"),
     ] {
         for tool in ["bootc", "rpm-ostree"] {
@@ -254,14 +213,8 @@ fn a_machine_that_can_not_switch_does_not_reboot() {
         }
         let (code, log) = boot(&sandbox, "root=/dev/vda");
         assert_eq!(code, Some(1), "{what}: {log}");
-        assert!(
-            log.contains(want) && !log.contains("reboot\n"),
-            "{what}: {log}"
-        );
-        assert!(
-            sandbox.path("var/lib/mosb/first-boot/image").exists(),
-            "{what}"
-        );
+        assert!(log.contains(want) && !log.contains("reboot\n"), "{what}: {log}");
+        assert!(sandbox.path("var/lib/mosb/first-boot/image").exists(), "{what}");
     }
 }
 
@@ -294,14 +247,7 @@ fn given(registry: &Registry, digest: &str) -> TempDir {
         { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" }, "type": "kubernetes.io/dockerconfigjson",
           "stringData": { ".dockerconfigjson": fs::read_to_string(registry.authfile()).unwrap() } },
     ] });
-    let line = [
-        "bootstrap",
-        "--manifests",
-        "-",
-        "--output",
-        "out",
-        "--check-registry=false",
-    ];
+    let line = ["bootstrap", "--manifests", "-", "--output", "out", "--check-registry=false"];
     mosb.run_with(line, objects.to_string().as_bytes()).ok();
     let config = fs::read(mosb.home().join("work/out/ignition/worker.ign")).unwrap();
     let config: Value = serde_json::from_slice(&config).unwrap();
@@ -312,9 +258,7 @@ fn given(registry: &Registry, digest: &str) -> TempDir {
             continue;
         };
         let source = file["contents"]["source"].as_str().unwrap();
-        let bytes = STANDARD
-            .decode(source.strip_prefix("data:;base64,").unwrap())
-            .unwrap();
+        let bytes = STANDARD.decode(source.strip_prefix("data:;base64,").unwrap()).unwrap();
         let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
@@ -344,9 +288,7 @@ exec /bin/sh ./rebase"#;
 
 fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
     let mut command = in_private_mounts(limited("unshare"), MACHINE);
-    command
-        .args([given.path(), repository, &ostree_ext_cli()])
-        .arg(before);
+    command.args([given.path(), repository, &ostree_ext_cli()]).arg(before);
     finish(&mut command, &[])
 }
 
@@ -368,9 +310,6 @@ fn the_real_importer_reads_what_it_is_handed() {
     ] {
         let finished = rebase(&given, &repository, before);
         assert_eq!(finished.code(), Some(1), "{what}: {finished:?}");
-        assert!(
-            finished.stderr.contains("neither bootc nor rpm-ostree"),
-            "{what}: {finished:?}"
-        );
+        assert!(finished.stderr.contains("neither bootc nor rpm-ostree"), "{what}: {finished:?}");
     }
 }

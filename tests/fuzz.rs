@@ -57,10 +57,7 @@ fn no_target_finds_anything() {
         );
         // Built without coverage it is no less green, and looks nowhere new.
         let new = fs::read_dir(corpus).unwrap().count();
-        assert!(
-            new > 0,
-            "{target:?} came to nothing beside its seeds\n{said}"
-        );
+        assert!(new > 0, "{target:?} came to nothing beside its seeds\n{said}");
     }
 }
 
@@ -91,14 +88,7 @@ fn layers(directory: &Path) -> PathBuf {
 fn build(package: &Path) -> PathBuf {
     let results = parts::cache().join("fuzz");
     let status = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--profile=fuzz",
-            "--target",
-            TRIPLE,
-        ])
+        .args(["build", "--quiet", "--locked", "--profile=fuzz", "--target", TRIPLE])
         .current_dir(package)
         .env("CARGO_TARGET_DIR", &results)
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))

@@ -12,9 +12,7 @@ use crate::harness::{Finished, finish, limited, programs, run};
 type Objects = BTreeMap<(String, String), Value>;
 
 fn deploy(folder: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("deploy")
-        .join(folder)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(folder)
 }
 
 fn objects(text: &str) -> Objects {
@@ -92,25 +90,14 @@ fn values_change_what_they_say_and_nothing_else() {
     assert_eq!(changed, want);
 
     let wrong = [
-        (
-            "a value that there is not",
-            json!({"imagePullSecrets": []}),
-            "imagePullSecrets",
-        ),
+        ("a value that there is not", json!({"imagePullSecrets": []}), "imagePullSecrets"),
         ("another type", json!({"render": "yes"}), "render"),
         ("no image", json!({"image": ""}), "image"),
-        (
-            "what has a value of its own",
-            json!({"container": {"image": "a"}}),
-            "image",
-        ),
+        ("what has a value of its own", json!({"container": {"image": "a"}}), "image"),
     ];
     for (what, values, part) in wrong {
         let said = helm(&values);
-        assert!(
-            !said.status.success() && said.stderr.contains(part),
-            "{what}: {said:?}"
-        );
+        assert!(!said.status.success() && said.stderr.contains(part), "{what}: {said:?}");
     }
 }
 

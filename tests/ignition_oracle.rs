@@ -47,39 +47,25 @@ fn accepts_and_refuses_as_ignition_does() {
         asked += 1;
     }
     assert!(asked > 1500, "only {asked} configs in the table");
-    let unused: Vec<_> = STRICTER
-        .iter()
-        .filter(|code| !excused.contains(**code))
-        .collect();
-    assert!(
-        unused.is_empty(),
-        "{unused:?}: no config of the table is refused for it alone"
-    );
+    let unused: Vec<_> = STRICTER.iter().filter(|code| !excused.contains(**code)).collect();
+    assert!(unused.is_empty(), "{unused:?}: no config of the table is refused for it alone");
 
     let oracle = std::cell::RefCell::new(oracle);
     let verdicts = std::cell::Cell::new([0_u32; 2]);
-    let mut runner = TestRunner::new(Runs {
-        cases: 3000,
-        failure_persistence: None,
-        ..Runs::default()
-    });
+    let mut runner =
+        TestRunner::new(Runs { cases: 3000, failure_persistence: None, ..Runs::default() });
     let outcome = runner.run(&generated::config(), |config| {
         let verdict = Verdict::of(&mut oracle.borrow_mut(), &config);
         let mut counts = verdicts.get();
         counts[usize::from(verdict.accepted)] += 1;
         verdicts.set(counts);
-        agree(&config, &verdict)
-            .map(drop)
-            .map_err(TestCaseError::fail)
+        agree(&config, &verdict).map(drop).map_err(TestCaseError::fail)
     });
     if let Err(difference) = outcome {
         panic!("{difference}");
     }
     let [refused, accepted] = verdicts.get();
-    assert!(
-        refused > 400 && accepted > 400,
-        "{refused} refused, {accepted} accepted: one-sided"
-    );
+    assert!(refused > 400 && accepted > 400, "{refused} refused, {accepted} accepted: one-sided");
 }
 
 /// What the real Ignition says of a config.
@@ -95,9 +81,7 @@ impl Verdict {
     fn of(oracle: &mut Oracle, config: &Value) -> Self {
         let answer = oracle.judge(config);
         let entries = answer["entries"].as_array().expect("a verdict has entries");
-        let warnings = entries
-            .iter()
-            .filter(|e| e["kind"] == "warning" && is_ours(&e["message"]));
+        let warnings = entries.iter().filter(|e| e["kind"] == "warning" && is_ours(&e["message"]));
         Self {
             accepted: answer["accepted"].as_bool().expect("a verdict is one"),
             warnings: warnings
@@ -118,20 +102,14 @@ fn is_ours(message: &Value) -> bool {
         "insecure plaintext",
         "user/group ignored",
     ];
-    !others
-        .iter()
-        .any(|start| message.as_str().is_some_and(|m| m.starts_with(start)))
+    !others.iter().any(|start| message.as_str().is_some_and(|m| m.starts_with(start)))
 }
 
 /// Compares the verdicts; returns the codes for which we are stricter.
 fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
     let told = |findings: &[Finding]| -> BTreeSet<String> {
         let place = |f: &Finding| {
-            f.object
-                .as_deref()
-                .unwrap_or_default()
-                .replace('[', ".")
-                .replace(']', "")
+            f.object.as_deref().unwrap_or_default().replace('[', ".").replace(']', "")
         };
         findings
             .iter()
@@ -144,10 +122,7 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
             return Err(format!("we accept it: {parsed:?}\nIgnition: {}", real.text));
         }
         Ok(parsed) if !same_warnings(&parsed.warnings, &told(&parsed.warnings), &real.warnings) => {
-            return Err(format!(
-                "we warn: {:?}\nIgnition: {}",
-                parsed.warnings, real.text
-            ));
+            return Err(format!("we warn: {:?}\nIgnition: {}", parsed.warnings, real.text));
         }
         Ok(_) => return Ok(Vec::new()),
         Err(_) if !real.accepted => return Ok(Vec::new()),
@@ -163,11 +138,7 @@ fn agree(config: &Value, real: &Verdict) -> Result<Vec<String>, String> {
 /// Beneath a field in another spelling Ignition looks for no unknown ones, though it takes it for the field.
 fn same_warnings(findings: &[Finding], ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> bool {
     let misspelt = findings.iter().any(|f| f.code == "misspelt-field");
-    if misspelt {
-        theirs.is_subset(ours)
-    } else {
-        theirs == ours
-    }
+    if misspelt { theirs.is_subset(ours) } else { theirs == ours }
 }
 
 /// Every line of the table with every version, also those it pins nothing for.
@@ -199,10 +170,7 @@ fn table() -> Vec<(String, Value)> {
         json!([]),
     ];
     for version in versions {
-        table.push((
-            format!("version {version}"),
-            json!({ "ignition": { "version": version } }),
-        ));
+        table.push((format!("version {version}"), json!({ "ignition": { "version": version } })));
     }
     for config in [
         json!({}),

@@ -42,9 +42,7 @@ fn tree(layout: &Layout, tag: &str) -> Snapshot {
     layout
         .layers(tag)
         .into_iter()
-        .fold(Snapshot::default(), |tree, layer| {
-            tree.with_layer(layer).unwrap()
-        })
+        .fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
 }
 
 /// Where a path of an image is in a node's tree. libostree before 2024.3 keeps content of `/var` for new machines only.
@@ -59,19 +57,12 @@ fn on_a_node(path: &str) -> String {
 }
 
 fn import(layout: &Layout, tag: &str) -> Snapshot {
-    ostree_import(&layout.reference(tag), &[])
-        .unwrap()
-        .snapshot()
+    ostree_import(&layout.reference(tag), &[]).unwrap().snapshot()
 }
 
 fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
-    let plan = mosb
-        .run_with(
-            ["plan", "-", "--base", base, "-o", "json"],
-            config().as_bytes(),
-        )
-        .ok()
-        .json();
+    let plan =
+        mosb.run_with(["plan", "-", "--base", base, "-o", "json"], config().as_bytes()).ok().json();
     plan["notes"].as_array().unwrap().clone()
 }
 
@@ -103,18 +94,12 @@ fn arrives(tag: &str, method: &str) {
 
     // What the layer changes in the image must be what changes in the tree of a node, and nothing else.
     let (before, after) = (tree(&base, tag), tree(&built, NAME));
-    let changed: BTreeMap<&String, &Entry> = after
-        .0
-        .iter()
-        .filter(|(path, entry)| before.0.get(*path) != Some(entry))
-        .collect();
+    let changed: BTreeMap<&String, &Entry> =
+        after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry)).collect();
     let gone = before.0.keys().filter(|path| !after.0.contains_key(*path));
     let mut want = import(&base, tag);
     for path in gone {
-        assert!(
-            want.0.remove(&on_a_node(path)).is_some(),
-            "{path} was not on the node"
-        );
+        assert!(want.0.remove(&on_a_node(path)).is_some(), "{path} was not on the node");
     }
     for (path, entry) in changed {
         // The importer leaves a directory that the base has as it is; the plan says so.
@@ -135,8 +120,7 @@ fn arrives(tag: &str, method: &str) {
     let got = import(&built, NAME);
     let factory = |snapshot: &Snapshot| {
         let mut rest = snapshot.clone();
-        rest.0
-            .retain(|path, _| path != "usr/share/factory" && path != "usr/share/factory/var");
+        rest.0.retain(|path, _| path != "usr/share/factory" && path != "usr/share/factory/var");
         rest
     };
     factory(&got).assert_same(&factory(&want), tag);
@@ -147,13 +131,7 @@ fn arrives(tag: &str, method: &str) {
         ("home", "var/home"),
         ("root", "var/roothome"),
     ] {
-        assert_eq!(
-            got.0[link].kind,
-            Kind::Link {
-                target: target.to_owned()
-            },
-            "{link}"
-        );
+        assert_eq!(got.0[link].kind, Kind::Link { target: target.to_owned() }, "{link}");
     }
     for path in [
         "usr/etc/mosb/new",
@@ -165,10 +143,7 @@ fn arrives(tag: &str, method: &str) {
     ] {
         assert_eq!(got.0[path].mode, 0o640, "{path}");
     }
-    assert!(
-        !got.0.keys().any(|path| path == "tmp/x"),
-        "emptied by the commit"
-    );
+    assert!(!got.0.keys().any(|path| path == "tmp/x"), "emptied by the commit");
 }
 
 /// `ostree container commit` acts on the whole tree, so both methods must.
@@ -177,34 +152,16 @@ fn what_the_base_has_where_a_commit_empties_goes_in_both_methods() {
     let mosb = Mosb::new();
     let layout = mosb.home().join("base");
     let copy = format!("oci:{}:base", layout.display());
-    run(
-        "skopeo",
-        ["copy", "--quiet", &ostree_base().reference("base"), &copy],
-    )
-    .ok();
-    for (at, mode) in [
-        ("run", 0o755),
-        ("tmp", 0o1777),
-        ("var/tmp", 0o1777),
-        ("var/cache", 0o755),
-    ] {
+    run("skopeo", ["copy", "--quiet", &ostree_base().reference("base"), &copy]).ok();
+    for (at, mode) in [("run", 0o755), ("tmp", 0o1777), ("var/tmp", 0o1777), ("var/cache", 0o755)] {
         let content = mosb.home().join("content").join(at);
         fs::create_dir_all(content.join("deep")).unwrap();
         fs::set_permissions(&content, Permissions::from_mode(mode)).unwrap();
         fs::write(content.join("deep/file"), at).unwrap();
         symlink("/nowhere", content.join("link")).unwrap();
         let image = format!("{}:base", layout.display());
-        run(
-            "umoci",
-            [
-                "insert",
-                "--image",
-                &image,
-                content.to_str().unwrap(),
-                &format!("/{at}"),
-            ],
-        )
-        .ok();
+        run("umoci", ["insert", "--image", &image, content.to_str().unwrap(), &format!("/{at}")])
+            .ok();
     }
     let base = Layout::at(layout);
     let before = tree(&base, "base");

@@ -50,30 +50,16 @@ fn hostile() -> String {
 
 /// A base whose labels are hostile too.
 fn hostile_base() -> World {
-    let image = HOSTILE
-        .iter()
-        .fold(base(), |image, text| image.label(text, text));
+    let image = HOSTILE.iter().fold(base(), |image, text| image.label(text, text));
     World::with(&image.label("org.opencontainers.image.version", HOSTILE[2]))
 }
 
 fn containerfile(world: &World, config: &str, more: &[&str]) -> String {
     let base = world.reference();
-    let arguments = [
-        "plan",
-        "-",
-        "--base",
-        &base,
-        "--method",
-        "containerfile",
-        "-o",
-        "containerfile",
-    ];
+    let arguments =
+        ["plan", "-", "--base", &base, "--method", "containerfile", "-o", "containerfile"];
     let arguments: Vec<_> = arguments.iter().chain(more).collect();
-    world
-        .mosb
-        .run_with(arguments, config.as_bytes())
-        .ok()
-        .text()
+    world.mosb.run_with(arguments, config.as_bytes()).ok().text()
 }
 
 /// What stands in front of each instruction, and the instruction; lines that go on are part of it.
@@ -103,22 +89,13 @@ fn nothing_becomes_an_instruction_or_a_shell_word() {
     assert!(!text.contains("PWNED"), "{text}");
     let preset = text.lines().filter(|line| !tame.contains(*line));
     for line in preset {
-        assert!(
-            line.contains("mosb.dev/inputs") || text.contains("systemctl"),
-            "{line}"
-        );
+        assert!(line.contains("mosb.dev/inputs") || text.contains("systemctl"), "{line}");
     }
     let without_preset: Vec<_> = instructions(&tame);
     let with_preset = instructions(&text);
-    assert!(
-        with_preset.len() <= without_preset.len() + 1,
-        "{with_preset:?}"
-    );
+    assert!(with_preset.len() <= without_preset.len() + 1, "{with_preset:?}");
     for word in with_preset {
-        assert!(
-            ["FROM", "COPY", "RUN", "LABEL", "ARG"].contains(&word),
-            "{word}"
-        );
+        assert!(["FROM", "COPY", "RUN", "LABEL", "ARG"].contains(&word), "{word}");
     }
 }
 
@@ -198,10 +175,7 @@ fn the_layer_stays_in_its_root() {
     for entry in layer.entries().unwrap() {
         let path = entry.unwrap().path_bytes().into_owned();
         let path = String::from_utf8(path).unwrap();
-        assert!(
-            !path.starts_with('/') && path.split('/').all(|part| part != ".."),
-            "{path:?}"
-        );
+        assert!(!path.starts_with('/') && path.split('/').all(|part| part != ".."), "{path:?}");
         files += usize::from(path.starts_with("etc/file "));
     }
     assert_eq!(files, HOSTILE.len());
@@ -210,25 +184,18 @@ fn the_layer_stays_in_its_root() {
     for command in ["files", "inspect"] {
         let told = world.mosb.run([command, &image]).ok().text();
         assert!(
-            !told
-                .lines()
-                .any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
+            !told.lines().any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
             "{told}"
         );
         assert!(!told.contains('\r'), "{told}");
     }
     let plan = world
         .mosb
-        .run_with(
-            ["plan", "-", "--base", &world.reference()],
-            hostile().as_bytes(),
-        )
+        .run_with(["plan", "-", "--base", &world.reference()], hostile().as_bytes())
         .ok()
         .text();
     assert!(
-        !plan
-            .lines()
-            .any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
+        !plan.lines().any(|line| line.starts_with("RUN ") || line.starts_with("USER ")),
         "{plan}"
     );
     // The ConfigMap, too, is one object.
@@ -256,13 +223,7 @@ fn a_name_is_refused_before_anything_is_made_of_it() {
         config["metadata"]["ownerReferences"] =
             json!([{ "kind": "MachineConfigPool", "name": text }]);
         let finished = world.build(config.to_string().as_bytes(), &[]);
-        assert_refused(
-            &finished,
-            text,
-            2,
-            "bad-config",
-            &["metadata.ownerReferences"],
-        );
+        assert_refused(&finished, text, 2, "bad-config", &["metadata.ownerReferences"]);
         let path = format!("/etc/passwd/{text}");
         let below = with("storage", json!({ "files": [{ "path": path }] }));
         let finished = world.build(below.as_bytes(), &[]);

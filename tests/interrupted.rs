@@ -25,12 +25,7 @@ fn start(mosb: &Mosb, base: &str, target: &str) -> Child {
         "-o",
         "json",
     ]);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn signal(child: &Child, signal: &str) {
@@ -64,10 +59,7 @@ fn killed_at_each_request_it_ends_the_same() {
     let proxy = FaultProxy::start(registry.address());
     let base = format!("{}/acme/base:v1", proxy.address());
     let target = |name: &str| format!("{}/acme/{name}", proxy.address());
-    let want = ended(start(&Mosb::new(), &base, &target("want")))
-        .ok()
-        .json()["digest"]
-        .clone();
+    let want = ended(start(&Mosb::new(), &base, &target("want"))).ok().json()["digest"].clone();
     let requests = proxy.seen().len();
     assert!(requests > 10, "{requests}");
     for number in 1..=requests {
@@ -81,10 +73,7 @@ fn killed_at_each_request_it_ends_the_same() {
             signal(&child, how);
             let begun = Instant::now();
             let finished = ended(child);
-            assert!(
-                begun.elapsed() < Duration::from_secs(5),
-                "{what}: it went on"
-            );
+            assert!(begun.elapsed() < Duration::from_secs(5), "{what}: it went on");
             match how {
                 "-INT" => assert_refused(
                     &finished,
@@ -105,9 +94,8 @@ fn killed_at_each_request_it_ends_the_same() {
             let clean = || {
                 assert_eq!(names(&mosb.tmp()), [""; 0], "{what}: TMPDIR");
                 let cached = names(&mosb.home().join("cache/mosb/base-trees"));
-                let temporary = cached
-                    .iter()
-                    .filter(|name| !name.contains(".tree-") && *name != ".mosb.lock");
+                let temporary =
+                    cached.iter().filter(|name| !name.contains(".tree-") && *name != ".mosb.lock");
                 assert_eq!(temporary.count(), 0, "{what}: {cached:?}");
             };
             if how != "-KILL" {
@@ -165,10 +153,7 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
             }
             if world.output().join("index.json").exists() {
                 let index = layout.index();
-                assert!(
-                    index.is_empty() || index[0]["digest"] == want,
-                    "{what}: {index:?}"
-                );
+                assert!(index.is_empty() || index[0]["digest"] == want, "{what}: {index:?}");
             }
             let again = ended(start(&world.mosb, &base, &target)).ok().json();
             assert_eq!(again["digest"], want, "{what}");
@@ -181,22 +166,13 @@ fn a_layout_is_whole_whenever_its_writer_was_killed() {
 
 /// Every file of a layout.
 fn listing(directory: &Path) -> String {
-    run(
-        "find",
-        [
-            directory.to_str().unwrap(),
-            "-type",
-            "f",
-            "-printf",
-            "%P %s\n",
-        ],
-    )
-    .text()
-    .lines()
-    .collect::<std::collections::BTreeSet<_>>()
-    .into_iter()
-    .collect::<Vec<_>>()
-    .join("\n")
+    run("find", [directory.to_str().unwrap(), "-type", "f", "-printf", "%P %s\n"])
+        .text()
+        .lines()
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -211,9 +187,7 @@ fn two_builds_into_one_layout_are_both_there() {
                 world
                     .mosb
                     .run_with(
-                        [
-                            "build", "-", "--base", base, "--output", target, "-o", "json",
-                        ],
+                        ["build", "-", "--base", base, "--output", target, "-o", "json"],
                         config.as_bytes(),
                     )
                     .ok()
@@ -245,10 +219,7 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
         file
     };
     let ignition = serde_json::json!({ "ignition": { "version": "3.4.0" } });
-    let config = file(
-        "config.json",
-        &crate::build_world::rendered(&ignition).to_string(),
-    );
+    let config = file("config.json", &crate::build_world::rendered(&ignition).to_string());
     let began = format!("{home}/began");
     std::fs::create_dir(&began).unwrap();
     // Its own number tells its child from all others on this machine. A shell that stays would only hide whether it ended.
@@ -257,30 +228,14 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
     let quick = file("Quick", "RUN true\n");
     let build = |containerfile: &str| {
         let volume = format!("{began}:/began");
-        let arguments = [
-            "build", &config, "--base", &base, "--output", &target, "-o", "json",
-        ];
-        let more = [
-            "--containerfile",
-            containerfile,
-            "--isolation",
-            "chroot",
-            "--volume",
-            &volume,
-        ];
+        let arguments = ["build", &config, "--base", &base, "--output", &target, "-o", "json"];
+        let more = ["--containerfile", containerfile, "--isolation", "chroot", "--volume", &volume];
         let mut command = mosb.command(arguments.into_iter().chain(more));
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let sleeping = || {
-        let found = Command::new("pgrep")
-            .args(["-f", &format!("sleep {number}$")])
-            .output()
-            .unwrap();
+        let found =
+            Command::new("pgrep").args(["-f", &format!("sleep {number}$")]).output().unwrap();
         !found.stdout.is_empty()
     };
     for how in ["-KILL", "-INT"] {
@@ -289,22 +244,13 @@ fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
         assert!(sleeping(), "{how}: {}", ended(child).stderr);
         signal(&child, how);
         let finished = ended(child);
-        assert_eq!(
-            finished.code(),
-            (how == "-INT").then_some(130),
-            "{how}: {}",
-            finished.stderr
-        );
+        assert_eq!(finished.code(), (how == "-INT").then_some(130), "{how}: {}", finished.stderr);
         wait_for(|| !sleeping());
         assert!(!mosb.home().join("output").exists(), "{how}");
     }
     let result = ended(build(&quick)).ok().json();
     assert_eq!(result["method"], "containerfile");
     assert_eq!(names(&mosb.tmp()), [""; 0], "TMPDIR");
-    assert_eq!(
-        names(&mosb.home().join("cache/mosb/buildah/work")),
-        [""; 0],
-        "what builds work in"
-    );
+    assert_eq!(names(&mosb.home().join("cache/mosb/buildah/work")), [""; 0], "what builds work in");
     assert_whole(&Layout::at(mosb.home().join("output")), "the next build");
 }

@@ -26,10 +26,7 @@ struct Built<'a> {
 impl Built<'_> {
     fn new(name: &str, enforce: &str) -> Self {
         let node = node();
-        node.import(
-            &format!("oci-archive:{}", mosb_image().display()),
-            MOSB_IMAGE,
-        );
+        node.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
         let enforce = json!({ "pod-security.kubernetes.io/enforce": enforce });
         let built = Self {
             namespace: Namespace::labelled(node, name, enforce),
@@ -39,10 +36,7 @@ impl Built<'_> {
         };
         let registry = node.registry();
         let base = format!("{}:base", registry.repository(&built.repository));
-        registry.push(
-            &base_image().reference("base"),
-            &format!("{}:base", built.repository),
-        );
+        registry.push(&base_image().reference("base"), &format!("{}:base", built.repository));
         let config = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": { "name": built.rendered },
             "spec": { "osImageURL": base, "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [
@@ -59,13 +53,8 @@ impl Built<'_> {
     }
 
     fn create(&self, object: &Value) -> Value {
-        let words = [
-            "create",
-            "--output=json",
-            "--filename=-",
-            "--namespace",
-            &self.namespace.name,
-        ];
+        let words =
+            ["create", "--output=json", "--filename=-", "--namespace", &self.namespace.name];
         let created = node().kubectl_with(&words, object.to_string().as_bytes());
         created.ok().json()
     }
@@ -83,25 +72,17 @@ impl Built<'_> {
             .join(template);
         let job = fs::read_to_string(file).unwrap();
         let job = job.replace("registry.example/mosb:latest", MOSB_IMAGE);
-        let job = job.replace(
-            "registry.example/os/images",
-            &registry.repository(&self.repository),
-        );
+        let job = job.replace("registry.example/os/images", &registry.repository(&self.repository));
         let job = self.create(&yaml::parse_one(job.as_bytes()).unwrap());
         let what = format!("job/{}", job["metadata"]["name"].as_str().unwrap());
         let ended = |job: &Value| condition(job, "Complete") || condition(job, "Failed");
         let job = self.namespace.wait(&what, POD, ended);
         let log = self.namespace.kubectl(&["logs", &what]).text();
         assert!(condition(&job, "Complete"), "{log}");
-        assert!(
-            log.contains(&self.rendered) && log.contains("sha256:"),
-            "{log}"
-        );
+        assert!(log.contains(&self.rendered) && log.contains("sha256:"), "{log}");
         let layout = Layout::at(self.folder.path().join("built"));
-        registry.pull(
-            &format!("{}:{}", self.repository, self.rendered),
-            &layout.reference("built"),
-        );
+        registry
+            .pull(&format!("{}:{}", self.repository, self.rendered), &layout.reference("built"));
         let base = base_image().layers("base").len();
         for layer in layout.layers("built").into_iter().skip(base) {
             let to = self.folder.path().join("files");
@@ -115,10 +96,7 @@ impl Built<'_> {
 fn a_person_builds_with_nothing_installed() {
     let built = Built::new("by-hand", "restricted");
     let files = built.by("by-hand.yaml").join("files");
-    assert_eq!(
-        fs::read_to_string(files.join("etc/by-hand")).unwrap(),
-        "hello"
-    );
+    assert_eq!(fs::read_to_string(files.join("etc/by-hand")).unwrap(), "hello");
 }
 
 #[test]

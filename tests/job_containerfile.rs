@@ -55,28 +55,16 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     let pod = pod(&registry, &config(), text);
     let volume = format!("{}:/etc/pki/entitlement:ro", entitlement.path().display());
     let built = ended(pod.containerfile(&["--volume", &volume])).ok();
-    assert!(
-        built.stderr.contains("a line"),
-        "what it says is the log: {}",
-        built.stderr
-    );
+    assert!(built.stderr.contains("a line"), "what it says is the log: {}", built.stderr);
     assert_eq!(pod.result("failure"), None);
     let blobs = pod.volume("image").join("layout/blobs/sha256");
-    let written: u64 = names(&blobs)
-        .iter()
-        .map(|name| fs::metadata(blobs.join(name)).unwrap().len())
-        .sum();
-    assert!(
-        written < 1 << 20,
-        "{written} bytes: the base's layers are in it"
-    );
+    let written: u64 =
+        names(&blobs).iter().map(|name| fs::metadata(blobs.join(name)).unwrap().len()).sum();
+    assert!(written < 1 << 20, "{written} bytes: the base's layers are in it");
     // Another user pushes it.
     for name in names(&blobs) {
         let metadata = fs::metadata(blobs.join(&name)).unwrap();
-        assert!(
-            metadata.len() == 0 || metadata.permissions().mode() & 0o004 != 0,
-            "{name}"
-        );
+        assert!(metadata.len() == 0 || metadata.permissions().mode() & 0o004 != 0, "{name}");
     }
 
     let pushed = pod.run(pod.push(&[])).ok();
@@ -87,17 +75,12 @@ fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
     );
     let digest = result["digest"].as_str().unwrap();
     assert_eq!(pushed.text().trim(), digest);
-    assert!(
-        result["bytesPushed"].as_u64().unwrap() < 1 << 20,
-        "{result:#}"
-    );
+    assert!(result["bytesPushed"].as_u64().unwrap() < 1 << 20, "{result:#}");
     assert_eq!(names(&pod.mosb.tmp()), [""; 0]);
 
     let out = tempfile::tempdir().unwrap();
-    registry.pull(
-        &format!("acme/os:{}", pod.build),
-        &format!("oci:{}:image", out.path().display()),
-    );
+    registry
+        .pull(&format!("acme/os:{}", pod.build), &format!("oci:{}:image", out.path().display()));
     let mut tree = Snapshot::default();
     for layer in Layout::at(out.path().to_owned()).layers("image") {
         tree = tree.with_layer(layer).unwrap();
@@ -142,11 +125,7 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
     let registry = debian_registry();
     let folder = tempfile::tempdir().unwrap();
     let tries = || fs::read_to_string(folder.path().join("tries")).unwrap();
-    let pod = pod(
-        &registry,
-        &config(),
-        "FROM configs\nRUN test -e /etc/mine\n",
-    );
+    let pod = pod(&registry, &config(), "FROM configs\nRUN test -e /etc/mine\n");
     let build = |times| {
         let mut command = pod.containerfile(&[]);
         command.env("PATH", failing_buildah(folder.path(), times));
@@ -156,10 +135,7 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
     assert_eq!(finished.code(), Some(3), "{}", finished.stderr);
     assert_eq!(tries(), "try\n".repeat(3));
     let told = failure(&pod, "failure");
-    assert_eq!(
-        (&told["class"], &told["reason"]),
-        (&json!("retry"), &json!("buildah-failed"))
-    );
+    assert_eq!((&told["class"], &told["reason"]), (&json!("retry"), &json!("buildah-failed")));
     let message = told["message"].as_str().unwrap();
     assert!(
         message.starts_with(
@@ -174,11 +150,7 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
     fs::create_dir(pod.volume("failure")).unwrap();
     let finished = build(1);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
-    assert!(
-        finished.stderr.contains("this is try 1 of 3"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.contains("this is try 1 of 3"), "{}", finished.stderr);
     assert_eq!(tries(), "try\n".repeat(2));
     assert_eq!(pod.result("failure"), None);
 }
@@ -190,44 +162,23 @@ fn a_failing_step_is_told_with_its_last_lines_and_without_credentials() {
     let pod = pod(&registry, &config(), text);
     let finished = ended(pod.containerfile(&[]));
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
-    assert!(
-        !finished.stderr.contains("this is try"),
-        "{}",
-        finished.stderr
-    );
+    assert!(!finished.stderr.contains("this is try"), "{}", finished.stderr);
     let told = failure(&pod, "failure");
     assert_eq!(
         (&told["step"], &told["class"], &told["reason"]),
-        (
-            &json!("image-build"),
-            &json!("refused"),
-            &json!("program-failed")
-        )
+        (&json!("image-build"), &json!("refused"), &json!("program-failed"))
     );
-    let lines: Vec<&str> = told["lastLines"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|line| line.as_str().unwrap())
-        .collect();
+    let lines: Vec<&str> =
+        told["lastLines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     assert!(
         lines.contains(&"two") && lines.iter().any(|line| line.contains("exit status 7")),
         "{lines:?}"
     );
-    assert!(
-        told["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("buildah bud ended with"),
-        "{told:#}"
-    );
+    assert!(told["message"].as_str().unwrap().starts_with("buildah bud ended with"), "{told:#}");
     // The RUN line holds the registry's password by chance; neither result nor log repeats it.
     assert!(!told.to_string().contains("not-a-secret"), "{told:#}");
     let message = format!("{:?}", pod.termination_message());
-    assert!(
-        message.contains("two") && !message.contains("not-a-secret"),
-        "{message}"
-    );
+    assert!(message.contains("two") && !message.contains("not-a-secret"), "{message}");
     // There is nothing to push, and that is said.
     let finished = pod.run(pod.push(&[]));
     assert!(!finished.status.success());
@@ -251,13 +202,7 @@ fn a_base_that_does_not_come_is_tried_again_and_bad_text_is_the_users() {
         (&json!("retry"), &json!("program-failed")),
         "{told:#}"
     );
-    assert!(
-        told["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("buildah pull"),
-        "{told:#}"
-    );
+    assert!(told["message"].as_str().unwrap().starts_with("buildah pull"), "{told:#}");
 
     let mut pod = broken;
     fs::write(pod.volume("Containerfile"), "RUN\n").unwrap();
@@ -271,10 +216,7 @@ pub fn base_layers() -> Vec<String> {
     let layout = base_image();
     let manifest = layout.json(&layout.digest("base"));
     let layers = manifest["layers"].as_array().unwrap();
-    layers
-        .iter()
-        .map(|layer| layer["digest"].as_str().unwrap().to_owned())
-        .collect()
+    layers.iter().map(|layer| layer["digest"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -295,11 +237,7 @@ fn without_the_planned_user_namespace_nothing_is_built() {
 #[test]
 fn killed_anywhere_it_can_be_run_again() {
     let registry = debian_registry();
-    let pod = pod(
-        &registry,
-        &config(),
-        "FROM configs\nRUN echo reached; sleep 0.3\n",
-    );
+    let pod = pod(&registry, &config(), "FROM configs\nRUN echo reached; sleep 0.3\n");
     for millis in [150, 600, 1200, 2500] {
         let mut child = pod.containerfile(&[]).spawn().unwrap();
         let begun = Instant::now();

@@ -22,10 +22,7 @@ fn the_image_is_the_one_of_mosb_build_and_its_digest_is_told_twice() {
     let result = pod.result("result").unwrap();
     let digest = result["digest"].as_str().unwrap();
     assert_eq!(finished.text().trim(), digest);
-    assert_eq!(
-        (&result["outcome"], &result["method"]),
-        (&json!("Succeeded"), &json!("direct"))
-    );
+    assert_eq!((&result["outcome"], &result["method"]), (&json!("Succeeded"), &json!("direct")));
     assert!(result["bytesPushed"].as_u64().unwrap() > 0);
     assert!(manifest(&registry, "acme/os", &pod.build).is_some());
     match pod.termination_message().outcome {
@@ -34,9 +31,7 @@ fn the_image_is_the_one_of_mosb_build_and_its_digest_is_told_twice() {
     }
     let base = registry.repository("acme/base:v1");
     let output = registry.repository("acme/other");
-    let built = [
-        "build", "-", "-o", "json", "--base", &base, "--output", &output,
-    ];
+    let built = ["build", "-", "-o", "json", "--base", &base, "--output", &output];
     let built = Mosb::new().run_with(built, config().as_bytes()).ok().json();
     assert_eq!(built["digest"], digest, "the same image, whoever builds it");
     assert_eq!(names(&pod.mosb.tmp()), [""; 0]);
@@ -48,14 +43,8 @@ fn the_bases_tree_is_read_once_for_all_builds() {
     let pod = Pod::new(registry.address(), &config(), None);
     pod.run(pod.direct(&[])).ok();
     let first = pod.result("result").unwrap();
-    let (base, image) = (
-        &first["baseTree"]["base"],
-        first["baseTree"]["image"].as_str().unwrap(),
-    );
-    let tag = format!(
-        "base-tree-{}",
-        &base.as_str().unwrap()["sha256:".len()..][..32]
-    );
+    let (base, image) = (&first["baseTree"]["base"], first["baseTree"]["image"].as_str().unwrap());
+    let tag = format!("base-tree-{}", &base.as_str().unwrap()["sha256:".len()..][..32]);
     assert!(manifest(&registry, "acme/os", &tag).is_some());
 
     let other = with(
@@ -67,32 +56,17 @@ fn the_bases_tree_is_read_once_for_all_builds() {
     pod.run(pod.direct(&["--base-tree", &tree])).ok();
     let second = pod.result("result").unwrap();
     assert_eq!(
-        second
-            .get("warnings")
-            .map(|w| codes(w).contains(&"base-tree-image".to_owned())),
+        second.get("warnings").map(|w| codes(w).contains(&"base-tree-image".to_owned())),
         first.get("warnings").map(|_| false)
     );
-    assert!(
-        second.get("baseTree").is_none(),
-        "nothing new to record: {second:#}"
-    );
+    assert!(second.get("baseTree").is_none(), "nothing new to record: {second:#}");
     let pulled = |result: &Value| result["bytesPulled"].as_u64().unwrap();
-    assert!(
-        pulled(&second) < 10_000 && pulled(&first) > 70_000,
-        "{first:#}{second:#}"
-    );
+    assert!(pulled(&second) < 10_000 && pulled(&first) > 70_000, "{first:#}{second:#}");
 
     // An image that is gone, or something else, costs a reading and nothing more.
-    let gone = format!(
-        "{}@sha256:{}",
-        registry.repository("acme/os"),
-        "0".repeat(64)
-    );
-    let else_ = format!(
-        "{}@{}",
-        registry.repository("acme/os"),
-        second["digest"].as_str().unwrap()
-    );
+    let gone = format!("{}@sha256:{}", registry.repository("acme/os"), "0".repeat(64));
+    let else_ =
+        format!("{}@{}", registry.repository("acme/os"), second["digest"].as_str().unwrap());
     for (what, image) in [("gone", gone), ("something else", else_)] {
         let pod = Pod::new(registry.address(), &other, None);
         pod.run(pod.direct(&["--base-tree", &image])).ok();
@@ -108,9 +82,7 @@ fn the_bases_tree_is_read_once_for_all_builds() {
 
 fn codes(findings: &Value) -> Vec<String> {
     let findings = findings.as_array().into_iter().flatten();
-    findings
-        .map(|finding| finding["code"].as_str().unwrap().to_owned())
-        .collect()
+    findings.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -122,30 +94,16 @@ fn what_must_be_run_is_an_answer_and_no_failure() {
     );
     for (what, config, containerfile, code) in [
         ("the tree shows it", append, None, "append-to-base"),
-        (
-            "it is asked for",
-            config(),
-            Some("FROM configs\nRUN true\n"),
-            "custom-containerfile",
-        ),
+        ("it is asked for", config(), Some("FROM configs\nRUN true\n"), "custom-containerfile"),
     ] {
         let pod = Pod::new(registry.address(), &config, containerfile);
         let finished = pod.run(pod.direct(&[])).ok();
         let result = pod.result("result").unwrap();
         assert_eq!(result["outcome"], "NeedsContainerfile", "{what}");
         assert_eq!(codes(&result["reasons"]), [code], "{what}");
-        assert!(
-            finished.text().contains("can't be built directly"),
-            "{what}"
-        );
-        assert!(matches!(
-            pod.termination_message().outcome,
-            Outcome::NeedsContainerfile { .. }
-        ));
-        assert!(
-            manifest(&registry, "acme/os", &pod.build).is_none(),
-            "{what}"
-        );
+        assert!(finished.text().contains("can't be built directly"), "{what}");
+        assert!(matches!(pod.termination_message().outcome, Outcome::NeedsContainerfile { .. }));
+        assert!(manifest(&registry, "acme/os", &pod.build).is_none(), "{what}");
     }
 }
 
@@ -153,9 +111,8 @@ fn what_must_be_run_is_an_answer_and_no_failure() {
 #[test]
 fn a_config_in_several_parts_is_put_together() {
     let registry = registry();
-    let noise: Vec<u8> = (0..900_000_u32)
-        .flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes())
-        .collect();
+    let noise: Vec<u8> =
+        (0..900_000_u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
     let large = format!("data:;base64,{}", STANDARD.encode(&noise[..1_000_000]));
     let config = with(
         "storage",
@@ -169,10 +126,7 @@ fn a_config_in_several_parts_is_put_together() {
     let finished = pod.run(pod.direct(&[]));
     assert!(!finished.status.success());
     let result = pod.result("result").unwrap();
-    assert_eq!(
-        (&result["reason"], &result["class"]),
-        (&json!("payload-content"), &json!("bug"))
-    );
+    assert_eq!((&result["reason"], &result["class"]), (&json!("payload-content"), &json!("bug")));
 }
 
 #[test]
@@ -249,19 +203,11 @@ fn every_failure_has_a_class_for_the_controller() {
             "503",
         ),
     ] {
-        let mut pod = Pod::with(
-            Mosb::new(),
-            registry,
-            &config(),
-            None,
-            &["--authfile", &authfile],
-        );
+        let mut pod = Pod::with(Mosb::new(), registry, &config(), None, &["--authfile", &authfile]);
         change(&mut pod);
         let finished = pod.run(pod.direct(&[]));
         assert!(!finished.status.success(), "{what}");
-        let result = pod
-            .result("result")
-            .unwrap_or_else(|| panic!("{what}: {}", finished.stderr));
+        let result = pod.result("result").unwrap_or_else(|| panic!("{what}: {}", finished.stderr));
         println!("{what}: {result}");
         let class = serde_json::to_value(class).unwrap();
         assert_eq!(
@@ -269,23 +215,11 @@ fn every_failure_has_a_class_for_the_controller() {
             (&json!(reason), &class),
             "{what}: {result:#}"
         );
-        assert!(
-            result["message"].as_str().unwrap().contains(word),
-            "{what}: {result:#}"
-        );
+        assert!(result["message"].as_str().unwrap().contains(word), "{what}: {result:#}");
         let pushed = result["push"].is_u64();
         assert_eq!(pushed, what == "push credentials", "{what}: {result:#}");
         let told = pod.termination_message().outcome;
-        assert!(
-            matches!(
-                told,
-                Outcome::Failed {
-                    step: Step::ImageBuild,
-                    ..
-                }
-            ),
-            "{what}"
-        );
+        assert!(matches!(told, Outcome::Failed { step: Step::ImageBuild, .. }), "{what}");
         let said = format!("{}{result}", finished.stderr);
         assert!(!said.contains("not-a-secret"), "{what}: {said}");
     }
@@ -316,10 +250,7 @@ fn it_waits_for_the_acknowledgement() {
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(300));
-    assert!(
-        child.try_wait().unwrap().is_none(),
-        "nobody has acknowledged it"
-    );
+    assert!(child.try_wait().unwrap().is_none(), "nobody has acknowledged it");
     let _sidecar = Sidecar::start(&pod.volume("result"));
     let waited = Instant::now();
     assert!(child.wait().unwrap().success());
@@ -352,10 +283,7 @@ fn killed_at_each_step_it_ends_the_same() {
             json!({ "path": format!("/etc/n{number}"), "contents": { "source": "data:,x" } });
         let pod = Pod::new(&through, &with("storage", json!({ "files": [file] })), None);
         let sidecar = Sidecar::start(&pod.volume("result"));
-        proxy.fail(
-            proxy.seen().len() + number,
-            Fault::Delay(Duration::from_secs(20)),
-        );
+        proxy.fail(proxy.seen().len() + number, Fault::Delay(Duration::from_secs(20)));
         let at = proxy.seen().len() + number;
         let mut child = pod.direct(&[]).spawn().unwrap();
         let begun = Instant::now();
@@ -381,11 +309,7 @@ fn killed_at_each_step_it_ends_the_same() {
         assert_eq!(result["outcome"], "Succeeded", "{number}");
         assert_ne!(result["digest"], want);
         assert!(manifest(&registry, "acme/os", result["digest"].as_str().unwrap()).is_some());
-        assert_eq!(
-            names(&pod.volume("result")),
-            ["acknowledged", "result.json"],
-            "{number}"
-        );
+        assert_eq!(names(&pod.volume("result")), ["acknowledged", "result.json"], "{number}");
     }
     assert!(killed > 8, "{killed} of {requests}");
 }

@@ -18,10 +18,7 @@ use crate::job_world::{Pod, ended, manifest};
 const TEXT: &str = "FROM configs\nRUN echo mine > /etc/mine\n";
 
 fn config() -> String {
-    with(
-        "storage",
-        json!({ "files": [{ "path": "/etc/a", "contents": { "source": "data:,a" } }] }),
-    )
+    with("storage", json!({ "files": [{ "path": "/etc/a", "contents": { "source": "data:,a" } }] }))
 }
 
 /// A registry, a pod, and what an honest build left in it; made once.
@@ -38,11 +35,7 @@ fn honest() -> &'static Honest {
         let pod = pod(&registry, &config(), TEXT);
         ended(pod.containerfile(&[])).ok();
         let left = pod.volume("image");
-        Honest {
-            registry,
-            pod,
-            left,
-        }
+        Honest { registry, pod, left }
     })
 }
 
@@ -64,15 +57,11 @@ impl Left {
     }
 
     fn blob(&self, digest: &str) -> PathBuf {
-        self.path("layout/blobs/sha256")
-            .join(digest.trim_start_matches("sha256:"))
+        self.path("layout/blobs/sha256").join(digest.trim_start_matches("sha256:"))
     }
 
     fn digest(&self) -> String {
-        fs::read_to_string(self.path("digest"))
-            .unwrap()
-            .trim()
-            .to_owned()
+        fs::read_to_string(self.path("digest")).unwrap().trim().to_owned()
     }
 
     fn manifest(&self) -> Value {
@@ -112,10 +101,8 @@ impl Left {
         fs::create_dir(&result).unwrap();
         let mut words: Vec<String> = Vec::new();
         let command = honest.pod.push(&[]);
-        let all: Vec<_> = command
-            .get_args()
-            .map(|word| word.to_str().unwrap().to_owned())
-            .collect();
+        let all: Vec<_> =
+            command.get_args().map(|word| word.to_str().unwrap().to_owned()).collect();
         let mut replaced = all.iter().peekable();
         while let Some(word) = replaced.next() {
             words.push(word.clone());
@@ -131,15 +118,10 @@ impl Left {
         let tmp = tempfile::tempdir().unwrap();
         let mut command = honest.pod.mosb.command(words);
         command.env("TMPDIR", tmp.path());
-        command
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let finished = ended(command);
         assert_eq!(names(tmp.path()), [""; 0], "{volume}: TMPDIR");
-        let told = honest
-            .pod
-            .result(volume)
-            .unwrap_or_else(|| panic!("{}", finished.stderr));
+        let told = honest.pod.result(volume).unwrap_or_else(|| panic!("{}", finished.stderr));
         (finished, told)
     }
 }
@@ -173,36 +155,20 @@ fn secret(path: &Path) {
 fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
     type Change = fn(&Left);
     let cases: Vec<(&str, Change, &str)> = vec![
-        (
-            "no digest",
-            |l| fs::remove_file(l.path("digest")).unwrap(),
-            "bad-build-output",
-        ),
+        ("no digest", |l| fs::remove_file(l.path("digest")).unwrap(), "bad-build-output"),
         (
             "the digest is a link to credentials",
             |l| replace(&l.path("digest"), secret),
             "bad-build-output",
         ),
-        (
-            "the digest is a pipe",
-            |l| replace(&l.path("digest"), fifo),
-            "bad-build-output",
-        ),
-        (
-            "the digest is a device",
-            |l| replace(&l.path("digest"), device),
-            "bad-build-output",
-        ),
+        ("the digest is a pipe", |l| replace(&l.path("digest"), fifo), "bad-build-output"),
+        ("the digest is a device", |l| replace(&l.path("digest"), device), "bad-build-output"),
         (
             "the digest is a folder",
             |l| replace(&l.path("digest"), |p| fs::create_dir(p).unwrap()),
             "bad-build-output",
         ),
-        (
-            "the digest is huge",
-            |l| sparse(&l.path("digest"), 1 << 40),
-            "bad-build-output",
-        ),
+        ("the digest is huge", |l| sparse(&l.path("digest"), 1 << 40), "bad-build-output"),
         (
             "the digest is no digest",
             |l| fs::write(l.path("digest"), "sha256:../../etc/passwd").unwrap(),
@@ -229,73 +195,30 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
         ),
         (
             "the folder of blobs is a link",
-            |l| {
-                replace(&l.path("layout/blobs/sha256"), |p| {
-                    symlink("/proc/self/root", p).unwrap()
-                })
-            },
+            |l| replace(&l.path("layout/blobs/sha256"), |p| symlink("/proc/self/root", p).unwrap()),
             "bad-build-output",
         ),
-        (
-            "the manifest is a link",
-            |l| replace(&l.blob(&l.digest()), secret),
-            "bad-build-output",
-        ),
-        (
-            "the manifest is a pipe",
-            |l| replace(&l.blob(&l.digest()), fifo),
-            "bad-build-output",
-        ),
-        (
-            "the manifest is huge",
-            |l| sparse(&l.blob(&l.digest()), 1 << 40),
-            "bad-build-output",
-        ),
+        ("the manifest is a link", |l| replace(&l.blob(&l.digest()), secret), "bad-build-output"),
+        ("the manifest is a pipe", |l| replace(&l.blob(&l.digest()), fifo), "bad-build-output"),
+        ("the manifest is huge", |l| sparse(&l.blob(&l.digest()), 1 << 40), "bad-build-output"),
         (
             "the manifest is swapped",
             |l| fs::write(l.blob(&l.digest()), "{}").unwrap(),
             "bad-build-output",
         ),
-        (
-            "the layer is a link to credentials",
-            |l| replace(&l.layer(), secret),
-            "bad-build-output",
-        ),
-        (
-            "the layer is a pipe",
-            |l| replace(&l.layer(), fifo),
-            "bad-build-output",
-        ),
-        (
-            "the layer is a device",
-            |l| replace(&l.layer(), device),
-            "bad-build-output",
-        ),
-        (
-            "the layer is gone",
-            |l| fs::remove_file(l.layer()).unwrap(),
-            "bad-build-output",
-        ),
+        ("the layer is a link to credentials", |l| replace(&l.layer(), secret), "bad-build-output"),
+        ("the layer is a pipe", |l| replace(&l.layer(), fifo), "bad-build-output"),
+        ("the layer is a device", |l| replace(&l.layer(), device), "bad-build-output"),
+        ("the layer is gone", |l| fs::remove_file(l.layer()).unwrap(), "bad-build-output"),
         (
             "the layer is huge and holds nothing",
             |l| sparse(&l.layer(), 256 << 20),
             "bad-build-output",
         ),
-        (
-            "the layer is swapped",
-            |l| fs::write(l.layer(), [0; 1024]).unwrap(),
-            "bad-build-output",
-        ),
+        ("the layer is swapped", |l| fs::write(l.layer(), [0; 1024]).unwrap(), "bad-build-output"),
         (
             "the layer is cut",
-            |l| {
-                File::options()
-                    .write(true)
-                    .open(l.layer())
-                    .unwrap()
-                    .set_len(100)
-                    .unwrap()
-            },
+            |l| File::options().write(true).open(l.layer()).unwrap().set_len(100).unwrap(),
             "bad-build-output",
         ),
         (
@@ -317,20 +240,13 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
             |l| l.rewrite(|_, config| config["config"]["Labels"] = Value::Null),
             "not-from-configs",
         ),
-        (
-            "no layers",
-            |l| l.rewrite(|_, config| config["rootfs"] = json!({})),
-            "bad-build-output",
-        ),
+        ("no layers", |l| l.rewrite(|_, config| config["rootfs"] = json!({})), "bad-build-output"),
         (
             "one layer more than there is",
             |l| {
                 l.rewrite(|_, config| {
                     let id = format!("sha256:{}", "1".repeat(64));
-                    config["rootfs"]["diff_ids"]
-                        .as_array_mut()
-                        .unwrap()
-                        .push(json!(id));
+                    config["rootfs"]["diff_ids"].as_array_mut().unwrap().push(json!(id));
                 })
             },
             "bad-build-output",
@@ -339,11 +255,7 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
             "a layer outside of the folder",
             |l| {
                 l.rewrite(|manifest, _| {
-                    let top = manifest["layers"]
-                        .as_array_mut()
-                        .unwrap()
-                        .last_mut()
-                        .unwrap();
+                    let top = manifest["layers"].as_array_mut().unwrap().last_mut().unwrap();
                     top["digest"] = json!("sha256:../../../../../../../etc/passwd");
                 })
             },
@@ -354,10 +266,7 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
             |l| {
                 l.rewrite(|manifest, config| {
                     manifest["layers"].as_array_mut().unwrap().reverse();
-                    config["rootfs"]["diff_ids"]
-                        .as_array_mut()
-                        .unwrap()
-                        .reverse();
+                    config["rootfs"]["diff_ids"].as_array_mut().unwrap().reverse();
                 })
             },
             "bad-build-output",
@@ -411,10 +320,7 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
         );
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
         let said = format!("{told}{}{}", finished.stderr, finished.text());
-        assert!(
-            !said.contains(password) && !said.contains(&auth),
-            "{what}: {said}"
-        );
+        assert!(!said.contains(password) && !said.contains(&auth), "{what}: {said}");
     }
     assert!(
         manifest(&honest.registry, "acme/os", &honest.pod.build).is_none(),
@@ -426,17 +332,9 @@ fn whatever_lies_in_its_place_is_refused_and_nothing_is_read() {
 fn rename_layer(left: &Left, bytes: &[u8]) {
     let digest = left.put(bytes);
     left.rewrite(|manifest, config| {
-        let top = manifest["layers"]
-            .as_array_mut()
-            .unwrap()
-            .last_mut()
-            .unwrap();
+        let top = manifest["layers"].as_array_mut().unwrap().last_mut().unwrap();
         top["digest"] = json!(digest);
-        *config["rootfs"]["diff_ids"]
-            .as_array_mut()
-            .unwrap()
-            .last_mut()
-            .unwrap() = json!(digest);
+        *config["rootfs"]["diff_ids"].as_array_mut().unwrap().last_mut().unwrap() = json!(digest);
     });
 }
 
@@ -461,9 +359,7 @@ fn what_lies_beside_it_is_not_looked_at_and_base_layers_are_not_taken_from_it() 
     let out = tempfile::tempdir().unwrap();
     // The registry has all of it, as it should be: skopeo checks every digest.
     let image = format!("acme/os@{digest}");
-    honest()
-        .registry
-        .pull(&image, &format!("dir:{}", out.path().display()));
+    honest().registry.pull(&image, &format!("dir:{}", out.path().display()));
     let listed = Command::new("sh")
         .args(["-c", &format!("grep -l forged {}/*", out.path().display())])
         .output()

@@ -37,15 +37,8 @@ impl Post {
             } } },
         });
         namespace.apply(&job.to_string());
-        let uid = namespace.get("job/build")["metadata"]["uid"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        let post = Self {
-            namespace,
-            uid,
-            mosb: Mosb::new(),
-        };
+        let uid = namespace.get("job/build")["metadata"]["uid"].as_str().unwrap().to_owned();
+        let post = Self { namespace, uid, mosb: Mosb::new() };
         post.make_map(&post.uid);
         for object in [
             json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "sidecar" } }),
@@ -59,11 +52,7 @@ impl Post {
         for folder in ["result", "failure"] {
             fs::create_dir(post.folder(folder)).unwrap();
         }
-        let token = post
-            .namespace
-            .kubectl(&["create", "token", "sidecar"])
-            .ok()
-            .text();
+        let token = post.namespace.kubectl(&["create", "token", "sidecar"]).ok().text();
         post.write_kubeconfig(token.trim());
         post
     }
@@ -122,19 +111,13 @@ impl Post {
             BUILD,
         ]);
         command.env("KUBECONFIG", self.kubeconfig());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     }
 
     fn put(&self, folder: &str, outcome: Value) -> String {
         let mut result = json!({ "jobUid": "forged", "build": BUILD });
-        result
-            .as_object_mut()
-            .unwrap()
-            .extend(outcome.as_object().unwrap().clone());
+        result.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
         let text = result.to_string();
         Handover::new(&self.folder(folder)).put(&text).unwrap();
         text
@@ -149,22 +132,15 @@ impl Post {
     fn told(&self) -> Value {
         let map = self
             .namespace
-            .wait(&format!("configmap/{NAME}"), WAIT, |map| {
-                map["data"]["result.json"].is_string()
-            });
+            .wait(&format!("configmap/{NAME}"), WAIT, |map| map["data"]["result.json"].is_string());
         serde_json::from_str(map["data"]["result.json"].as_str().unwrap()).unwrap()
     }
 
     #[track_caller]
     fn acknowledged(&self, text: &str) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let handover = Handover::new(&self.folder("result"));
-        runtime
-            .block_on(handover.acknowledged(text, WAIT))
-            .map_err(|error| error.to_string())
+        runtime.block_on(handover.acknowledged(text, WAIT)).map_err(|error| error.to_string())
     }
 }
 
@@ -200,10 +176,7 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
     post.allow();
     post.acknowledged(&text).unwrap();
     let told = post.told();
-    assert_eq!(
-        (&told["jobUid"], &told["outcome"]),
-        (&json!(post.uid), &json!("Succeeded"))
-    );
+    assert_eq!((&told["jobUid"], &told["outcome"]), (&json!(post.uid), &json!("Succeeded")));
     assert_eq!(post.data()["digest"], json!(Digest::of(b"image")));
     let (finished, took) = terminate(child);
     assert!(finished.ok().stderr.contains("trying again"));
@@ -220,10 +193,7 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
     let after =
         post.namespace.get(&format!("configmap/{NAME}"))["metadata"]["resourceVersion"].clone();
     assert_eq!(before, after, "the same is not written twice");
-    assert_eq!(
-        names(&post.folder("result")),
-        ["acknowledged", "result.json"]
-    );
+    assert_eq!(names(&post.folder("result")), ["acknowledged", "result.json"]);
 
     // A later result takes the place of the earlier one, and its digest goes.
     let child = post.start();
@@ -244,14 +214,8 @@ fn of_the_untrusted_folder_only_a_failure_is_told() {
     assert!(post.data().is_null(), "a success from there is nobody's");
     post.put("failure", failed());
     let told = post.told();
-    assert_eq!(
-        (&told["outcome"], &told["step"]),
-        (&json!("Failed"), &json!("image-build"))
-    );
-    assert_eq!(
-        (&told["jobUid"], &told["message"]),
-        (&json!(post.uid), &json!("a message"))
-    );
+    assert_eq!((&told["outcome"], &told["step"]), (&json!("Failed"), &json!("image-build")));
+    assert_eq!((&told["jobUid"], &told["message"]), (&json!(post.uid), &json!("a message")));
     let (finished, took) = terminate(child);
     finished.ok();
     assert!(took < Duration::from_secs(2), "{took:?}");
@@ -306,10 +270,8 @@ fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
     assert!(refused.contains("is not there"), "{refused}");
     assert!(!terminate(child).0.status.success());
 
-    let owner = post.namespace.get("configmap/other")["metadata"]["uid"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let owner =
+        post.namespace.get("configmap/other")["metadata"]["uid"].as_str().unwrap().to_owned();
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": NAME, "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": owner }] },

@@ -40,39 +40,22 @@ fn create(namespace: &Namespace, object: &Value, how: &[&str]) -> Finished {
 
 /// Without the owner, whom this test hasn't got: the garbage collector would take the object away.
 fn orphan(mut object: Value) -> Value {
-    object["metadata"]
-        .as_object_mut()
-        .unwrap()
-        .remove("ownerReferences");
+    object["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     object
 }
 
 #[test]
 fn an_api_server_takes_every_object() {
     let namespace = Namespace::new(node(), "accepted");
-    for case in [
-        "direct",
-        "containerfile",
-        "degraded",
-        "everything",
-        "long-names",
-        "overrides",
-    ] {
+    for case in ["direct", "containerfile", "degraded", "everything", "long-names", "overrides"] {
         let inputs = objects(&namespace, &format!("{case}/inputs.yaml"));
         for object in inputs.into_iter().chain([job(&namespace, case)]) {
-            let taken = create(
-                &namespace,
-                &orphan(object.clone()),
-                &["--dry-run=server", "--output=json"],
-            );
+            let taken =
+                create(&namespace, &orphan(object.clone()), &["--dry-run=server", "--output=json"]);
             let taken: Value = taken.ok().json();
             // Also a field of a newer API would be lost silently.
             for field in ["spec", "data", "rules", "subjects"] {
-                lost(
-                    &format!("{case}: {}/{field}", object["kind"]),
-                    &object[field],
-                    &taken[field],
-                );
+                lost(&format!("{case}: {}/{field}", object["kind"]), &object[field], &taken[field]);
             }
         }
     }
@@ -101,9 +84,7 @@ fn all_but_buildah_passes_restricted() {
     let enforce = json!({ "pod-security.kubernetes.io/enforce": "restricted" });
     let namespace = Namespace::labelled(node(), "restricted", enforce);
     let account = objects(&namespace, "direct/inputs.yaml");
-    let account = account
-        .into_iter()
-        .find(|object| object["kind"] == "ServiceAccount");
+    let account = account.into_iter().find(|object| object["kind"] == "ServiceAccount");
     create(&namespace, &orphan(account.unwrap()), &[]).ok();
     let pod = |case: &str| {
         let template = &job(&namespace, case)["spec"]["template"];
@@ -127,10 +108,7 @@ fn all_but_buildah_passes_restricted() {
             why.contains("violates PodSecurity") && why.contains("image-build"),
             "{case}: {why}"
         );
-        assert!(
-            !why.contains("wait-for-done") && !why.contains("image-push"),
-            "{case}: {why}"
-        );
+        assert!(!why.contains("wait-for-done") && !why.contains("image-push"), "{case}: {why}");
     }
 }
 
@@ -168,10 +146,7 @@ fn each_container_finds_what_is_its_own() {
     let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
     namespace.wait_for_condition(&what, "Complete", POD);
     let said = |container: &str| {
-        let log = namespace
-            .kubectl(&["logs", &what, "--container", container])
-            .ok()
-            .text();
+        let log = namespace.kubectl(&["logs", &what, "--container", container]).ok().text();
         log.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let both = [
@@ -189,13 +164,8 @@ fn each_container_finds_what_is_its_own() {
     ];
     let token = ["ca.crt", "namespace", "token"]
         .map(|file| format!("/var/run/secrets/kubernetes.io/serviceaccount/{file}"));
-    let lines = |parts: &[&[&str]]| {
-        parts
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let lines =
+        |parts: &[&[&str]]| parts.concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let token: Vec<&str> = token.iter().map(String::as_str).collect();
     assert_eq!(said("wait-for-done"), lines(&[&["65532", uid], &token]));
     let administrators = [
@@ -207,15 +177,9 @@ fn each_container_finds_what_is_its_own() {
         said("image-build"),
         lines(&[&["0", uid], &both, &administrators, &config, &["mounts"]])
     );
-    let push = [
-        "/run/mosb/final-image-push-creds/config.json",
-        "/run/mosb/image/index.json",
-    ];
+    let push = ["/run/mosb/final-image-push-creds/config.json", "/run/mosb/image/index.json"];
     let end = ["made", "/run/mosb/image/blobs", "read-only"];
-    assert_eq!(
-        said("image-push"),
-        lines(&[&["65532", uid], &both, &push, &config, &end])
-    );
+    assert_eq!(said("image-push"), lines(&[&["65532", uid], &both, &push, &config, &end]));
 }
 
 /// What the container is for: buildah with an administrator's `RUN`, with entitlements, repositories and keys of which it may change its copy,
@@ -223,14 +187,10 @@ fn each_container_finds_what_is_its_own() {
 #[test]
 fn buildah_runs_in_its_container() {
     let node = node();
-    node.import(
-        &format!("oci-archive:{}", mosb_image().display()),
-        MOSB_IMAGE,
-    );
+    node.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
     let layout = base_image();
     let digest = layout.digest("base");
-    node.registry()
-        .push(&layout.reference("base"), "buildah/os:base");
+    node.registry().push(&layout.reference("base"), "buildah/os:base");
     let base = format!("{}@{digest}", node.registry().repository("buildah/os"));
     let config = json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
@@ -252,19 +212,13 @@ fn buildah_runs_in_its_container() {
         }
         pod["serviceAccountName"] = json!("default");
         for object in objects(&namespace, "everything/inputs.yaml") {
-            if ["ConfigMap", "Secret"]
-                .iter()
-                .any(|kind| object["kind"] == *kind)
-            {
+            if ["ConfigMap", "Secret"].iter().any(|kind| object["kind"] == *kind) {
                 create(&namespace, &real(node, object, containerfile, &config), &[]).ok();
             }
         }
         administrators_objects(&namespace);
         let volumes = pod["volumes"].as_array_mut().unwrap();
-        let certs = volumes
-            .iter_mut()
-            .find(|volume| volume["name"] == "certs")
-            .unwrap();
+        let certs = volumes.iter_mut().find(|volume| volume["name"] == "certs").unwrap();
         let path = format!("{}/ca.crt", node.registry().host_port);
         certs["configMap"]["items"] = json!([{ "key": "node.pem", "path": path }]);
         let command = format!(
@@ -275,11 +229,7 @@ fn buildah_runs_in_its_container() {
                --volume=/run/mosb/etc-yum-repos-d:/etc/yum.repos.d:copy --volume=/run/mosb/etc-pki-rpm-gpg:/etc/pki/rpm-gpg:copy -v"
         );
         let scripts = [
-            (
-                "initContainers",
-                0,
-                "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done",
-            ),
+            ("initContainers", 0, "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done"),
             ("initContainers", 1, &*command),
             (
                 "containers",
@@ -296,19 +246,10 @@ fn buildah_runs_in_its_container() {
         }
         let created: Value = create(&namespace, &job, &["--output=json"]).ok().json();
         let what = format!("job/{}", created["metadata"]["name"].as_str().unwrap());
-        let ended = namespace.wait(&what, POD, |job| {
-            condition(job, "Complete") || condition(job, "Failed")
-        });
-        let said = |container| {
-            namespace
-                .kubectl(&["logs", &what, "--container", container])
-                .text()
-        };
-        assert!(
-            condition(&ended, "Complete"),
-            "{case}: {}",
-            said("image-build")
-        );
+        let ended = namespace
+            .wait(&what, POD, |job| condition(job, "Complete") || condition(job, "Failed"));
+        let said = |container| namespace.kubectl(&["logs", &what, "--container", container]).text();
+        assert!(condition(&ended, "Complete"), "{case}: {}", said("image-build"));
         assert_eq!(said("image-push"), "read\n", "{case}");
     }
 }
@@ -338,11 +279,7 @@ fn administrators_objects(namespace: &Namespace) {
         ("Secret", "etc-pki-rpm-gpg"),
         ("ConfigMap", "etc-yum-repos-d"),
     ] {
-        let field = if kind == "Secret" {
-            "stringData"
-        } else {
-            "data"
-        };
+        let field = if kind == "Secret" { "stringData" } else { "data" };
         let object = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name }, field: { "x": name } });
         create(namespace, &object, &[]).ok();
     }

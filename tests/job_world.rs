@@ -58,9 +58,7 @@ impl Pod {
             fs::write(&file, text).unwrap();
             more.extend(["--containerfile".to_owned(), file.display().to_string()]);
         }
-        let mut plan = vec![
-            "plan", "-", "-o", "json", "--base", &base, "--output", &push,
-        ];
+        let mut plan = vec!["plan", "-", "-o", "json", "--base", &base, "--output", &push];
         plan.extend(more.iter().map(String::as_str));
         let planned = mosb.run_with(plan, config.as_bytes()).ok().json();
         // Nothing of the controller's is in the pod.
@@ -151,10 +149,7 @@ impl Pod {
         // As the kubelet makes it.
         fs::write(self.volume("termination-log"), "").unwrap();
         let mut command = self.mosb.command(words);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -211,20 +206,12 @@ impl Sidecar {
             while !stopped.load(Ordering::Relaxed) {
                 if let Some(bytes) = handover.result().unwrap() {
                     let result = Digest::of(&bytes);
-                    handover
-                        .acknowledge(&Acknowledgement {
-                            result,
-                            refused: None,
-                        })
-                        .unwrap();
+                    handover.acknowledge(&Acknowledgement { result, refused: None }).unwrap();
                 }
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
+        Self { stop, thread: Some(thread) }
     }
 }
 
@@ -251,17 +238,9 @@ pub fn manifest(registry: &Registry, repository: &str, reference: &str) -> Optio
     let url = format!("/v2/{repository}/manifests/{reference}");
     let accept = "application/vnd.oci.image.manifest.v1+json";
     let found = std::process::Command::new("curl")
-        .args([
-            "--silent",
-            "--fail",
-            "--header",
-            &format!("Accept: {accept}"),
-        ])
+        .args(["--silent", "--fail", "--header", &format!("Accept: {accept}")])
         .arg(format!("http://{}{url}", registry.address()))
         .output()
         .unwrap();
-    found
-        .status
-        .success()
-        .then(|| serde_json::from_slice(&found.stdout).unwrap())
+    found.status.success().then(|| serde_json::from_slice(&found.stdout).unwrap())
 }

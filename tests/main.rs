@@ -1,14 +1,8 @@
 //! Tests on real parts: the program itself, registries, Ignition, buildah, the importer that runs on nodes.
 //!
 //! One binary. `harness/` gets and runs the parts; each `part_*.rs` shows that one of them does what the tests rely on.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on stops where it stands"
-)]
-#![expect(
-    clippy::type_complexity,
-    reason = "a table of cases is a list of tuples"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it stands")]
+#![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
 
 mod harness;
 

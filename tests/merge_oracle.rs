@@ -130,12 +130,7 @@ fn agree_on(cases: Vec<table::Case>, share: f64) {
         .map(|difference| difference.get(..600).unwrap_or(difference))
         .take(30)
         .collect();
-    assert!(
-        differing.is_empty(),
-        "{} of {all} differ:\n{}",
-        differing.len(),
-        first.join("\n\n")
-    );
+    assert!(differing.is_empty(), "{} of {all} differ:\n{}", differing.len(), first.join("\n\n"));
     let found = f64::from(same) / all as f64;
     assert!(found >= share, "only {same} of {all} are merged");
 }
@@ -160,10 +155,7 @@ fn agree_on_generated(configs: impl Strategy<Value = Vec<Value>>, cases: u32, sh
         Ok(())
     });
     let [all, same] = counts.get();
-    assert!(
-        f64::from(same) >= share * f64::from(all),
-        "only {same} of {all} are merged"
-    );
+    assert!(f64::from(same) >= share * f64::from(all), "only {same} of {all} are merged");
 }
 
 #[track_caller]
@@ -175,14 +167,8 @@ where
         Ok(wanted) => wanted.parse().unwrap(),
         Err(_) => cases,
     };
-    let mut runner = TestRunner::new(Runs {
-        cases,
-        failure_persistence: None,
-        ..Runs::default()
-    });
-    let outcome = runner.run(&configs, |configs| {
-        check(configs).map_err(TestCaseError::fail)
-    });
+    let mut runner = TestRunner::new(Runs { cases, failure_persistence: None, ..Runs::default() });
+    let outcome = runner.run(&configs, |configs| check(configs).map_err(TestCaseError::fail));
     if let Err(difference) = outcome {
         panic!("{difference}");
     }

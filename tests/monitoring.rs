@@ -64,19 +64,13 @@ fn everything() -> Metrics {
         name: "worker".to_owned(),
         config: serde_json::from_value(pool.clone()).unwrap(),
         pool: serde_json::from_value(pool).unwrap(),
-        results: [(
-            "worker-b".to_owned(),
-            serde_json::from_value(result).unwrap(),
-        )]
-        .into(),
+        results: [("worker-b".to_owned(), serde_json::from_value(result).unwrap())].into(),
         builds: vec![new.clone()],
         ..Snapshot::default()
     };
     let metrics = Metrics::default();
     let steps = [
-        Step::CreateBuild {
-            build: Box::new(new),
-        },
+        Step::CreateBuild { build: Box::new(new) },
         Step::CreateRunner {
             builder: mosb_plan::api::ImageBuilderType::Job,
             build: "worker-b".to_owned(),
@@ -103,10 +97,7 @@ fn alerts() -> Vec<(String, String)> {
     let rules = rules();
     let rules = rules["groups"][0]["rules"].as_array().unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    rules
-        .iter()
-        .map(|rule| (text(&rule["alert"]), text(&rule["expr"])))
-        .collect()
+    rules.iter().map(|rule| (text(&rule["alert"]), text(&rule["expr"]))).collect()
 }
 
 /// As a Prometheus without its operator reads it.
@@ -123,9 +114,7 @@ fn panels() -> Vec<(String, String, Vec<String>)> {
     for panel in board["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().unwrap() {
             let expression = target["expr"].as_str().unwrap();
-            let expression = expression
-                .replace("$pool", ".*")
-                .replace("$__rate_interval", "5m");
+            let expression = expression.replace("$pool", ".*").replace("$__rate_interval", "5m");
             assert!(!expression.contains('$'), "{expression}");
             let legend = target["legendFormat"].as_str().unwrap();
             let named = legend.split("{{").skip(1);
@@ -147,9 +136,7 @@ fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_use
         .collect();
     assert!(idle.is_empty(), "not counted here: {idle:?}\n{text}");
 
-    let all = alerts()
-        .into_iter()
-        .map(|(name, expression)| (name, expression, Vec::new()));
+    let all = alerts().into_iter().map(|(name, expression)| (name, expression, Vec::new()));
     let mut wrong = Vec::new();
     let mut used = BTreeSet::new();
     for (what, expression, legend) in all.chain(panels()) {
@@ -173,10 +160,7 @@ fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_use
         let grouped = expression::grouping(&expression);
         let strange = |label: &&String| !told.contains(*label);
         wrong.extend(
-            grouped
-                .iter()
-                .filter(strange)
-                .map(|label| format!("{what}: no metric has {label}")),
+            grouped.iter().filter(strange).map(|label| format!("{what}: no metric has {label}")),
         );
         // What a legend shows is left by the grouping.
         let lost = legend.iter().filter(|label| !grouped.contains(*label));
@@ -213,16 +197,7 @@ fn alerts_fire_when_they_should() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("rules.yaml"), rules().to_string()).unwrap();
     fs::write(path("tests.yaml"), WHAT_FIRES).unwrap();
-    run(
-        "promtool",
-        [
-            "check",
-            "rules",
-            "--lint=all",
-            "--lint-fatal",
-            &path("rules.yaml"),
-        ],
-    );
+    run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", &path("rules.yaml")]);
     run("promtool", ["test", "rules", &path("tests.yaml")]);
     let untested: Vec<_> = alerts()
         .into_iter()
@@ -235,10 +210,8 @@ fn alerts_fire_when_they_should() {
 #[test]
 fn machines_that_wait_are_shown_only_where_somebody_counts_them() {
     let panels = panels();
-    let (_, expression, _) = panels
-        .iter()
-        .find(|(title, ..)| title == "Machines that wait for their image")
-        .unwrap();
+    let (_, expression, _) =
+        panels.iter().find(|(title, ..)| title == "Machines that wait for their image").unwrap();
     let tests: Vec<Value> = [
         ("nobody counts", [("worker", 0, 0), ("infra", 0, 0)], None),
         ("two wait", [("worker", 3, 1), ("infra", 0, 0)], Some(2)),
@@ -283,21 +256,12 @@ impl Prometheus {
         drop(free);
         let mut command = lasting("prometheus");
         command
-            .arg(format!(
-                "--config.file={}",
-                folder.join("config.yaml").display()
-            ))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                folder.join("data").display()
-            ))
+            .arg(format!("--config.file={}", folder.join("config.yaml").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
             .arg(format!("--web.listen-address={address}"));
         let ready = |line: &str| line.contains("Server is ready").then_some(());
         let (daemon, ()) = Daemon::start(command, ready);
-        Self {
-            address,
-            _daemon: daemon,
-        }
+        Self { address, _daemon: daemon }
     }
 
     fn ask(&self, path: &str) -> Value {
@@ -309,10 +273,7 @@ impl Prometheus {
 
     /// What an expression is now.
     fn query(&self, expression: &str) -> Vec<Value> {
-        let escaped: String = expression
-            .bytes()
-            .map(|byte| format!("%{byte:02x}"))
-            .collect();
+        let escaped: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let answer = self.ask(&format!("query?query={escaped}"));
         answer["result"].as_array().unwrap().clone()
     }
@@ -325,15 +286,11 @@ fn a_real_prometheus_reads_a_real_controller() {
     cluster.start();
     let log = cluster.log();
     let listening = log.split("listening on ").nth(1).unwrap();
-    let end = listening
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':')
-        .unwrap();
+    let end = listening.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':').unwrap();
     let address = listening[..end].to_owned();
     let folder = tempfile::tempdir().unwrap();
     let prometheus = Prometheus::start(folder.path(), &address);
-    wait("a leader", SOON, || {
-        (!prometheus.query("mosb_leader == 1").is_empty()).then_some(())
-    });
+    wait("a leader", SOON, || (!prometheus.query("mosb_leader == 1").is_empty()).then_some(()));
     cluster.opt_in(None);
     let first = cluster.image_after("");
     cluster.render("two");
@@ -348,10 +305,7 @@ fn a_real_prometheus_reads_a_real_controller() {
         let known = all.get(metric).unwrap_or_else(|| panic!("{metric}"));
         assert!(labels.keys().eq(known.keys()), "{metric}: {labels:?}");
     }
-    let missing: Vec<_> = all
-        .keys()
-        .filter(|name| !real.contains_key(*name))
-        .collect();
+    let missing: Vec<_> = all.keys().filter(|name| !real.contains_key(*name)).collect();
     // Nothing went wrong.
     assert!(
         missing
@@ -361,22 +315,14 @@ fn a_real_prometheus_reads_a_real_controller() {
     );
 
     wait("both builds", SOON, || {
-        let seen = format!(
-            "ocl_build_total{{pool=\"{}\",state=\"succeeded\"}} == 2",
-            cluster.pool
-        );
+        let seen = format!("ocl_build_total{{pool=\"{}\",state=\"succeeded\"}} == 2", cluster.pool);
         (!prometheus.query(&seen).is_empty()).then_some(())
     });
     for (title, expression, _) in panels() {
         let found = prometheus.query(&expression);
         // Nothing went wrong, a Job that succeeded is gone, and nobody counts machines.
-        let quiet = [
-            "retries",
-            "errors",
-            "job_state",
-            "push_state",
-            "total_nodes{pool=~\".*\"}) > 0",
-        ];
+        let quiet =
+            ["retries", "errors", "job_state", "push_state", "total_nodes{pool=~\".*\"}) > 0"];
         let quiet = quiet.iter().any(|part| expression.contains(part));
         assert!(!found.is_empty() || quiet, "{title}: {expression}");
     }
@@ -388,11 +334,7 @@ fn a_real_prometheus_reads_a_real_controller() {
     }
 
     cluster.stop();
-    let alert = wait("the alert", SOON, || {
-        prometheus.ask("alerts")["alerts"]
-            .as_array()?
-            .first()
-            .cloned()
-    });
+    let alert =
+        wait("the alert", SOON, || prometheus.ask("alerts")["alerts"].as_array()?.first().cloned());
     assert_eq!(alert["labels"]["alertname"], "MosbNoLeader", "{alert}");
 }

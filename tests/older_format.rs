@@ -48,11 +48,7 @@ pub async fn drafted(
 fn an_image_of_an_older_format_has_the_digest_that_it_had() {
     let world = World::new();
     let client = anybody();
-    let means = Means {
-        client: &client,
-        trees: None,
-        on_step: &|_| {},
-    };
+    let means = Means { client: &client, trees: None, on_step: &|_| {} };
     let digest = block_on(async {
         let config = serde_json::from_str(&config()).unwrap();
         let mut drafted = drafted(means, config, &world.reference(), None, None).await;
@@ -87,11 +83,7 @@ fn a_job_makes_the_image_in_the_format_that_its_build_is_named_for() {
     assert_eq!(manifest["annotations"], annotations);
 
     let client = anybody();
-    let means = Means {
-        client: &client,
-        trees: None,
-        on_step: &|_| {},
-    };
+    let means = Means { client: &client, trees: None, on_step: &|_| {} };
     let config = serde_json::from_str(&config()).unwrap();
     let draft = block_on(drafted(means, config, &base, None, Some(&push))).draft;
     let name = |format| draft.names_in(format).1.to_string();

@@ -17,11 +17,7 @@ fn an_archive_with_both_names_and_no_history_of_this_machine() {
     assert_eq!(config["config"]["Entrypoint"][0], "/usr/bin/mosb");
     assert_eq!(config["created"], "1970-01-01T00:00:00Z");
     assert_eq!(config["rootfs"]["diff_ids"].as_array().unwrap().len(), 2);
-    let index = run(
-        "tar",
-        ["-xOf", mosb_image().to_str().unwrap(), "index.json"],
-    )
-    .json();
+    let index = run("tar", ["-xOf", mosb_image().to_str().unwrap(), "index.json"]).json();
     let names = &index["manifests"][0]["annotations"];
     assert_eq!(names["io.containerd.image.name"], MOSB_IMAGE);
     assert_eq!(names["org.opencontainers.image.ref.name"], "tested");
@@ -36,15 +32,7 @@ fn the_program_runs_in_it_as_anybody_and_buildah_as_root() {
     run("skopeo", ["copy", "--quiet", &archive, &reference]);
     let bundle = folder.path().join("bundle");
     let image = format!("{}:i", layout.display());
-    run(
-        "umoci",
-        [
-            "unpack".as_ref(),
-            "--image".as_ref(),
-            image.as_ref(),
-            bundle.as_os_str(),
-        ],
-    );
+    run("umoci", ["unpack".as_ref(), "--image".as_ref(), image.as_ref(), bundle.as_os_str()]);
     let root = bundle.join("rootfs");
     for user in ["0:0", "65532:65532", "1000740000:0"] {
         let within = |program: &str| {
@@ -104,23 +92,13 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
     bill_of_materials(&other);
     assert!(fs::read(&one).unwrap() == fs::read(&other).unwrap());
     assert_eq!(bill["bomFormat"], "CycloneDX");
-    assert_eq!(
-        bill["metadata"]["component"]["version"],
-        env!("CARGO_PKG_VERSION")
-    );
+    assert_eq!(bill["metadata"]["component"]["version"], env!("CARGO_PKG_VERSION"));
 
     let components = bill["components"].as_array().unwrap();
-    let references: BTreeSet<_> = components
-        .iter()
-        .map(|one| one["bom-ref"].as_str())
-        .collect();
+    let references: BTreeSet<_> = components.iter().map(|one| one["bom-ref"].as_str()).collect();
     assert_eq!(references.len(), components.len(), "a bom-ref twice");
     let of = |start: &str| -> Vec<&Value> {
-        let purl = |one: &&Value| {
-            one["purl"]
-                .as_str()
-                .is_some_and(|purl| purl.starts_with(start))
-        };
+        let purl = |one: &&Value| one["purl"].as_str().is_some_and(|purl| purl.starts_with(start));
         components.iter().filter(purl).collect()
     };
     let names = |of: &[&Value]| -> BTreeSet<String> {
@@ -134,23 +112,13 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
     let unpack = ["unpack", "--image", &image, bundle.to_str().unwrap()];
     run("umoci", unpack);
     let database = format!("--admindir={}/rootfs/var/lib/dpkg", bundle.display());
-    let listed = run(
-        "dpkg-query",
-        [
-            &*database,
-            "--show",
-            "--showformat=${Package}\\t${Version}\\n",
-        ],
-    );
+    let listed =
+        run("dpkg-query", [&*database, "--show", "--showformat=${Package}\\t${Version}\\n"]);
     let packages = of("pkg:deb/debian/");
     let told: BTreeSet<String> = packages
         .iter()
         .map(|one| {
-            format!(
-                "{}\t{}",
-                one["name"].as_str().unwrap(),
-                one["version"].as_str().unwrap()
-            )
+            format!("{}\t{}", one["name"].as_str().unwrap(), one["version"].as_str().unwrap())
         })
         .collect();
     assert_eq!(told, listed.text().lines().map(str::to_owned).collect());
@@ -160,10 +128,7 @@ fn the_bill_of_materials_has_every_package_and_every_crate() {
     for one in &crates {
         assert!(one["licenses"][0]["expression"].is_string(), "{one}");
         let sum = one["hashes"][0]["content"].as_str();
-        assert!(
-            one["name"] == "mosb" || sum.is_some_and(|sum| sum.len() == 64),
-            "{one}"
-        );
+        assert!(one["name"] == "mosb" || sum.is_some_and(|sum| sum.len() == 64), "{one}");
     }
     let names = names(&crates);
     for linked in ["aws-lc-sys", "kube", "mosb", "tar", "zlib-rs"] {

@@ -15,20 +15,14 @@ fn umoci_unpacks_what_the_layout_holds() {
         .file("a/gone", 0o644, "2")
         .file("a/file", 0o4755, "3")
         .link("l", "a/file");
-    let upper = Tree::new()
-        .file("a/.wh.gone", 0o644, "")
-        .hard_link("h", "a/file");
+    let upper = Tree::new().file("a/.wh.gone", 0o644, "").hard_link("h", "a/file");
     let layout = Layout::create(&directory.path().join("layout"));
-    let image = Image::new()
-        .layer(Compression::Plain, lower.tar())
-        .layer(Compression::Gzip, upper.tar());
+    let image =
+        Image::new().layer(Compression::Plain, lower.tar()).layer(Compression::Gzip, upper.tar());
     layout.put("t", &image);
     let bundle = directory.path().join("bundle");
     let source = layout.reference("t").replacen("oci:", "", 1);
-    run(
-        "umoci",
-        ["unpack", "--image", &source, bundle.to_str().unwrap()],
-    );
+    run("umoci", ["unpack", "--image", &source, bundle.to_str().unwrap()]);
 
     let mut tree = Snapshot::default();
     for layer in layout.layers("t") {
@@ -39,15 +33,7 @@ fn umoci_unpacks_what_the_layout_holds() {
         size: 1,
         sha256: "4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce".to_owned(),
     };
-    assert_eq!(
-        tree.0["h"],
-        Entry {
-            kind: file,
-            mode: 0o4755,
-            uid: 0,
-            gid: 0
-        }
-    );
+    assert_eq!(tree.0["h"], Entry { kind: file, mode: 0o4755, uid: 0, gid: 0 });
     tree.assert_same(&Snapshot::of(&bundle.join("rootfs")), "umoci unpack");
 }
 
@@ -59,16 +45,10 @@ fn every_kind_of_image_is_read_by_skopeo() {
     let image = |compression| Image::new().layer(compression, tar.clone()).label("a", "b");
     layout.put("plain", &image(Compression::Plain));
     layout.put("zstd", &image(Compression::Zstd));
-    let platforms = [
-        image(Compression::Gzip),
-        image(Compression::Gzip).architecture("arm64"),
-    ];
+    let platforms = [image(Compression::Gzip), image(Compression::Gzip).architecture("arm64")];
     layout.put_index("index", &platforms);
     for tag in ["plain", "zstd", "index"] {
-        let inspected = run(
-            "skopeo",
-            ["--override-arch=amd64", "inspect", &layout.reference(tag)],
-        );
+        let inspected = run("skopeo", ["--override-arch=amd64", "inspect", &layout.reference(tag)]);
         assert_eq!(inspected.json()["Labels"]["a"], "b", "{tag}");
     }
 }
@@ -81,15 +61,9 @@ fn a_layer_that_ignores_links_and_parents_is_an_error() {
         ("through a link", Tree::new().file("l/f", 0o644, "")),
         ("without a parent", Tree::new().file("n/f", 0o644, "")),
         ("out of the tree", Tree::new().file("../f", 0o644, "")),
-        (
-            "a whiteout of nothing",
-            Tree::new().file("d/.wh.f", 0o644, ""),
-        ),
+        ("a whiteout of nothing", Tree::new().file("d/.wh.f", 0o644, "")),
         ("a hard link to nothing", Tree::new().hard_link("h", "f")),
-        (
-            "a device",
-            Tree::new().special("d/null", tar::EntryType::Char),
-        ),
+        ("a device", Tree::new().special("d/null", tar::EntryType::Char)),
     ];
     for (what, layer) in cases {
         base.with_layer(layer.tar().as_slice()).expect_err(what);

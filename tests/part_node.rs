@@ -54,15 +54,9 @@ fn the_node_is_ready_and_has_user_namespaces() {
     }
     let found = node.get(&["node", "node"]);
     assert_eq!(found["status"]["nodeInfo"]["kubeletVersion"], "v1.34.4");
-    assert_eq!(
-        node.wait("node/node", POD, |node| condition(node, "Ready"))["kind"],
-        "Node"
-    );
+    assert_eq!(node.wait("node/node", POD, |node| condition(node, "Ready"))["kind"], "Node");
     assert_eq!(node.ended(), "");
-    assert!(
-        node.logs("kubelet")
-            .contains("Successfully registered node")
-    );
+    assert!(node.logs("kubelet").contains("Successfully registered node"));
     let handlers = found["status"]["runtimeHandlers"].as_array().unwrap();
     let able = |handler: &Value| handler["features"]["userNamespaces"] == true;
     assert!(handlers.iter().any(able), "{handlers:#?}");
@@ -90,10 +84,7 @@ fn a_job_with_a_native_sidecar_completes() {
     let begun = Instant::now();
     namespace.apply(&job.to_string());
     namespace.wait_for_condition("job/build", "Complete", POD);
-    println!(
-        "a job with a sidecar: {:.1} s",
-        begun.elapsed().as_secs_f64()
-    );
+    println!("a job with a sidecar: {:.1} s", begun.elapsed().as_secs_f64());
 }
 
 #[test]
@@ -141,9 +132,7 @@ fn a_pod_that_uses_too_much_disk_is_evicted() {
     let mut greedy = container("dd if=/dev/zero of=/big bs=1M count=20; sleep 600");
     greedy["resources"] = json!({"limits": {"ephemeral-storage": "5Mi"}});
     namespace.apply(&pod("greedy", "", json!({"containers": [greedy]})));
-    namespace.wait("pod/greedy", POD, |pod| {
-        pod["status"]["reason"] == "Evicted"
-    });
+    namespace.wait("pod/greedy", POD, |pod| pod["status"]["reason"] == "Evicted");
     namespace.kubectl(&["delete", "pod", "greedy"]).ok();
     assert_eq!(namespace.find("pod/greedy"), None);
 }
@@ -153,15 +142,8 @@ fn an_imported_image_is_there_without_a_registry() {
     let node = node();
     let name = "mosb.test/imported:1";
     node.import(&node.busybox(), name);
-    let listed = node
-        .inside(&["ctr", "--namespace=k8s.io", "images", "list"])
-        .ok();
-    let line = listed
-        .text()
-        .lines()
-        .find(|line| line.starts_with(name))
-        .unwrap()
-        .to_owned();
+    let listed = node.inside(&["ctr", "--namespace=k8s.io", "images", "list"]).ok();
+    let line = listed.text().lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(line.contains("io.cri-containerd.pinned=pinned"), "{line}");
     let namespace = Namespace::new(node, "imported");
     let mut imported = container("echo imported");
@@ -189,15 +171,12 @@ fn pods_reach_the_api_and_the_registry_and_are_reached() {
     namespace.apply(&pod("client", &script, token));
     wait("the pod's word", POD, || {
         let log = namespace.kubectl(&["logs", "client"]).text();
-        log.starts_with("reached\nca.crt\nnamespace\ntoken")
-            .then_some(())
+        log.starts_with("reached\nca.crt\nnamespace\ntoken").then_some(())
     });
     let pod = namespace.get("pod/client");
     let address = peer.join().unwrap().ip().to_string();
     assert_eq!(pod["status"]["podIP"], address, "no address is translated");
-    let inside = namespace
-        .kubectl(&["exec", "client", "--", "hostname"])
-        .ok();
+    let inside = namespace.kubectl(&["exec", "client", "--", "hostname"]).ok();
     assert_eq!(inside.text(), "client\n");
 }
 
@@ -207,17 +186,9 @@ fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     let registry = node.registry();
     assert!(registry.ca_pem.starts_with("-----BEGIN CERTIFICATE-----"));
     registry.push(&node.busybox(), "part-node/busybox:1");
-    assert!(
-        registry
-            .storage()
-            .join("docker/registry/v2/repositories/part-node/busybox")
-            .is_dir()
-    );
+    assert!(registry.storage().join("docker/registry/v2/repositories/part-node/busybox").is_dir());
     let copy = tempfile::TempDir::new().unwrap();
-    registry.pull(
-        "part-node/busybox:1",
-        &format!("dir:{}", copy.path().display()),
-    );
+    registry.pull("part-node/busybox:1", &format!("dir:{}", copy.path().display()));
     assert!(copy.path().join("manifest.json").is_file());
     let namespace = Namespace::new(node, "pull");
     let secret = json!({
@@ -234,9 +205,7 @@ fn containerd_pulls_from_the_registry_with_a_secret_and_not_without() {
     assert_eq!(said(&namespace, "with", "", with), "pulled\n");
     namespace.wait("pod/without", POD, |pod| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-        waiting["message"]
-            .as_str()
-            .is_some_and(|why| why.contains("401"))
+        waiting["message"].as_str().is_some_and(|why| why.contains("401"))
             || waiting["reason"] == "ImagePullBackOff"
     });
 }
@@ -253,28 +222,15 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
     let place = format!("--namespace={}", namespace.name);
     let create = ["create", &place, "--dry-run=server", "--filename=-"];
     let root = pod("root", "true", json!({}));
-    refused(
-        node.kubectl_with(&create, root.as_bytes()),
-        "violates PodSecurity",
-    );
+    refused(node.kubectl_with(&create, root.as_bytes()), "violates PodSecurity");
 
     namespace.kubectl(&["create", "configmap", "owner"]).ok();
-    namespace
-        .kubectl(&["create", "serviceaccount", "maker"])
-        .ok();
-    let role = [
-        "create",
-        "role",
-        "maker",
-        "--verb=create,get",
-        "--resource=configmaps",
-    ];
+    namespace.kubectl(&["create", "serviceaccount", "maker"]).ok();
+    let role = ["create", "role", "maker", "--verb=create,get", "--resource=configmaps"];
     namespace.kubectl(&role).ok();
     let user = format!("system:serviceaccount:{}:maker", namespace.name);
     let subject = format!("--serviceaccount={}:maker", namespace.name);
-    namespace
-        .kubectl(&["create", "rolebinding", "maker", "--role=maker", &subject])
-        .ok();
+    namespace.kubectl(&["create", "rolebinding", "maker", "--role=maker", &subject]).ok();
     let owner = namespace.get("configmap/owner");
     let owned = |blocks: bool| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [{
@@ -285,10 +241,7 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
     };
     let account = format!("--as={user}");
     let create = ["create", &place, &account, "--filename=-"];
-    refused(
-        node.kubectl_with(&create, owned(true).as_bytes()),
-        "cannot set blockOwnerDeletion",
-    );
+    refused(node.kubectl_with(&create, owned(true).as_bytes()), "cannot set blockOwnerDeletion");
     node.kubectl_with(&create, owned(false).as_bytes()).ok();
 
     let verbs: Vec<_> = node
@@ -296,17 +249,9 @@ fn admission_guards_owners_and_pods_and_the_audit_log_tells() {
         .into_iter()
         .filter(|event| event["impersonatedUser"]["username"] == user.as_str())
         .filter(|event| event["objectRef"]["resource"] == "configmaps")
-        .map(|event| {
-            (
-                event["verb"].clone(),
-                event["responseStatus"]["code"].clone(),
-            )
-        })
+        .map(|event| (event["verb"].clone(), event["responseStatus"]["code"].clone()))
         .collect();
-    assert_eq!(
-        verbs,
-        [(json!("create"), json!(403)), (json!("create"), json!(201))]
-    );
+    assert_eq!(verbs, [(json!("create"), json!(403)), (json!("create"), json!(201))]);
 }
 
 #[test]
@@ -321,14 +266,9 @@ fn a_control_plane_alone_tells_users_apart_and_keeps_what_one_sent() {
     }
     let audit = plane.audit();
     let sent = |user: &str| {
-        let mut all = audit
-            .iter()
-            .filter(|event| event["user"]["username"] == user);
+        let mut all = audit.iter().filter(|event| event["user"]["username"] == user);
         let created = all.find(|event| event["verb"] == "create").unwrap();
         created["requestObject"]["data"]["by"].clone()
     };
-    assert_eq!(
-        [sent(COUNTED), sent(RECORDED)],
-        [Value::Null, json!(RECORDED)]
-    );
+    assert_eq!([sent(COUNTED), sent(RECORDED)], [Value::Null, json!(RECORDED)]);
 }

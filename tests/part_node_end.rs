@@ -46,36 +46,21 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let said = lines
-        .find(|line| line.starts_with('['))
-        .expect("a second node that starts");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.starts_with('[')).expect("a second node that starts");
     let [directory, group, interface]: [String; 3] = serde_json::from_str(&said).unwrap();
     assert!(Path::new(&directory).is_dir());
     let left = || {
         let mut left = vec![];
         left.extend(Path::new(&directory).exists().then(|| directory.clone()));
         left.extend(
-            Path::new("/sys/class/net")
-                .join(&interface)
-                .exists()
-                .then(|| interface.clone()),
+            Path::new("/sys/class/net").join(&interface).exists().then(|| interface.clone()),
         );
         left.extend(
-            run("find", ["/sys/fs/cgroup", "-name", &group])
-                .text()
-                .lines()
-                .map(str::to_owned),
+            run("find", ["/sys/fs/cgroup", "-name", &group]).text().lines().map(str::to_owned),
         );
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        left.extend(
-            mounts
-                .lines()
-                .filter(|line| line.contains(&group))
-                .map(str::to_owned),
-        );
+        left.extend(mounts.lines().filter(|line| line.contains(&group)).map(str::to_owned));
         left.extend(processes_that_mention(&directory));
         left
     };
@@ -83,9 +68,7 @@ fn nothing_is_left_of_a_node_whose_process_is_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     let begun = Instant::now();
-    wait("nothing left", Duration::from_secs(60), || {
-        left().is_empty().then_some(())
-    });
+    wait("nothing left", Duration::from_secs(60), || left().is_empty().then_some(()));
     println!("gone after {:.1} s", begun.elapsed().as_secs_f64());
 }
 

@@ -7,14 +7,7 @@ use crate::harness::{Compression, Kind, Layout, Tree, ostree_base, ostree_import
 /// The base with one more layer, as any tool would append it.
 fn with_layer(directory: &Path, base: &str, layer: &Tree) -> String {
     let layout = Layout::at(directory.join(base));
-    run(
-        "cp",
-        [
-            "-a".as_ref(),
-            ostree_base().directory.as_os_str(),
-            layout.directory.as_os_str(),
-        ],
-    );
+    run("cp", ["-a".as_ref(), ostree_base().directory.as_os_str(), layout.directory.as_os_str()]);
     layout.append(base, Compression::Gzip, &layer.tar());
     layout.reference(base)
 }
@@ -48,10 +41,7 @@ fn a_layer_that_goes_through_the_links_arrives() {
     assert_eq!((file.mode, file.uid, file.gid), (0o640, 0, 4));
     let target = "../var/usrlocal".to_owned();
     assert_eq!(tree.0["usr/local"].kind, Kind::Link { target });
-    assert!(
-        tree.0.contains_key("usr/share/factory/var/usrlocal/bin/x"),
-        "content of /var"
-    );
+    assert!(tree.0.contains_key("usr/share/factory/var/usrlocal/bin/x"), "content of /var");
 }
 
 #[test]

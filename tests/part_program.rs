@@ -11,16 +11,8 @@ fn wrong_use_is_seen_as_such() {
     let mosb = Mosb::new();
     let finished = mosb.run(["no-such-command"]);
     assert_eq!(finished.code(), Some(2), "{}", finished.stderr);
-    assert!(
-        finished.stderr.contains("no-such-command"),
-        "{}",
-        finished.stderr
-    );
-    assert_eq!(
-        fs::read_dir(mosb.tmp()).unwrap().count(),
-        0,
-        "temporary files left"
-    );
+    assert!(finished.stderr.contains("no-such-command"), "{}", finished.stderr);
+    assert_eq!(fs::read_dir(mosb.tmp()).unwrap().count(), 0, "temporary files left");
 }
 
 #[test]

@@ -14,10 +14,7 @@ fn without_a_fault_the_registry_answers_and_leads_back_here() {
     let answer = ask(&proxy.address(), UPLOAD).unwrap();
     assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
     assert!(
-        answer.contains(&format!(
-            "Location: http://{}/v2/a/b/blobs/uploads/",
-            proxy.address()
-        )),
+        answer.contains(&format!("Location: http://{}/v2/a/b/blobs/uploads/", proxy.address())),
         "{answer}"
     );
     assert_eq!(proxy.received(), answer.len() as u64);
@@ -32,20 +29,12 @@ fn only_the_request_with_the_number_fails() {
     let answers = [(); 3].map(|()| ask(&proxy.address(), PING).unwrap());
     assert!(answers[0].starts_with("HTTP/1.1 200"), "{}", answers[0]);
     assert!(answers[1].starts_with("HTTP/1.1 429"), "{}", answers[1]);
-    assert!(
-        answers[1].contains("\r\nretry-after: 7\r\n"),
-        "{}",
-        answers[1]
-    );
+    assert!(answers[1].contains("\r\nretry-after: 7\r\n"), "{}", answers[1]);
     assert!(answers[2].starts_with("HTTP/1.1 200"), "{}", answers[2]);
     let seen = proxy.seen();
     assert_eq!(seen.len(), 3);
     assert_eq!(
-        (
-            seen[1].number,
-            seen[1].head.method.as_str(),
-            seen[1].head.path()
-        ),
+        (seen[1].number, seen[1].head.method.as_str(), seen[1].head.path()),
         (2, "GET", "/v2/")
     );
 }
@@ -59,19 +48,11 @@ fn connections_are_cut_where_the_fault_says() {
     assert_eq!(body, "{}");
 
     proxy.fail(1, Fault::CutBefore);
-    assert_eq!(
-        ask(&proxy.address(), PING).unwrap_or_default(),
-        "",
-        "cut before"
-    );
+    assert_eq!(ask(&proxy.address(), PING).unwrap_or_default(), "", "cut before");
     assert_eq!((proxy.sent(), proxy.received()), (0, 0), "cut before");
 
     proxy.fail(1, Fault::CutAnswer);
-    assert_eq!(
-        ask(&proxy.address(), PING).unwrap_or_default(),
-        "",
-        "cut answer"
-    );
+    assert_eq!(ask(&proxy.address(), PING).unwrap_or_default(), "", "cut answer");
     assert!(proxy.received() > 0, "the registry did answer");
 
     proxy.fail(1, Fault::CutBody(1));
@@ -104,11 +85,7 @@ fn a_delayed_request_is_answered_all_the_same() {
     let proxy = FaultProxy::start(registry.address());
     proxy.fail(1, Fault::Delay(Duration::from_millis(200)));
     let begun = Instant::now();
-    assert!(
-        ask(&proxy.address(), PING)
-            .unwrap()
-            .starts_with("HTTP/1.1 200")
-    );
+    assert!(ask(&proxy.address(), PING).unwrap().starts_with("HTTP/1.1 200"));
     assert!(begun.elapsed() >= Duration::from_millis(200));
 }
 
@@ -118,9 +95,6 @@ fn other_statuses_are_answered_without_the_registry() {
     for status in [401, 404, 500, 503] {
         proxy.rule(move |_| Some(Fault::status(status)));
         let answer = ask(&proxy.address(), PING).unwrap();
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     }
 }

@@ -60,8 +60,5 @@ fn dockers_media_types_are_there_when_asked_for() {
     let found = registry.inspect("docker:v1", &registry.authfile()).ok();
     let digest = found.json()["Digest"].as_str().unwrap().to_owned();
     let manifest = std::fs::read_to_string(registry.blob_path(&digest)).unwrap();
-    assert!(
-        manifest.contains("vnd.docker.image.rootfs.diff.tar.gzip"),
-        "{manifest}"
-    );
+    assert!(manifest.contains("vnd.docker.image.rootfs.diff.tar.gzip"), "{manifest}");
 }

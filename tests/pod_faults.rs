@@ -38,11 +38,7 @@ fn tagged(registry: &Registry) -> Value {
         let tag = tag.as_str().unwrap();
         (tag.to_owned(), manifest(registry, "acme/os", tag))
     };
-    json!(
-        tags.iter()
-            .map(of)
-            .collect::<std::collections::BTreeMap<_, _>>()
-    )
+    json!(tags.iter().map(of).collect::<std::collections::BTreeMap<_, _>>())
 }
 
 fn kill(mut child: Child) {
@@ -61,13 +57,7 @@ fn contained() -> Mosb {
 #[test]
 fn a_push_that_is_killed_at_each_request_ends_the_same() {
     let (registry, proxy) = debian();
-    let pod = Pod::with(
-        Mosb::new(),
-        &proxy.address(),
-        &config("/etc/mine"),
-        Some(RUNS),
-        &[],
-    );
+    let pod = Pod::with(Mosb::new(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     ended(pod.containerfile(&[])).ok();
     proxy.rule(|_| None);
     pod.run(pod.push(&[])).ok();
@@ -99,13 +89,7 @@ fn a_push_that_is_killed_at_each_request_ends_the_same() {
 #[test]
 fn a_build_that_is_killed_at_each_step_ends_the_same() {
     let (registry, proxy) = debian();
-    let pod = Pod::with(
-        contained(),
-        &proxy.address(),
-        &config("/etc/mine"),
-        Some(RUNS),
-        &[],
-    );
+    let pod = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     let lines = |mut command: Command, most: usize| {
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         let mut said = Vec::new();
@@ -124,10 +108,7 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     for number in 1..all.len() {
         let (child, _) = lines(pod.containerfile(&[]), number);
         kill(child);
-        assert!(
-            pod.result("failure").is_none(),
-            "{number}: it had no time to say so"
-        );
+        assert!(pod.result("failure").is_none(), "{number}: it had no time to say so");
     }
     ended(pod.containerfile(&[])).ok();
     assert_eq!(names(&pod.volume("image")), ["digest", "layout"]);
@@ -135,13 +116,7 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     let digest = pod.result("result").unwrap()["digest"].clone();
     assert!(manifest(&registry, "acme/os", digest.as_str().unwrap()).is_some());
     // As one that nobody disturbed.
-    let calm = Pod::with(
-        contained(),
-        &proxy.address(),
-        &config("/etc/mine"),
-        Some(RUNS),
-        &[],
-    );
+    let calm = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     ended(calm.containerfile(&[])).ok();
     calm.run(calm.push(&[])).ok();
     assert_eq!(calm.result("result").unwrap()["digest"], digest);
@@ -152,17 +127,8 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
 fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
     let (mut registry, proxy) = debian();
     for containerfile in [None, Some(RUNS)] {
-        let path = format!(
-            "/etc/mine{}",
-            if containerfile.is_some() { "" } else { "-too" }
-        );
-        let pod = Pod::with(
-            contained(),
-            &proxy.address(),
-            &config(&path),
-            containerfile,
-            &[],
-        );
+        let path = format!("/etc/mine{}", if containerfile.is_some() { "" } else { "-too" });
+        let pod = Pod::with(contained(), &proxy.address(), &config(&path), containerfile, &[]);
         let pushes = || match containerfile {
             Some(_) => pod.push(&[]),
             None => pod.direct(&[]),
@@ -197,10 +163,7 @@ fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
             } else {
                 assert!(!child.wait().unwrap().success(), "{what:?}");
                 let told = pod.result("result").unwrap();
-                assert_eq!(
-                    (&told["outcome"], &told["class"]),
-                    (&json!("Failed"), &json!("retry"))
-                );
+                assert_eq!((&told["outcome"], &told["class"]), (&json!("Failed"), &json!("retry")));
                 let message = told["message"].as_str().unwrap();
                 println!("{message}");
                 assert!(message.contains(&proxy.address()), "{message}");
@@ -233,12 +196,7 @@ fn a_full_disk_is_told_with_its_place() {
         let result = pod.result(volume).unwrap_or_default();
         println!("{:?} {result:#}", begun.elapsed());
         let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
-        (
-            text("class"),
-            text("reason"),
-            text("message"),
-            result["lastLines"].to_string(),
-        )
+        (text("class"), text("reason"), text("message"), result["lastLines"].to_string())
     };
     let pod_of = |text| {
         let (address, config) = (proxy.address(), config("/etc/mine"));
@@ -250,10 +208,7 @@ fn a_full_disk_is_told_with_its_place() {
     let pod = full(pod_of(big), "image", "1m");
     assert!(!ended(pod.containerfile(&[])).status.success());
     let (class, _, message, lines) = told(&pod, "failure");
-    assert!(
-        format!("{message}{lines}").contains("no space left on device"),
-        "{message} {lines}"
-    );
+    assert!(format!("{message}{lines}").contains("no space left on device"), "{message} {lines}");
     assert!(
         message.contains("ephemeral-storage under job.resources in ConfigMap mosb-config"),
         "{message}"

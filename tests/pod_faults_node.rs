@@ -18,10 +18,8 @@ const BIG: &str = "FROM configs AS final\nRUN head -c 150000000 /dev/zero > /etc
 impl Cluster {
     /// The pods of a pool's builds that are not on their way out.
     fn pods(&self) -> Vec<Value> {
-        let pool = format!(
-            "machineconfiguration.openshift.io/target-machine-config-pool={}",
-            self.pool
-        );
+        let pool =
+            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
         let get = ["get", "pods", "--selector", &pool, "--output=json"];
         let pods = self.namespace.kubectl(&get).ok().json();
         let pods = pods["items"].as_array().unwrap().clone();
@@ -66,9 +64,7 @@ impl Cluster {
             let (_, job) = self.running("image-build")?;
             let pod = self.pods().into_iter().find(|pod| runner(pod) == job)?;
             let name = pod["metadata"]["name"].as_str()?.to_owned();
-            let logs = self
-                .namespace
-                .kubectl(&["logs", &name, "--container=image-build"]);
+            let logs = self.namespace.kubectl(&["logs", &name, "--container=image-build"]);
             logs.text().contains("STEP 2/2: RUN sleep").then_some(())
         });
     }
@@ -220,10 +216,7 @@ fn a_pod_whose_node_died_is_replaced() {
     cluster.namespace.kubectl(&delete).ok();
     cluster.another_runner(&job);
     let because = cluster.builds()[0]["metadata"]["annotations"]["mosb.dev/because"].clone();
-    assert!(
-        because.to_string().contains("its node was lost"),
-        "{because}"
-    );
+    assert!(because.to_string().contains("its node was lost"), "{because}");
     cluster.node.revive("kubelet");
     let image = cluster.image_after("");
     assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");
@@ -234,18 +227,13 @@ fn a_pod_whose_node_died_is_replaced() {
 fn too_little_memory_is_told_and_what_to_do() {
     let mut cluster = Cluster::new("memory");
     cluster.render("one");
-    cluster.resources(
-        "direct",
-        json!({ "memory": "8Mi" }),
-        json!({ "memory": "8Mi" }),
-    );
+    cluster.resources("direct", json!({ "memory": "8Mi" }), json!({ "memory": "8Mi" }));
     cluster.start();
     cluster.opt_in(None);
     let message = cluster.failed();
-    for words in [
-        "container image-build needed more memory",
-        "under job.resources in ConfigMap mosb-config",
-    ] {
+    for words in
+        ["container image-build needed more memory", "under job.resources in ConfigMap mosb-config"]
+    {
         assert!(message.contains(words), "{message}");
     }
 
@@ -259,10 +247,7 @@ fn too_little_memory_is_told_and_what_to_do() {
         builds.any(|build| ended(&build)).then_some(())
     });
     let message = cluster.failed();
-    for words in [
-        "for lack of memory",
-        "under job.resources in ConfigMap mosb-config",
-    ] {
+    for words in ["for lack of memory", "under job.resources in ConfigMap mosb-config"] {
         assert!(message.contains(words), "{message}");
     }
 

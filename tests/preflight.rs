@@ -23,10 +23,7 @@ fn bootable() -> Image {
     let tar = Tree::new().file("usr/lib/os-release", 0o644, "ID=test\n");
     Image::new()
         .layer(Compression::Gzip, tar.tar())
-        .layer(
-            Compression::Plain,
-            Tree::new().file("etc/motd", 0o644, "hi\n").tar(),
-        )
+        .layer(Compression::Plain, Tree::new().file("etc/motd", 0o644, "hi\n").tar())
         .label("containers.bootc", "1")
         .label("version", RELEASE)
 }
@@ -36,26 +33,16 @@ fn images(directory: &Path) -> Layout {
     let layout = Layout::create(directory);
     layout.put("good", &bootable());
     layout.put("base", &bootable().label("base", "yes"));
-    layout.put(
-        "later",
-        &bootable().label("version", "419.96.202506010000-0"),
-    );
+    layout.put("later", &bootable().label("version", "419.96.202506010000-0"));
     layout.put("other", &bootable().architecture("arm64"));
-    layout.put(
-        "container",
-        &Image::new().layer(Compression::Gzip, Tree::new().tar()),
-    );
+    layout.put("container", &Image::new().layer(Compression::Gzip, Tree::new().tar()));
     layout.put_index("both", &[bootable(), bootable().architecture("arm64")]);
     layout
 }
 
 fn pushed(registry: &Registry, layout: &Layout, tag: &str) -> String {
     registry.push(layout, tag, &format!("acme/{tag}:v1"));
-    format!(
-        "{}@{}",
-        registry.repository(&format!("acme/{tag}")),
-        layout.digest(tag)
-    )
+    format!("{}@{}", registry.repository(&format!("acme/{tag}")), layout.digest(tag))
 }
 
 fn check<'a>(mosb: &Mosb, arguments: impl IntoIterator<Item = &'a str>) -> Finished {
@@ -74,14 +61,8 @@ fn outcomes(finished: &Finished) -> String {
     let checks = object["images"][0]["checks"].as_array().unwrap();
     let shown = checks.iter().map(|check| {
         let text = |key: &str| check[key].as_str();
-        let code = text("code")
-            .map(|code| format!(":{code}"))
-            .unwrap_or_default();
-        format!(
-            "{}={}{code}",
-            text("check").unwrap(),
-            text("outcome").unwrap()
-        )
+        let code = text("code").map(|code| format!(":{code}")).unwrap_or_default();
+        format!("{}={}{code}", text("check").unwrap(), text("outcome").unwrap())
     });
     shown.collect::<Vec<_>>().join(" ")
 }
@@ -97,11 +78,7 @@ fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
 /// `Cancel`), which is none any more without its other files.
 fn kept(registry: &Registry) -> Vec<PathBuf> {
     let mut files = registry.files();
-    files.retain(|file| {
-        !file
-            .components()
-            .any(|part| part.as_os_str() == "hashstates")
-    });
+    files.retain(|file| !file.components().any(|part| part.as_os_str() == "hashstates"));
     files
 }
 
@@ -109,11 +86,7 @@ fn remedy(finished: &Finished, kind: &str) -> String {
     let object = finished.json();
     let checks = object["images"][0]["checks"].as_array().unwrap();
     let check = checks.iter().find(|check| check["check"] == kind).unwrap();
-    format!(
-        "{}; {}",
-        check["message"].as_str().unwrap(),
-        check["remedy"].as_str().unwrap()
-    )
+    format!("{}; {}", check["message"].as_str().unwrap(), check["remedy"].as_str().unwrap())
 }
 
 /// What runs in a check that passes.
@@ -145,10 +118,7 @@ fn all_is_well_and_nothing_is_left_behind() {
         if transport != Transport::Http {
             arguments.extend(["--cert-dir", &certificates]);
         }
-        let (new, old) = (
-            registry.repository("acme/new"),
-            registry.repository("acme/good"),
-        );
+        let (new, old) = (registry.repository("acme/new"), registry.repository("acme/good"));
         for repository in [&new, &old] {
             let all = arguments.iter().copied().chain(["--push", repository]);
             let finished = check(&mosb, all);
@@ -168,20 +138,13 @@ fn log_is_for_a_bundle(finished: &Finished) {
     assert!(log.lines().count() >= 6, "{log}");
     for line in log.lines() {
         let (time, _) = line.split_once(' ').unwrap();
-        let shape: String = time
-            .chars()
-            .map(|c| if c.is_ascii_digit() { '0' } else { c })
-            .collect();
+        let shape: String =
+            time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(shape, "0000-00-00T00:00:00.000000Z", "{line}");
         assert!(!line.contains('\u{1b}'), "{line}");
     }
     // The password, and the login as a header has it.
-    for canary in [
-        "not-a-secret",
-        "YnVpbGRlcjpub3QtYS1zZWNyZXQ",
-        "Bearer",
-        "eyJ",
-    ] {
+    for canary in ["not-a-secret", "YnVpbGRlcjpub3QtYS1zZWNyZXQ", "Bearer", "eyJ"] {
         let all = format!("{log}{}", finished.text());
         assert!(!all.contains(canary), "{canary}: {all}");
     }
@@ -199,42 +162,17 @@ fn a_login_that_may_not_is_told_with_its_file() {
     let reads = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped push=failed:denied";
     let writes = reads.replace("push=failed:denied", "push=passed");
     for (what, registry, authfile, code, want) in [
-        (
-            "basic, wrong",
-            &basic,
-            path(&basic.wrong_authfile()),
-            1,
-            &*refused,
-        ),
+        ("basic, wrong", &basic, path(&basic.wrong_authfile()), 1, &*refused),
         ("basic, none", &basic, nobody.clone(), 1, &refused),
-        (
-            "token, wrong",
-            &token,
-            path(&token.wrong_authfile()),
-            1,
-            &refused,
-        ),
+        ("token, wrong", &token, path(&token.wrong_authfile()), 1, &refused),
         ("token, none", &token, nobody, 1, &refused),
-        (
-            "token, read-only",
-            &token,
-            path(&token.reader_authfile()),
-            1,
-            reads,
-        ),
+        ("token, read-only", &token, path(&token.reader_authfile()), 1, reads),
         ("token, all", &token, path(&token.authfile()), 0, &writes),
     ] {
         let image = pushed(registry, &layout, "good");
         let before = kept(registry);
         let repository = registry.repository("acme/good");
-        let arguments = [
-            &*image,
-            "--authfile",
-            &authfile,
-            "--push",
-            &repository,
-            "-v",
-        ];
+        let arguments = [&*image, "--authfile", &authfile, "--push", &repository, "-v"];
         let finished = check(&Mosb::new(), arguments);
         assert_outcomes(what, &finished, code, want);
         assert_eq!(kept(registry), before, "{what}");
@@ -248,21 +186,11 @@ fn a_login_that_may_not_is_told_with_its_file() {
     let image = pushed(&token, &layout, "good");
     let (reader, user) = (path(&token.reader_authfile()), path(&token.authfile()));
     let repository = token.repository("acme/good");
-    let arguments = [
-        &*image,
-        "--authfile",
-        &reader,
-        "--push-authfile",
-        &user,
-        "--push",
-        &repository,
-    ];
+    let arguments =
+        [&*image, "--authfile", &reader, "--push-authfile", &user, "--push", &repository];
     assert_outcomes("two files", &check(&Mosb::new(), arguments), 0, &writes);
     let told = remedy(
-        &check(
-            &Mosb::new(),
-            [&*image, "--authfile", &reader, "--push", &repository],
-        ),
+        &check(&Mosb::new(), [&*image, "--authfile", &reader, "--push", &repository]),
         "push",
     );
     assert!(told.contains(&reader), "{told}");
@@ -284,11 +212,7 @@ fn a_registry_that_takes_no_uploads_is_told() {
     ] {
         proxy.rule(move |seen| (seen.head.method == "POST").then(|| Fault::status(status)));
         let finished = check(&Mosb::new(), [&*image, "--push", &repository]);
-        assert!(
-            outcomes(&finished).ends_with(want),
-            "{status}: {}",
-            outcomes(&finished)
-        );
+        assert!(outcomes(&finished).ends_with(want), "{status}: {}", outcomes(&finished));
         assert_eq!(finished.code(), Some(code), "{status}");
     }
 }
@@ -304,11 +228,8 @@ fn the_push_check_is_told_what_a_first_push_into_a_stand_in_would_be() {
         location: Location::Absolute,
         ..PLAIN
     };
-    let wants_it_made = Profile {
-        login: Login::Basic,
-        first_upload: Some(Refusal(404, "NAME_UNKNOWN")),
-        ..PLAIN
-    };
+    let wants_it_made =
+        Profile { login: Login::Basic, first_upload: Some(Refusal(404, "NAME_UNKNOWN")), ..PLAIN };
     for (profile, new) in [(creates, "passed"), (wants_it_made, "failed:not-found")] {
         let registry = StandIn::start(profile);
         let digest = layout.digest("good");
@@ -318,11 +239,9 @@ fn the_push_check_is_told_what_a_first_push_into_a_stand_in_would_be() {
         let authfile = directory.path().join("stand-in.json");
         fs::write(&authfile, registry.logins("not-a-secret")).unwrap();
         let authfile = path(&authfile);
-        for (name, want) in [
-            ("acme/good", "passed"),
-            ("acme/new", new),
-            ("foreign/os", "failed:denied"),
-        ] {
+        for (name, want) in
+            [("acme/good", "passed"), ("acme/new", new), ("foreign/os", "failed:denied")]
+        {
             let repository = registry.repository(name);
             let arguments = [&*image, "--authfile", &authfile, "--push", &repository];
             let finished = check(&Mosb::new(), arguments);
@@ -345,10 +264,8 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
     let in_plain = pushed(&plain, &layout, "good");
     let unread = |registry: &str| format!("registry={registry} pull=skipped {NOT_PULLED}");
     let digest = layout.digest("good");
-    let (nowhere, closed) = (
-        format!("nothing.invalid/acme/os@{digest}"),
-        format!("127.0.0.1:1/acme/os@{digest}"),
-    );
+    let (nowhere, closed) =
+        (format!("nothing.invalid/acme/os@{digest}"), format!("127.0.0.1:1/acme/os@{digest}"));
     for (what, arguments, code, want, told) in [
         (
             "another's CA",
@@ -371,13 +288,7 @@ fn a_registry_that_does_not_answer_or_is_not_trusted_is_told() {
             "failed:untrusted-tls",
             "answers in plain HTTP; use --tls-verify=false",
         ),
-        (
-            "no such host",
-            vec![&*nowhere],
-            3,
-            "unknown:unreachable",
-            "check the name",
-        ),
+        ("no such host", vec![&*nowhere], 3, "unknown:unreachable", "check the name"),
         (
             "nobody listens",
             vec![&*closed],
@@ -407,9 +318,7 @@ fn mirrors_are_asked_as_machines_ask_them() {
         let mut text =
             format!("[[registry]]\nlocation = 'quay.invalid/acme'\nblocked = {blocked}\n");
         for mirror in mirrors {
-            text.push_str(&format!(
-                "[[registry.mirror]]\nlocation = '{mirror}/acme'\n"
-            ));
+            text.push_str(&format!("[[registry.mirror]]\nlocation = '{mirror}/acme'\n"));
         }
         fs::write(&file, text).unwrap();
         file
@@ -419,28 +328,10 @@ fn mirrors_are_asked_as_machines_ask_them() {
     let missing = format!("registry=passed pull=failed:not-found {NOT_PULLED}");
     for (what, mirrors, blocked, code, want) in [
         ("it has it", vec![full.address()], false, 0, passed),
-        (
-            "the first is silent",
-            vec!["127.0.0.1:1", full.address()],
-            false,
-            0,
-            passed,
-        ),
-        (
-            "the first has none",
-            vec![empty.address(), full.address()],
-            true,
-            0,
-            passed,
-        ),
+        ("the first is silent", vec!["127.0.0.1:1", full.address()], false, 0, passed),
+        ("the first has none", vec![empty.address(), full.address()], true, 0, passed),
         ("none has it", vec![empty.address()], true, 1, &missing),
-        (
-            "nor is its source there",
-            vec![empty.address()],
-            false,
-            1,
-            &missing,
-        ),
+        ("nor is its source there", vec![empty.address()], false, 1, &missing),
         (
             "no mirror",
             vec![],

@@ -46,17 +46,9 @@ impl Installation {
             registry.push(&layout, tag, &format!("os/{tag}:v1"));
         }
         fs::create_dir(directory.path().join("manifests")).unwrap();
-        let new = Self {
-            directory,
-            layout,
-            registry,
-        };
+        let new = Self { directory, layout, registry };
         for pool in POOLS {
-            new.config(
-                pool,
-                &new.image(pool),
-                &new.registry.repository(&format!("os/{pool}")),
-            );
+            new.config(pool, &new.image(pool), &new.registry.repository(&format!("os/{pool}")));
         }
         let pools = POOLS.map(|pool| {
             json!({
@@ -64,10 +56,7 @@ impl Installation {
                 "metadata": {"name": pool},
             })
         });
-        new.put(
-            "pools",
-            &json!({"apiVersion": "v1", "kind": "List", "items": pools}),
-        );
+        new.put("pools", &json!({"apiVersion": "v1", "kind": "List", "items": pools}));
         new.secret("push", &new.registry.authfile());
         new.secret("global-pull-secret-copy", &new.registry.authfile());
         new.settings(&json!({}));
@@ -75,8 +64,7 @@ impl Installation {
     }
 
     fn image(&self, tag: &str) -> String {
-        self.registry
-            .repository(&format!("os/{tag}@{}", self.layout.digest(tag)))
+        self.registry.repository(&format!("os/{tag}@{}", self.layout.digest(tag)))
     }
 
     fn manifests(&self) -> PathBuf {
@@ -84,11 +72,7 @@ impl Installation {
     }
 
     fn put(&self, name: &str, object: &Value) {
-        fs::write(
-            self.manifests().join(format!("{name}.yaml")),
-            object.to_string(),
-        )
-        .unwrap();
+        fs::write(self.manifests().join(format!("{name}.yaml")), object.to_string()).unwrap();
     }
 
     /// A MachineOSConfig as `mosb seed new` prints it.
@@ -147,12 +131,7 @@ impl Installation {
         arguments.extend(["--output", output.to_str().unwrap()]);
         arguments.extend(more);
         let finished = Mosb::new().run(arguments);
-        assert_eq!(
-            output.exists(),
-            finished.status.success(),
-            "{}",
-            finished.stderr
-        );
+        assert_eq!(output.exists(), finished.status.success(), "{}", finished.stderr);
         finished
     }
 }
@@ -165,10 +144,7 @@ fn outcomes(finished: &Finished) -> Vec<String> {
     let of_image = |image: &Value| {
         let checks = image["checks"].as_array().unwrap().iter();
         let shown = checks.map(|check| {
-            let code = check["code"]
-                .as_str()
-                .map(|code| format!(":{code}"))
-                .unwrap_or_default();
+            let code = check["code"].as_str().map(|code| format!(":{code}")).unwrap_or_default();
             format!(
                 "{}={}{code}",
                 check["check"].as_str().unwrap(),
@@ -185,20 +161,12 @@ fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
     let said = format!("{what}: {}\n{}", finished.text(), finished.stderr);
     assert_eq!(outcomes(finished), [want; 3], "{said}");
     assert_eq!(finished.code(), Some(code), "{said}");
-    for canary in [
-        "not-a-secret",
-        "YnVpbGRlcjpub3QtYS1zZWNyZXQ",
-        "Bearer",
-        "eyJ",
-    ] {
+    for canary in ["not-a-secret", "YnVpbGRlcjpub3QtYS1zZWNyZXQ", "Bearer", "eyJ"] {
         assert!(!said.contains(canary), "{canary}: {said}");
     }
     for line in finished.stderr.lines() {
         let (time, _) = line.split_once(' ').unwrap();
-        assert!(
-            time.len() == 27 && time.ends_with('Z') && time.contains('T'),
-            "{line}"
-        );
+        assert!(time.len() == 27 && time.ends_with('Z') && time.contains('T'), "{line}");
     }
 }
 
@@ -212,45 +180,24 @@ fn three_pools_pass_with_the_logins_and_the_ca_of_the_manifests() {
     let object = &finished.json()["images"][2];
     assert_eq!(
         (&object["object"], &object["image"]),
-        (
-            &json!("MachineOSConfig worker"),
-            &json!(all.image("worker"))
-        )
+        (&json!("MachineOSConfig worker"), &json!(all.image("worker")))
     );
     let left = all.registry.files();
-    let left: Vec<_> = left
-        .iter()
-        .filter(|file| !file.to_string_lossy().contains("hashstates"))
-        .collect();
+    let left: Vec<_> =
+        left.iter().filter(|file| !file.to_string_lossy().contains("hashstates")).collect();
     assert_eq!(left.len(), before, "{left:?}");
     let finished = all.bootstrap(&[]).ok();
-    assert!(
-        finished.stderr.lines().all(|line| line.starts_with("20")),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.lines().all(|line| line.starts_with("20")), "{}", finished.stderr);
     // What pulls may be given by hand, as an installer has it in a file.
     fs::remove_file(all.manifests().join("secret-global-pull-secret-copy.yaml")).unwrap();
     let refused = "registry=passed pull=failed:denied bootable=skipped architecture=skipped release=skipped push=passed";
     assert_outcomes("no pull secret", &all.check(&[]), 1, refused);
-    let (reader, wrong) = (
-        all.registry.reader_authfile(),
-        all.registry.wrong_authfile(),
-    );
+    let (reader, wrong) = (all.registry.reader_authfile(), all.registry.wrong_authfile());
     for flag in ["--pull-secret", "--authfile"] {
-        assert_outcomes(
-            flag,
-            &all.check(&[flag, reader.to_str().unwrap()]),
-            0,
-            PASSED,
-        );
+        assert_outcomes(flag, &all.check(&[flag, reader.to_str().unwrap()]), 0, PASSED);
         let finished = all.check(&[flag, wrong.to_str().unwrap()]);
         assert_outcomes(flag, &finished, 1, refused);
-        assert!(
-            finished.text().contains(wrong.to_str().unwrap()),
-            "{}",
-            finished.text()
-        );
+        assert!(finished.text().contains(wrong.to_str().unwrap()), "{}", finished.text());
     }
 }
 
@@ -275,11 +222,7 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     let objects: Vec<_> = findings.iter().map(|finding| &finding["object"]).collect();
     assert_eq!(
         objects,
-        [
-            "MachineOSConfig infra",
-            "MachineOSConfig master",
-            "MachineOSConfig worker"
-        ]
+        ["MachineOSConfig infra", "MachineOSConfig master", "MachineOSConfig worker"]
     );
     all.bootstrap(&["--check-registry=false"]).ok();
     fs::remove_dir_all(all.directory.path().join("output")).unwrap();
@@ -290,9 +233,7 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     let untrusted = "registry=failed:untrusted-tls pull=skipped bootable=skipped architecture=skipped release=skipped push=failed:untrusted-tls";
     assert_outcomes("no CA", &finished, 1, untrusted);
     assert!(
-        finished
-            .text()
-            .contains("imageRegistryBundles of ConfigMap mosb-config"),
+        finished.text().contains("imageRegistryBundles of ConfigMap mosb-config"),
         "{}",
         finished.text()
     );
@@ -309,10 +250,7 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     );
 
     all.settings(&json!({}));
-    let others = PASSED.replace(
-        "architecture=passed",
-        "architecture=failed:platform-missing",
-    );
+    let others = PASSED.replace("architecture=passed", "architecture=failed:platform-missing");
     let finished = all.check(&["--platform", "linux/arm64"]);
     assert_outcomes("other machines", &finished, 1, &others);
     all.settings(&json!({"baseOSContainerImage": all.image("arm")}));
@@ -322,11 +260,7 @@ fn what_fails_is_told_with_its_object_and_nothing_is_written() {
     fs::remove_file(all.registry.blob_path(&all.layout.digest("worker"))).unwrap();
     let finished = all.check(&[]);
     assert_eq!(finished.code(), Some(1));
-    assert!(
-        outcomes(&finished)[2].contains("pull=failed:not-found"),
-        "{}",
-        finished.text()
-    );
+    assert!(outcomes(&finished)[2].contains("pull=failed:not-found"), "{}", finished.text());
     assert_eq!(outcomes(&finished)[..2], [PASSED; 2]);
     let wrong = all.check(&["quay.example/os"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
@@ -338,28 +272,18 @@ fn a_disconnected_installation_is_checked_at_its_mirrors() {
     let mirror_set = |kind: &str, version: &str, entries: &str, more: Value| {
         let mut entry =
             json!({"source": "quay.invalid/os", "mirrors": [all.registry.repository("os")]});
-        entry
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({"apiVersion": version, "kind": kind, "metadata": {"name": "all"}, "spec": {entries: [entry]}})
     };
     for pool in POOLS {
         let image = format!("quay.invalid/os/{pool}@{}", all.layout.digest(pool));
-        all.config(
-            pool,
-            &image,
-            &all.registry.repository(&format!("os/{pool}")),
-        );
+        all.config(pool, &image, &all.registry.repository(&format!("os/{pool}")));
     }
     all.settings(&json!({"baseOSContainerImage": format!("quay.invalid/os/base@{}", all.layout.digest("base"))}));
     let unreachable = "registry=unknown:unreachable pull=skipped bootable=skipped architecture=skipped release=skipped push=passed";
     assert_outcomes("no mirrors", &all.check(&[]), 3, unreachable);
     let finished = all.bootstrap(&[]);
-    assert_eq!(
-        (finished.code(), &finished.json()["code"]),
-        (Some(3), &json!("preflight-unknown"))
-    );
+    assert_eq!((finished.code(), &finished.json()["code"]), (Some(3), &json!("preflight-unknown")));
     for (what, object) in [
         (
             "digest",

@@ -25,62 +25,33 @@ const EXCUSED: &[(&str, &str)] = &[
     ),
     ("machineosbuilds/finalizers update", "the same"),
     ("machineconfigpools/finalizers update", "the same"),
-    (
-        "machineosconfigs/status patch",
-        "only for a nested repository",
-    ),
-    (
-        "machineosbuilds delete",
-        "of one that is not wanted any more, while its MachineOSConfig is",
-    ),
-    (
-        "machineosbuilds get",
-        "of one that was there when it was to be made",
-    ),
+    ("machineosconfigs/status patch", "only for a nested repository"),
+    ("machineosbuilds delete", "of one that is not wanted any more, while its MachineOSConfig is"),
+    ("machineosbuilds get", "of one that was there when it was to be made"),
     ("jobs get", "the same"),
     ("secrets get", "read for a plan, too"),
-    (
-        "configmaps get",
-        "of one that was there when it was to be made; handed on to sidecars",
-    ),
-    (
-        "serviceaccounts get",
-        "of one that was there when it was to be made",
-    ),
+    ("configmaps get", "of one that was there when it was to be made; handed on to sidecars"),
+    ("serviceaccounts get", "of one that was there when it was to be made"),
     ("roles get", "the same"),
     ("rolebindings get", "the same"),
-    (
-        "configmaps delete",
-        "what a failed build left; otherwise its Job's end takes it along",
-    ),
+    ("configmaps delete", "what a failed build left; otherwise its Job's end takes it along"),
     ("secrets delete", "the same"),
     ("serviceaccounts delete", "the same"),
     ("roles delete", "the same"),
     ("rolebindings delete", "the same"),
     ("leases list", "while another controller has it"),
     ("leases watch", "the same"),
-    (
-        "controllerconfigs watch",
-        "a kind that this cluster has not got",
-    ),
-    (
-        "imagedigestmirrorsets.config.openshift.io watch",
-        "the same",
-    ),
+    ("controllerconfigs watch", "a kind that this cluster has not got"),
+    ("imagedigestmirrorsets.config.openshift.io watch", "the same"),
     ("imagetagmirrorsets.config.openshift.io watch", "the same"),
     ("images.config.openshift.io watch", "the same"),
     ("kubeletconfigs watch", "the same"),
     ("containerruntimeconfigs watch", "the same"),
-    (
-        "imagecontentsourcepolicies.operator.openshift.io watch",
-        "the same",
-    ),
+    ("imagecontentsourcepolicies.operator.openshift.io watch", "the same"),
 ];
 
 fn deploy(folder: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("deploy")
-        .join(folder)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy").join(folder)
 }
 
 /// One right or one use of it: `resource[/subresource] verb`.
@@ -98,10 +69,7 @@ fn right(group: &str, resource: &str, verb: &str) -> String {
 /// All rights that the overlay gives.
 fn granted(node: &Node) -> BTreeSet<String> {
     let path = deploy("kubernetes");
-    let text = node
-        .kubectl(&["kustomize", path.to_str().unwrap()])
-        .ok()
-        .text();
+    let text = node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
     let mut all = BTreeSet::new();
     for object in text.split("\n---\n") {
         let object: Value = serde_saphyr::from_str(object).unwrap();
@@ -111,9 +79,7 @@ fn granted(node: &Node) -> BTreeSet<String> {
             for group in list(&rule["apiGroups"]) {
                 for resource in list(&rule["resources"]) {
                     all.extend(
-                        list(&rule["verbs"])
-                            .iter()
-                            .map(|verb| right(&group, &resource, verb)),
+                        list(&rule["verbs"]).iter().map(|verb| right(&group, &resource, verb)),
                     );
                 }
             }
@@ -128,9 +94,8 @@ fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
     let mut refused = Vec::new();
     for event in node.audit() {
         let object = &event["objectRef"];
-        let Some(resource) = object["resource"]
-            .as_str()
-            .filter(|_| event["user"]["username"] == ACCOUNT)
+        let Some(resource) =
+            object["resource"].as_str().filter(|_| event["user"]["username"] == ACCOUNT)
         else {
             continue;
         };
@@ -241,12 +206,10 @@ const COMPONENT: &str = "10-prebuiltimage-osimageurl-golden";
 #[test]
 fn the_installed_controller_uses_its_rights_and_needs_no_more() {
     let node = Node::start(&programs()).unwrap();
-    node.registry()
-        .push(&base_image().reference("base"), "acme/base:v1");
+    node.registry().push(&base_image().reference("base"), "acme/base:v1");
     node.import(&format!("oci-archive:{}", mosb_image().display()), IMAGE);
     for folder in ["crds", "kubernetes"] {
-        node.kubectl(&["apply", "-k", deploy(folder).to_str().unwrap()])
-            .ok();
+        node.kubectl(&["apply", "-k", deploy(folder).to_str().unwrap()]).ok();
     }
     let base = format!("acme/base@{}", base_image().digest("base"));
     let base = node.registry().repository(&base);
@@ -266,17 +229,14 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
         node.apply(&object.to_string());
     }
     assert_eq!(image(&node, "golden", None), first);
-    node.kubectl(&["delete", "machineosconfig", "golden", "--wait=false"])
-        .ok();
+    node.kubectl(&["delete", "machineosconfig", "golden", "--wait=false"]).ok();
     wait("its MachineConfig's end", LIMIT, || {
         let found = node.find(&format!("machineconfig/{COMPONENT}"));
         found.is_none().then_some(())
     });
     let label = "machineconfiguration.openshift.io/layering-enabled-";
-    node.kubectl(&["label", "machineconfigpool", "infra", label])
-        .ok();
-    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"])
-        .ok();
+    node.kubectl(&["label", "machineconfigpool", "infra", label]).ok();
+    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"]).ok();
     wait("nothing of them is left", LIMIT, || {
         let kinds = "machineosconfigs,machineosbuilds,jobs";
         let left = node.get(&[kinds, "--namespace", NAMESPACE]);
@@ -289,14 +249,9 @@ fn the_installed_controller_uses_its_rights_and_needs_no_more() {
     let more: Vec<_> = used.difference(&granted).collect();
     // Whoever is logged in may ask for the API's own discovery and reviews.
     assert!(more.is_empty(), "used, but by no right of ours: {more:?}");
-    let excused: BTreeSet<String> = EXCUSED
-        .iter()
-        .map(|(right, _)| (*right).to_owned())
-        .collect();
-    let idle: Vec<_> = granted
-        .difference(&used)
-        .filter(|right| !excused.contains(*right))
-        .collect();
+    let excused: BTreeSet<String> = EXCUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
+    let idle: Vec<_> =
+        granted.difference(&used).filter(|right| !excused.contains(*right)).collect();
     assert!(idle.is_empty(), "granted, and nobody uses it: {idle:#?}");
     let strange: Vec<_> = excused.difference(&granted).collect();
     assert!(strange.is_empty(), "excused, but not granted: {strange:?}");

@@ -69,25 +69,15 @@ async fn a_401_in_the_middle_renews_the_token() {
     let proxy = FaultProxy::start(registry.address());
     let authfile = directory.path().join("auth.json");
     let logins = std::fs::read_to_string(registry.authfile()).unwrap();
-    std::fs::write(
-        &authfile,
-        logins.replace(registry.address(), &proxy.address()),
-    )
-    .unwrap();
+    std::fs::write(&authfile, logins.replace(registry.address(), &proxy.address())).unwrap();
     // From the second on, so that the registry has said how one logs in.
     for number in 2..20 {
         proxy.fail(number, Fault::status(401));
         let client = Client::new(&options_for(&registry, &authfile)).unwrap();
-        let resolved = client
-            .resolve(&source(&layout.reference("v1")), None)
-            .await
-            .unwrap();
+        let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
         let plan = plan_on(&resolved, &number.to_string(), &["new"]);
         let place = target(&format!("{}/acme/n{number}", proxy.address()));
-        client
-            .push(&place, &plan)
-            .await
-            .unwrap_or_else(|e| panic!("401 at {number}: {e}"));
+        client.push(&place, &plan).await.unwrap_or_else(|e| panic!("401 at {number}: {e}"));
     }
 }
 
@@ -99,14 +89,9 @@ async fn a_cut_download_and_a_cut_upload_go_on() {
     let from = Registry::plain();
     let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     from.push(&layout, "v1", "acme/base:v1");
-    let (pulled, pushed) = (
-        FaultProxy::start(from.address()),
-        FaultProxy::start(to.address()),
-    );
-    let large = layout.json(&layout.digest("v1"))["layers"][1]["digest"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let (pulled, pushed) = (FaultProxy::start(from.address()), FaultProxy::start(to.address()));
+    let large =
+        layout.json(&layout.digest("v1"))["layers"][1]["digest"].as_str().unwrap().to_owned();
     pulled.rule(move |seen| {
         let first = seen.head.path().ends_with(&large) && seen.head.header("range").is_none();
         first.then_some(Fault::CutBody(9 << 20))
@@ -118,19 +103,11 @@ async fn a_cut_download_and_a_cut_upload_go_on() {
         first.then_some(Fault::CutUpload(15 << 20))
     });
     let client = anybody();
-    let resolved = client
-        .resolve(&source(&format!("{}/acme/base:v1", pulled.address())), None)
-        .await
-        .unwrap();
+    let resolved =
+        client.resolve(&source(&format!("{}/acme/base:v1", pulled.address())), None).await.unwrap();
     let plan = plan_on(&resolved, "cut", &["new"]);
-    client
-        .push(&target(&format!("{}/acme/os", pushed.address())), &plan)
-        .await
-        .unwrap();
-    let back = anybody()
-        .resolve(&source(&to.repository("acme/os:new")), None)
-        .await
-        .unwrap();
+    client.push(&target(&format!("{}/acme/os", pushed.address())), &plan).await.unwrap();
+    let back = anybody().resolve(&source(&to.repository("acme/os:new")), None).await.unwrap();
     assert_eq!(back.manifest, Digest::of(&plan.manifest));
     let ranges: Vec<_> = pulled
         .seen()
@@ -155,22 +132,13 @@ async fn an_upload_that_is_cut_more_often_than_it_is_tried_goes_on_as_long_as_it
         long.then_some(Fault::CutUpload(cut))
     });
     let client = Client::new(&Options {
-        retry: mosb_registry::RetryPolicy {
-            tries: 2,
-            ..options().retry
-        },
+        retry: mosb_registry::RetryPolicy { tries: 2, ..options().retry },
         ..options()
     })
     .unwrap();
-    let resolved = client
-        .resolve(&source(&layout.reference("v1")), None)
-        .await
-        .unwrap();
+    let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let plan = plan_on(&resolved, "cut", &["new"]);
-    client
-        .push(&target(&format!("{}/acme/os", proxy.address())), &plan)
-        .await
-        .unwrap();
+    client.push(&target(&format!("{}/acme/os", proxy.address())), &plan).await.unwrap();
     let parts = proxy.seen();
     let parts = parts.iter().filter(|seen| seen.head.method == "PATCH");
     assert!(parts.count() > 4, "it was not cut");
@@ -183,10 +151,7 @@ async fn what_lasts_is_one_clear_sentence() {
     let image = format!("{}/acme/os:v1", proxy.address());
     let fast = || {
         Client::new(&Options {
-            retry: mosb_registry::RetryPolicy {
-                tries: 2,
-                ..options().retry
-            },
+            retry: mosb_registry::RetryPolicy { tries: 2, ..options().retry },
             ..options()
         })
         .unwrap()
@@ -218,21 +183,11 @@ async fn what_lasts_is_one_clear_sentence() {
         ..options()
     };
     proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(2))));
-    let error = Client::new(&slow)
-        .unwrap()
-        .resolve(&source(&image), None)
-        .await
-        .unwrap_err();
+    let error = Client::new(&slow).unwrap().resolve(&source(&image), None).await.unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
-    let error = fast()
-        .resolve(&source("127.0.0.1:1/acme/os:v1"), None)
-        .await
-        .unwrap_err();
+    let error = fast().resolve(&source("127.0.0.1:1/acme/os:v1"), None).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
-    let error = fast()
-        .resolve(&source("nothing.invalid/acme/os:v1"), None)
-        .await
-        .unwrap_err();
+    let error = fast().resolve(&source("nothing.invalid/acme/os:v1"), None).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
 }
 
@@ -271,16 +226,9 @@ async fn tls_is_verified_unless_told_otherwise() {
     let client = Client::new(&known).unwrap();
     assert!(client.resolve(&image_there, None).await.is_err());
     // Neither certificate nor TLS is asked for.
-    let insecure = Client::new(&Options {
-        tls_verify: false,
-        ..options()
-    })
-    .unwrap();
+    let insecure = Client::new(&Options { tls_verify: false, ..options() }).unwrap();
     insecure.resolve(&image, None).await.unwrap();
-    insecure
-        .resolve(&source(&plain.repository("acme/base:v1")), None)
-        .await
-        .unwrap();
+    insecure.resolve(&source(&plain.repository("acme/base:v1")), None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -298,23 +246,14 @@ async fn a_mirror_serves_or_is_passed_over() {
         empty.repository("copies"),
     );
     std::fs::write(&conf, text).unwrap();
-    let client = Client::new(&Options {
-        registries_conf: Some((conf, true)),
-        ..options()
-    })
-    .unwrap();
+    let client =
+        Client::new(&Options { registries_conf: Some((conf, true)), ..options() }).unwrap();
     let image = source("quay.example/acme/base:v1");
     let resolved = client.resolve(&image, None).await.unwrap();
     let pinned = resolved.pinned().unwrap().to_string();
-    assert_eq!(
-        pinned,
-        format!("quay.example/acme/base@{}", layout.digest("v1"))
-    );
+    assert_eq!(pinned, format!("quay.example/acme/base@{}", layout.digest("v1")));
     let out = target(&format!("oci:{}", directory.path().join("out").display()));
-    client
-        .push(&out, &plan_on(&resolved, "x", &["new"]))
-        .await
-        .unwrap();
+    client.push(&out, &plan_on(&resolved, "x", &["new"])).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,11 +265,8 @@ async fn requests_go_through_the_proxy_unless_no_proxy_says_otherwise() {
     // To plain HTTP a forward proxy is asked with the whole URL, which the registry behind it takes as well.
     let proxy = FaultProxy::start(registry.address());
     let conf = directory.path().join("registries.conf");
-    std::fs::write(
-        &conf,
-        "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n",
-    )
-    .unwrap();
+    std::fs::write(&conf, "[[registry]]\nlocation = 'registry.invalid'\ninsecure = true\n")
+        .unwrap();
     let client = |no_proxy: Option<&str>| {
         Client::new(&Options {
             proxy: ProxyVariables {
@@ -347,20 +283,9 @@ async fn requests_go_through_the_proxy_unless_no_proxy_says_otherwise() {
     let resolved = client(None).resolve(&image, None).await.unwrap();
     assert_eq!(resolved.manifest.to_string(), layout.digest("v1"));
     let seen = proxy.seen();
-    assert!(
-        seen[0]
-            .head
-            .target
-            .starts_with("http://registry.invalid/v2/")
-    );
-    assert_eq!(
-        seen[0].head.header("proxy-authorization"),
-        Some("Basic dXNlcjpwYXNz")
-    );
-    let error = client(Some(".invalid"))
-        .resolve(&image, None)
-        .await
-        .unwrap_err();
+    assert!(seen[0].head.target.starts_with("http://registry.invalid/v2/"));
+    assert_eq!(seen[0].head.header("proxy-authorization"), Some("Basic dXNlcjpwYXNz"));
+    let error = client(Some(".invalid")).resolve(&image, None).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     assert!(!error.to_string().contains("pass"), "{error}");
 }

@@ -94,10 +94,7 @@ async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_reg
         ("link-local", "http://169.254.169.254/latest".to_owned()),
         ("mapped", "http://[::ffff:a9fe:a9fe]/latest".to_owned()),
         ("loopback", victim.url("/secret")),
-        (
-            "a name of it",
-            victim.url("/secret").replace("127.0.0.1", "localhost"),
-        ),
+        ("a name of it", victim.url("/secret").replace("127.0.0.1", "localhost")),
     ] {
         for way in ["realm", "redirect", "upload"] {
             let named = target.clone();
@@ -122,18 +119,12 @@ async fn nothing_link_local_or_on_loopback_is_asked_because_a_stand_in_for_a_reg
                 let told = error.to_string();
                 let cause = "names and servers must not lead to it";
                 let loopback = "is on loopback, but the server that named it is not";
-                assert!(
-                    told.contains(cause) || told.contains(loopback),
-                    "{what}: {told}"
-                );
+                assert!(told.contains(cause) || told.contains(loopback), "{what}: {told}");
             }
             let seen = proxy.seen();
             let asked: Vec<_> = seen.iter().map(|head| head.target.as_str()).collect();
             let own = |url: &&str| url.starts_with("http://registry.invalid/");
-            assert!(
-                !asked.is_empty() && asked.iter().all(own),
-                "{what}: {asked:?}"
-            );
+            assert!(!asked.is_empty() && asked.iter().all(own), "{what}: {asked:?}");
         }
     }
     assert_eq!(victim.seen(), []);
@@ -148,15 +139,8 @@ async fn a_registry_on_loopback_names_no_link_local_address_either() {
     let client = Client::new(&options()).unwrap();
     let image = source(&format!("{}/acme/os:v1", registry.address()));
     let error = client.resolve(&image, None).await.unwrap_err();
-    assert!(
-        error.to_string().contains("fe80::1 is a link-local"),
-        "{error}"
-    );
-    assert_eq!(
-        registry.seen().len(),
-        1,
-        "what can't help is not tried again"
-    );
+    assert!(error.to_string().contains("fe80::1 is a link-local"), "{error}");
+    assert_eq!(registry.seen().len(), 1, "what can't help is not tried again");
 }
 
 /// Options that give up a peer that moves less than 10 KiB in a second of waiting, and try once more.
@@ -164,16 +148,10 @@ fn impatient() -> Options {
     Options {
         timeouts: Timeouts {
             idle: Duration::from_secs(3),
-            least_speed: LeastSpeed {
-                window: Duration::from_secs(1),
-                ..LeastSpeed::default()
-            },
+            least_speed: LeastSpeed { window: Duration::from_secs(1), ..LeastSpeed::default() },
             ..options().timeouts
         },
-        retry: RetryPolicy {
-            tries: 2,
-            ..options().retry
-        },
+        retry: RetryPolicy { tries: 2, ..options().retry },
         ..options()
     }
 }
@@ -183,10 +161,7 @@ fn drip(status: u16, head: &str) -> Vec<Act> {
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: 100000\r\n{head}\r\n");
     let drops =
         (0..2000).flat_map(|_| [Act::Wait(Duration::from_millis(20)), Act::Send(vec![b' '])]);
-    [Act::Send(head.into_bytes())]
-        .into_iter()
-        .chain(drops)
-        .collect()
+    [Act::Send(head.into_bytes())].into_iter().chain(drops).collect()
 }
 
 /// Every kind of body that a registry sends. Real ones don't drip on demand.
@@ -210,11 +185,9 @@ async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
                 match what {
                     "error" => drip(404, ""),
                     "token" if path == "/token" => drip(200, ""),
-                    "token" => vec![Act::Send(reply(
-                        401,
-                        &[("www-authenticate", &challenge)],
-                        b"",
-                    ))],
+                    "token" => {
+                        vec![Act::Send(reply(401, &[("www-authenticate", &challenge)], b""))]
+                    }
                     "config" if path.contains("/manifests/") => {
                         vec![Act::Send(reply(200, &[], manifest.as_bytes()))]
                     }
@@ -228,11 +201,7 @@ async fn a_stand_in_for_a_registry_that_drips_is_given_up_whatever_it_drips() {
             let told = "too slow: less than 10240 bytes/s over 1 s";
             assert!(matches!(error, Error::TooSlow { .. }), "{what}: {error}");
             assert!(error.to_string().contains(told), "{what}: {error}");
-            assert!(
-                began.elapsed() < Duration::from_secs(15),
-                "{what}: {:?}",
-                began.elapsed()
-            );
+            assert!(began.elapsed() < Duration::from_secs(15), "{what}: {:?}", began.elapsed());
         }
     });
     join_all(all).await;
@@ -258,31 +227,16 @@ async fn a_slow_reader_of_ours_makes_no_registry_slow() {
     let client = Client::new(&options).unwrap();
     let image = source(&registry.repository("acme/base:v1"));
     let resolved = client.resolve(&image, None).await.unwrap();
-    let large = resolved
-        .layers
-        .iter()
-        .max_by_key(|layer| layer.size)
-        .unwrap();
-    let blob = resolved
-        .store
-        .open(&large.digest, 0..large.size)
-        .await
-        .unwrap();
+    let large = resolved.layers.iter().max_by_key(|layer| layer.size).unwrap();
+    let blob = resolved.store.open(&large.digest, 0..large.size).await.unwrap();
     let (began, mut size, mut blob) = (Instant::now(), 0, blob);
     while let Some(chunk) = blob.next().await.transpose().unwrap() {
         size += chunk.len() as u64;
         // The reader's own pace, some 5 MiB/s, is less than what the registry must keep up.
-        tokio::time::sleep(Duration::from_secs_f64(
-            chunk.len() as f64 / f64::from(5 << 20),
-        ))
-        .await;
+        tokio::time::sleep(Duration::from_secs_f64(chunk.len() as f64 / f64::from(5 << 20))).await;
     }
     assert_eq!(size, large.size);
-    assert!(
-        began.elapsed() > Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 /// It takes the head of an upload and nothing of its body.
@@ -297,18 +251,11 @@ async fn a_stand_in_for_a_registry_that_does_not_read_an_upload_is_given_up() {
         _ => vec![Act::Send(reply(201, &[], b""))],
     });
     let client = Client::new(&impatient()).unwrap();
-    let resolved = client
-        .resolve(&source(&layout.reference("v1")), None)
-        .await
-        .unwrap();
+    let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let plan = plan_on(&resolved, "x", &["new"]);
     let place = target(&format!("{}/acme/os", web.address()));
     let began = Instant::now();
     let error = client.push(&place, &plan).await.unwrap_err();
     assert!(matches!(error, Error::TooSlow { .. }), "{error}");
-    assert!(
-        began.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }

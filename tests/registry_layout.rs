@@ -62,11 +62,7 @@ async fn a_hostile_layout_is_refused() {
             },
             "bad-layout",
         ),
-        (
-            "a short layer",
-            |_, path| std::fs::write(path, "x").unwrap(),
-            "size-mismatch",
-        ),
+        ("a short layer", |_, path| std::fs::write(path, "x").unwrap(), "size-mismatch"),
         (
             "a changed layer",
             |_, path| {
@@ -80,17 +76,11 @@ async fn a_hostile_layout_is_refused() {
     for (what, spoil, want) in layers {
         let directory = tempfile::tempdir().unwrap();
         let layout = base(&directory.path().join("base"), 1 << 10);
-        let resolved = anybody()
-            .resolve(&source(&layout.reference("v1")), None)
-            .await
-            .unwrap();
+        let resolved = anybody().resolve(&source(&layout.reference("v1")), None).await.unwrap();
         spoil(&layout, &layer(&layout));
         let out = directory.path().join("out");
         let place = target(&format!("oci:{}", out.display()));
-        let error = anybody()
-            .push(&place, &plan_on(&resolved, "x", &["new"]))
-            .await
-            .unwrap_err();
+        let error = anybody().push(&place, &plan_on(&resolved, "x", &["new"])).await.unwrap_err();
         assert_eq!(error.reason(), want, "{what}: {error}");
         assert!(!out.join("index.json").exists(), "{what}");
     }
@@ -121,10 +111,7 @@ async fn many_writers_of_one_layout_keep_each_others_tags() {
         let found = anybody().resolve(&image, None).await.unwrap();
         assert_eq!(found.manifest, *want, "{n}");
     }
-    let moved = anybody()
-        .resolve(&source(&format!("{place}:moves")), None)
-        .await
-        .unwrap();
+    let moved = anybody().resolve(&source(&format!("{place}:moves")), None).await.unwrap();
     assert!(digests.contains(&moved.manifest));
     let error = anybody().resolve(&source(&place), None).await.unwrap_err();
     assert_eq!(error.reason(), "layout-ambiguous", "{error}");
@@ -136,9 +123,7 @@ async fn an_index_asks_for_a_platform() {
     let layout = Layout::create(directory.path());
     let image = |architecture: &str| {
         let tar = Tree::new().file("etc/arch", 0o644, architecture).tar();
-        Image::new()
-            .architecture(architecture)
-            .layer(Compression::Gzip, tar)
+        Image::new().architecture(architecture).layer(Compression::Gzip, tar)
     };
     layout.put_index("all", &[image("amd64"), image("arm64")]);
     layout.put("one", &image("s390x"));
@@ -152,12 +137,8 @@ async fn an_index_asks_for_a_platform() {
         ("one", Some("linux/amd64"), Err("platform-missing")),
     ] {
         let wanted = platform.map(|p: &str| p.parse().unwrap());
-        let found = client
-            .resolve(&source(&layout.reference(tag)), wanted.as_ref())
-            .await;
-        let found = found
-            .map(|r| r.platform.unwrap().to_string())
-            .map_err(|e| e.reason());
+        let found = client.resolve(&source(&layout.reference(tag)), wanted.as_ref()).await;
+        let found = found.map(|r| r.platform.unwrap().to_string()).map_err(|e| e.reason());
         assert_eq!(found.as_deref().map_err(|e| *e), want, "{tag} {platform:?}");
     }
 }

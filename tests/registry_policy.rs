@@ -42,24 +42,15 @@ async fn what_a_policy_rejects_is_neither_pulled_nor_pushed_and_signatures_are_r
     other.push(&layout, "v1", "acme/os:v1");
     let file = policy(directory.path(), registry.address());
     let client = |named| {
-        Client::new(&Options {
-            signature_policy: Some((file.clone(), named)),
-            ..options()
-        })
-        .unwrap()
+        Client::new(&Options { signature_policy: Some((file.clone(), named)), ..options() })
+            .unwrap()
     };
     let image = |name: &str| source(&registry.repository(name));
-    let good = client(true)
-        .resolve(&image("acme/os:v1"), None)
-        .await
-        .unwrap();
+    let good = client(true).resolve(&image("acme/os:v1"), None).await.unwrap();
     assert_eq!(client(true).unchecked_signature(&image("acme/os:v1")), None);
     for (what, rejected) in [
         ("a narrower scope", image("acme/secret/os:v1")),
-        (
-            "by digest",
-            image(&format!("acme/secret/os@{}", good.manifest)),
-        ),
+        ("by digest", image(&format!("acme/secret/os@{}", good.manifest))),
         ("the default", source(&other.repository("acme/os:v1"))),
     ] {
         let error = client(false).resolve(&rejected, None).await.unwrap_err();
@@ -72,18 +63,10 @@ async fn what_a_policy_rejects_is_neither_pulled_nor_pushed_and_signatures_are_r
     assert!(matches!(error, Error::Rejected { .. }), "{error}");
     client(false).push(&place, &plan).await.unwrap();
 
-    client(true)
-        .resolve(&image("release/os:v1"), None)
-        .await
-        .unwrap();
-    let finding = client(true)
-        .unchecked_signature(&image("release/os:v1"))
-        .unwrap();
+    client(true).resolve(&image("release/os:v1"), None).await.unwrap();
+    let finding = client(true).unchecked_signature(&image("release/os:v1")).unwrap();
     assert_eq!(finding.code, "signature-not-checked");
-    assert_eq!(
-        finding.object.as_deref(),
-        Some(&*registry.repository("release/os:v1"))
-    );
+    assert_eq!(finding.object.as_deref(), Some(&*registry.repository("release/os:v1")));
     let scope = format!("{:?} of the policy", registry.repository("release"));
     assert!(finding.message.contains(&scope), "{finding:?}");
 
@@ -91,13 +74,6 @@ async fn what_a_policy_rejects_is_neither_pulled_nor_pushed_and_signatures_are_r
     let mosb = Mosb::new();
     let rejected = registry.repository("acme/secret/os:v1");
     let file = file.to_str().unwrap();
-    let finished = mosb.run([
-        "inspect",
-        &rejected,
-        "--signature-policy",
-        file,
-        "-o",
-        "json",
-    ]);
+    let finished = mosb.run(["inspect", &rejected, "--signature-policy", file, "-o", "json"]);
     assert_eq!(finished.json()["code"], "rejected", "{finished:?}");
 }

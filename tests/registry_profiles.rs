@@ -72,11 +72,7 @@ const PROFILES: [Profile; 12] = [
         redirects: true,
         ..PLAIN
     },
-    Profile {
-        name: "ACR",
-        limit: Some(7),
-        ..PLAIN
-    },
+    Profile { name: "ACR", limit: Some(7), ..PLAIN },
     Profile {
         name: "Harbor",
         basic_too: true,
@@ -93,12 +89,7 @@ const PROFILES: [Profile; 12] = [
         takes_whole: false,
         ..PLAIN
     },
-    Profile {
-        name: "GitLab",
-        token: Some(Refusal(403, "DENIED")),
-        one_scope: true,
-        ..PLAIN
-    },
+    Profile { name: "GitLab", token: Some(Refusal(403, "DENIED")), one_scope: true, ..PLAIN },
     Profile {
         name: "OpenShift",
         basic_too: true,
@@ -125,15 +116,8 @@ const SMALL: usize = 1 << 10;
 fn client(directory: &Path, registry: &StandIn, password: &str) -> Client {
     let file = directory.join(format!("{password}.json"));
     fs::write(&file, registry.logins(password)).unwrap();
-    let credentials = CredentialSources {
-        authfile: Some(file),
-        ..CredentialSources::default()
-    };
-    Client::new(&Options {
-        credentials,
-        ..options()
-    })
-    .unwrap()
+    let credentials = CredentialSources { authfile: Some(file), ..CredentialSources::default() };
+    Client::new(&Options { credentials, ..options() }).unwrap()
 }
 
 /// A stand-in with the image of a layout in `acme/base:v1`, and a client for it.
@@ -147,11 +131,7 @@ fn with_base(directory: &Path, layout: &Layout, profile: Profile) -> (StandIn, C
 }
 
 fn pinned(registry: &StandIn, name: &str, plan: &PushPlan) -> PinnedRef {
-    let text = format!(
-        "{}@{}",
-        registry.repository(name),
-        Digest::of(&plan.manifest)
-    );
+    let text = format!("{}@{}", registry.repository(name), Digest::of(&plan.manifest));
     text.parse().unwrap()
 }
 
@@ -204,13 +184,7 @@ async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
                 assert_eq!(*confirmed.value(), image, "{what}");
             }
             let read = directory.path().join(profile.name).join(name);
-            whole(
-                &client,
-                &registry.repository(&format!("{name}:moves")),
-                &read,
-                &what,
-            )
-            .await;
+            whole(&client, &registry.repository(&format!("{name}:moves")), &read, &what).await;
         }
         // To cancel is tried once, and of what was refused nothing is asked any more.
         let left = registry.open_uploads();
@@ -309,27 +283,15 @@ async fn of_an_image_each_stand_in_says_present_or_missing_or_it_is_unknown() {
 async fn a_404_without_the_code_of_a_registry_does_not_say_that_an_image_is_missing() {
     // As an ingress answers while the registry behind it is away.
     let directory = tempfile::tempdir().unwrap();
-    let ingress = Profile {
-        no_manifest: Refusal(404, ""),
-        ..PLAIN
-    };
+    let ingress = Profile { no_manifest: Refusal(404, ""), ..PLAIN };
     let layout = base(directory.path(), SMALL);
     let (registry, client) = with_base(directory.path(), &layout, ingress);
     let nothing = Digest::of(b"nothing");
-    let image: PinnedRef = registry
-        .repository(&format!("acme/base@{nothing}"))
-        .parse()
-        .unwrap();
+    let image: PinnedRef = registry.repository(&format!("acme/base@{nothing}")).parse().unwrap();
     let error = client.confirm(&image).await.unwrap_err();
     assert!(matches!(error, Error::BadAnswer { .. }), "{error}");
     // For a tag to be pushed that is answer enough.
-    let base = client
-        .resolve(&source(&registry.repository("acme/base:v1")), None)
-        .await
-        .unwrap();
+    let base = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
     let plan = plan_on(&base, "x", &["new"]);
-    client
-        .push(&target(&registry.repository("acme/base")), &plan)
-        .await
-        .unwrap();
+    client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();
 }

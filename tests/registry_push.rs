@@ -40,28 +40,16 @@ async fn an_image_is_built_upon_in_every_registry() {
             assert_eq!(resolved.manifest.to_string(), layout.digest("v1"), "{what}");
             let plan = plan_on(&resolved, to, &["moves", "stays"]);
             let place = target(&registry.repository(to));
-            let pushed = client
-                .push(&place, &plan)
-                .await
-                .unwrap_or_else(|e| panic!("{what} {to}: {e}"));
+            let pushed =
+                client.push(&place, &plan).await.unwrap_or_else(|e| panic!("{what} {to}: {e}"));
             let digest = Digest::of(&plan.manifest);
             assert_eq!(*pushed.digest.value(), digest, "{what} {to}");
             assert!(pushed.moved.is_empty(), "{what} {to}");
             let image = pushed.image.unwrap().value().to_string();
-            assert_eq!(
-                image,
-                format!("{}@{digest}", registry.repository(to)),
-                "{what}"
-            );
+            assert_eq!(image, format!("{}@{digest}", registry.repository(to)), "{what}");
             for tag in ["moves", "stays"] {
-                let found = registry
-                    .inspect(&format!("{to}:{tag}"), &registry.authfile())
-                    .ok();
-                assert_eq!(
-                    found.json()["Digest"],
-                    digest.to_string(),
-                    "{what} {to}:{tag}"
-                );
+                let found = registry.inspect(&format!("{to}:{tag}"), &registry.authfile()).ok();
+                assert_eq!(found.json()["Digest"], digest.to_string(), "{what} {to}:{tag}");
             }
             whole(&registry, &format!("{to}:moves"));
 
@@ -92,15 +80,9 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     from.push(&layout, "v1", "acme/base:v1");
     let client = anybody();
-    let resolved = client
-        .resolve(&source(&from.repository("acme/base:v1")), None)
-        .await
-        .unwrap();
+    let resolved = client.resolve(&source(&from.repository("acme/base:v1")), None).await.unwrap();
     let plan = plan_on(&resolved, "x", &["new"]);
-    client
-        .push(&target(&to.repository("acme/os")), &plan)
-        .await
-        .unwrap();
+    client.push(&target(&to.repository("acme/os")), &plan).await.unwrap();
     whole(&to, "acme/os:new");
 
     let out = directory.path().join("out");
@@ -108,10 +90,7 @@ async fn an_image_is_copied_between_registries_and_layouts() {
     let pushed = client.push(&place, &plan).await.unwrap();
     assert_eq!(*pushed.place.to_string(), format!("oci:{}", out.display()));
     assert!(matches!(pushed.place, Place::Layout(_)) && pushed.image.is_none());
-    let there = client
-        .resolve(&source(&format!("oci:{}:new", out.display())), None)
-        .await
-        .unwrap();
+    let there = client.resolve(&source(&format!("oci:{}:new", out.display())), None).await.unwrap();
     assert_eq!(there.manifest, Digest::of(&plan.manifest));
     let read_by_skopeo = [
         format!("oci:{}:new", out.display()),
@@ -122,18 +101,12 @@ async fn an_image_is_copied_between_registries_and_layouts() {
 
     // What skopeo wrote as dir: is read too.
     let read = client
-        .resolve(
-            &source(&format!("dir:{}", directory.path().join("dir").display())),
-            None,
-        )
+        .resolve(&source(&format!("dir:{}", directory.path().join("dir").display())), None)
         .await
         .unwrap();
     assert_eq!(read.manifest, Digest::of(&plan.manifest));
     let again = plan_on(&read, "y", &["from-dir"]);
-    client
-        .push(&target(&to.repository("acme/from-dir")), &again)
-        .await
-        .unwrap();
+    client.push(&target(&to.repository("acme/from-dir")), &again).await.unwrap();
     whole(&to, "acme/from-dir:from-dir");
 }
 
@@ -165,10 +138,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
     let from = format!("{}/acme/base:v1", proxy.address());
     let resolved = client.resolve(&source(&from), None).await.unwrap();
     let plan = plan_on(&resolved, "few", &["moves", "stays"]);
-    client
-        .push(&target(&format!("{}/acme/base", proxy.address())), &plan)
-        .await
-        .unwrap();
+    client.push(&target(&format!("{}/acme/base", proxy.address())), &plan).await.unwrap();
     assert_eq!(
         requests(&proxy),
         [
@@ -186,39 +156,15 @@ async fn a_push_onto_the_base_makes_few_requests() {
             "PUT uploads",
         ]
     );
-    assert!(
-        client.moved().pushed() < 16 << 10,
-        "{}",
-        client.moved().pushed()
-    );
+    assert!(client.moved().pushed() < 16 << 10, "{}", client.moved().pushed());
 
     // Into another repository each layer of the base costs one mount; pushed again, nothing is sent.
     proxy.rule(|_| None);
-    client
-        .push(&target(&format!("{}/acme/third", proxy.address())), &plan)
-        .await
-        .unwrap();
-    assert_eq!(
-        requests(&proxy)
-            .iter()
-            .filter(|r| *r == "POST uploads")
-            .count(),
-        3 + 2
-    );
+    client.push(&target(&format!("{}/acme/third", proxy.address())), &plan).await.unwrap();
+    assert_eq!(requests(&proxy).iter().filter(|r| *r == "POST uploads").count(), 3 + 2);
     proxy.rule(|_| None);
-    client
-        .push(&target(&format!("{}/acme/base", proxy.address())), &plan)
-        .await
-        .unwrap();
-    assert_eq!(
-        requests(&proxy),
-        [
-            "HEAD blobs",
-            "HEAD blobs",
-            "HEAD manifests",
-            "HEAD manifests"
-        ]
-    );
+    client.push(&target(&format!("{}/acme/base", proxy.address())), &plan).await.unwrap();
+    assert_eq!(requests(&proxy), ["HEAD blobs", "HEAD blobs", "HEAD manifests", "HEAD manifests"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,30 +186,15 @@ async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
             "new",
             ["moves", "stays"],
             &["POST uploads", "POST uploads"][..],
-            &[
-                "PUT manifests",
-                "PUT manifests",
-                "PUT uploads",
-                "PUT uploads",
-            ][..],
+            &["PUT manifests", "PUT manifests", "PUT uploads", "PUT uploads"][..],
         ),
         ("there", ["moves", "stays"], &[], &[]),
-        (
-            "one tag is there",
-            ["moves", "kept"],
-            &[],
-            &["PUT manifests"],
-        ),
+        ("one tag is there", ["moves", "kept"], &[], &["PUT manifests"]),
         (
             "only the blobs are there",
             ["other", "names"],
             &["POST uploads", "POST uploads"],
-            &[
-                "DELETE uploads",
-                "DELETE uploads",
-                "PUT manifests",
-                "PUT manifests",
-            ],
+            &["DELETE uploads", "DELETE uploads", "PUT manifests", "PUT manifests"],
         ),
     ] {
         proxy.rule(|_| None);
@@ -287,27 +218,15 @@ async fn a_base_blob_that_went_away_is_sent_again() {
     let layout = base(directory.path(), 1 << 20);
     registry.push(&layout, "v1", "acme/base:v1");
     let client = anybody();
-    let here = client
-        .resolve(&source(&registry.repository("acme/base:v1")), None)
-        .await
-        .unwrap();
-    let elsewhere = client
-        .resolve(&source(&layout.reference("v1")), None)
-        .await
-        .unwrap();
+    let here = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
+    let elsewhere = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let mut plan = plan_on(&here, "gone", &["new"]);
     // The registry itself no longer has the blob: nothing can bring it back.
     std::fs::remove_file(registry.blob_path(&here.layers[1].digest.to_string())).unwrap();
-    let error = client
-        .push(&target(&registry.repository("acme/base")), &plan)
-        .await
-        .unwrap_err();
+    let error = client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap_err();
     assert_eq!(error.reason(), "not-found", "{error}");
     // The same blob, known to be elsewhere.
     plan.blobs[1].from = mosb_registry::BlobFrom::Store(elsewhere.store.clone());
-    client
-        .push(&target(&registry.repository("acme/base")), &plan)
-        .await
-        .unwrap();
+    client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();
     whole(&registry, "acme/base:new");
 }

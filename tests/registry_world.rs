@@ -16,11 +16,7 @@ use crate::harness::{Compression, Image, Layout, Registry, Tree};
 /// Options that see nothing of this machine, and don't wait long.
 pub fn options() -> Options {
     Options {
-        certs: CertDirs {
-            cert_dir: None,
-            per_host: Vec::new(),
-            everywhere: None,
-        },
+        certs: CertDirs { cert_dir: None, per_host: Vec::new(), everywhere: None },
         retry: RetryPolicy {
             tries: 4,
             first: Duration::from_millis(10),
@@ -83,18 +79,9 @@ pub fn base(directory: &Path, bytes: usize) -> Layout {
         noise.extend_from_slice(&state.to_le_bytes());
     }
     let image = Image::new()
-        .layer(
-            Compression::Gzip,
-            Tree::new().file("etc/os-release", 0o644, "ID=test\n").tar(),
-        )
-        .layer(
-            Compression::Plain,
-            Tree::new().file("usr/lib/large", 0o644, noise).tar(),
-        )
-        .layer(
-            Compression::Zstd,
-            Tree::new().file("etc/hosts", 0o644, "").tar(),
-        );
+        .layer(Compression::Gzip, Tree::new().file("etc/os-release", 0o644, "ID=test\n").tar())
+        .layer(Compression::Plain, Tree::new().file("usr/lib/large", 0o644, noise).tar())
+        .layer(Compression::Zstd, Tree::new().file("etc/hosts", 0o644, "").tar());
     layout.put("v1", &image);
     layout
 }
@@ -118,17 +105,11 @@ pub fn plan_on(base: &Resolved, content: &str, tags: &[&str]) -> PushPlan {
     let mut blobs: Vec<_> = base
         .layers
         .iter()
-        .map(|blob| BlobToPush {
-            blob: blob.clone(),
-            from: BlobFrom::Store(base.store.clone()),
-        })
+        .map(|blob| BlobToPush { blob: blob.clone(), from: BlobFrom::Store(base.store.clone()) })
         .collect();
     for (descriptor, bytes) in [(&manifest["config"], config), (&new, layer)] {
         let blob: BlobRef = serde_json::from_value(descriptor.clone()).unwrap();
-        blobs.push(BlobToPush {
-            blob,
-            from: BlobFrom::Bytes(bytes),
-        });
+        blobs.push(BlobToPush { blob, from: BlobFrom::Bytes(bytes) });
     }
     PushPlan {
         manifest: serde_json::to_vec(&manifest).unwrap().into(),

@@ -60,24 +60,14 @@ pub fn pool(name: &str) -> Value {
 #[test]
 fn what_is_rendered_can_be_built_through_a_pipe() {
     let desk = Desk::new();
-    desk.write(
-        "mcs/a.yaml",
-        machine_config("a", "worker", file("/etc/a", "a")),
-    );
-    desk.write(
-        "mcs/b.json",
-        machine_config("b", "worker", file("/etc/a", "b")),
-    );
+    desk.write("mcs/a.yaml", machine_config("a", "worker", file("/etc/a", "a")));
+    desk.write("mcs/b.json", machine_config("b", "worker", file("/etc/a", "b")));
     desk.write("mcs/README.md", "no manifest");
     let tree = Tree::new().directory("etc", 0o755);
     Layout::create(&desk.at("base")).put("os", &Image::new().layer(Compression::Gzip, tree.tar()));
     let rendered = desk.run("render --pool worker mcs").ok();
     let name = desk.name("--pool worker mcs");
-    assert!(
-        rendered
-            .text()
-            .starts_with("apiVersion: machineconfiguration.openshift.io/v1\n")
-    );
+    assert!(rendered.text().starts_with("apiVersion: machineconfiguration.openshift.io/v1\n"));
     let json = desk.run("render --pool worker mcs -o json").ok().json();
     assert_eq!(json["metadata"]["name"], name.as_str());
     use sha2::Digest as _;
@@ -86,20 +76,10 @@ fn what_is_rendered_can_be_built_through_a_pipe() {
     assert_eq!(name, format!("rendered-worker-{hex}"));
     let line = "build - --base oci:base:os --output oci:out -o json";
     for text in [rendered.text(), json.to_string()] {
-        let built = desk
-            .0
-            .run_with(line.split_whitespace(), text.as_bytes())
-            .ok()
-            .json();
-        assert_eq!(
-            (&built["renderedConfig"], &built["pool"]),
-            (&json!(name), &json!("worker"))
-        );
+        let built = desk.0.run_with(line.split_whitespace(), text.as_bytes()).ok().json();
+        assert_eq!((&built["renderedConfig"], &built["pool"]), (&json!(name), &json!("worker")));
     }
-    let files = desk
-        .run(&format!("files oci:out:{name} -o json"))
-        .ok()
-        .json();
+    let files = desk.run(&format!("files oci:out:{name} -o json")).ok().json();
     assert!(files.to_string().contains("\"/etc/a\""), "{files:#}");
 }
 
@@ -120,16 +100,10 @@ fn neither_order_nor_files_nor_formats_matter() {
     for line in ["--pool infra two.yaml", "--pool infra b.json one/2.yml"] {
         assert_eq!(desk.name(line), want, "{line}");
     }
-    let stdin = desk.0.run_with(
-        "render --pool infra - -o name".split(' '),
-        list.to_string().as_bytes(),
-    );
+    let stdin =
+        desk.0.run_with("render --pool infra - -o name".split(' '), list.to_string().as_bytes());
     assert_eq!(stdin.text().trim_end(), want);
-    assert!(
-        stdin.stderr.contains("it is a Secret, and skipped"),
-        "{}",
-        stdin.stderr
-    );
+    assert!(stdin.stderr.contains("it is a Secret, and skipped"), "{}", stdin.stderr);
     assert!(!stdin.stderr.contains("hunter2"), "{}", stdin.stderr);
     let misspelt = desk.run("render --pool inrfa one -o name").ok();
     assert!(
@@ -138,10 +112,7 @@ fn neither_order_nor_files_nor_formats_matter() {
         misspelt.stderr
     );
     let worker = desk.name("--pool worker one");
-    assert!(
-        worker.starts_with("rendered-worker-") && worker[16..] != want[15..],
-        "{worker}"
-    );
+    assert!(worker.starts_with("rendered-worker-") && worker[16..] != want[15..], "{worker}");
 }
 
 #[test]
@@ -153,10 +124,7 @@ fn the_pool_and_the_controller_config_are_used() {
             "annotations": { "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
         "spec": { "baseOSContainerImage": release },
     });
-    desk.write(
-        "mcs/a.yaml",
-        machine_config("a", "gpu", file("/etc/a", "a")),
-    );
+    desk.write("mcs/a.yaml", machine_config("a", "gpu", file("/etc/a", "a")));
     desk.write("pool.yaml", pool("gpu"));
     desk.write("cc.yaml", &controller);
     let line = "render --pool gpu --pool-file pool.yaml --controller-config cc.yaml mcs -o json";
@@ -164,22 +132,13 @@ fn the_pool_and_the_controller_config_are_used() {
     assert_eq!(given["spec"]["osImageURL"], release.as_str());
     assert_eq!(given["metadata"]["ownerReferences"][0]["uid"], "u-1");
     let annotations = &given["metadata"]["annotations"];
-    assert_eq!(
-        annotations["machineconfiguration.openshift.io/release-image-version"],
-        "4.20.0"
-    );
+    assert_eq!(annotations["machineconfiguration.openshift.io/release-image-version"], "4.20.0");
     desk.write("mcs/pool.yaml", pool("gpu"));
     desk.write("mcs/others.yaml", pool("other"));
     desk.write("mcs/cc.yaml", &controller);
     let found = desk.run("render --pool gpu mcs -o json").ok();
     assert_eq!(found.json(), given);
-    assert!(
-        found
-            .stderr
-            .contains("it is a MachineConfigPool, and skipped"),
-        "{}",
-        found.stderr
-    );
+    assert!(found.stderr.contains("it is a MachineConfigPool, and skipped"), "{}", found.stderr);
     let settings = json!({ "apiVersion": API, "kind": "KubeletConfig", "metadata": { "name": "k" },
                            "spec": { "machineConfigPoolSelector": { "matchLabels": { "pool": "gpu" } } } });
     desk.write("mcs/kubelet.yaml", settings);
@@ -193,36 +152,23 @@ fn the_pool_and_the_controller_config_are_used() {
 #[test]
 fn an_explanation_is_what_its_schema_says() {
     let desk = Desk::new();
-    desk.write(
-        "mcs/a.yaml",
-        machine_config("a", "worker", file("/etc/a", "hunter2")),
-    );
-    desk.write(
-        "mcs/b.yaml",
-        machine_config("b", "worker", file("/etc/a", "hunter3")),
-    );
-    let explained = desk
-        .run("render --pool worker --explain mcs -o json")
-        .ok()
-        .json();
+    desk.write("mcs/a.yaml", machine_config("a", "worker", file("/etc/a", "hunter2")));
+    desk.write("mcs/b.yaml", machine_config("b", "worker", file("/etc/a", "hunter3")));
+    let explained = desk.run("render --pool worker --explain mcs -o json").ok().json();
     let schema = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("docs/schemas/RenderExplanation.json");
     let schema: Value = serde_json::from_slice(&fs::read(schema).unwrap()).unwrap();
     assert!(jsonschema::is_valid(&schema, &explained), "{explained:#}");
     let fields = explained["fields"].as_array().unwrap();
-    let contents = fields
-        .iter()
-        .find(|it| it["field"] == "spec.config.storage.files[/etc/a].contents");
+    let contents =
+        fields.iter().find(|it| it["field"] == "spec.config.storage.files[/etc/a].contents");
     assert_eq!(
         contents.unwrap(),
         &json!({ "field": "spec.config.storage.files[/etc/a].contents", "from": "b", "overrides": ["a"] })
     );
     assert!(!explained.to_string().contains("hunter"));
     let text = desk.run("render --pool worker --explain mcs").ok().text();
-    assert!(
-        text.contains("config.storage.files[/etc/a]  b  overrides a"),
-        "{text}"
-    );
+    assert!(text.contains("config.storage.files[/etc/a]  b  overrides a"), "{text}");
 }
 
 /// A tag becomes the digest that the registry has for it; what is overridden is not asked for.
@@ -248,12 +194,7 @@ fn tags_are_pinned_by_a_real_registry() {
     let refused = line("a.yaml", "");
     assert_eq!(code(&refused), (Some(2), json!("invalid-machine-configs")));
     let found = refused.json()["findings"].clone();
-    let codes: Vec<_> = found
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| &it["code"])
-        .collect();
+    let codes: Vec<_> = found.as_array().unwrap().iter().map(|it| &it["code"]).collect();
     assert_eq!(codes, ["image-not-pinned", "image-not-pinned"], "{found:#}");
     let resolve = "--resolve-tags --tls-verify=false";
     let pinned = line("a.yaml", resolve).ok().json();
@@ -268,10 +209,7 @@ fn tags_are_pinned_by_a_real_registry() {
     desk.write("a.yaml", names(image("os", &format!("@{indexed}"))));
     let written = line("a.yaml", resolve).ok().json();
     assert_eq!(written["metadata"]["name"], pinned["metadata"]["name"]);
-    assert_eq!(
-        code(&line("gone.yaml", resolve)),
-        (Some(2), json!("not-found"))
-    );
+    assert_eq!(code(&line("gone.yaml", resolve)), (Some(2), json!("not-found")));
 }
 
 #[test]
@@ -285,12 +223,6 @@ fn ten_thousand_machine_configs_are_rendered() {
         )
     };
     let items: Vec<Value> = (0..10_000).map(one).collect();
-    desk.write(
-        "all.json",
-        json!({ "kind": "List", "apiVersion": "v1", "items": items }),
-    );
-    assert!(
-        desk.name("--pool worker all.json")
-            .starts_with("rendered-worker-")
-    );
+    desk.write("all.json", json!({ "kind": "List", "apiVersion": "v1", "items": items }));
+    assert!(desk.name("--pool worker all.json").starts_with("rendered-worker-"));
 }

@@ -20,39 +20,19 @@ async fn what_was_served_is_embedded_byte_for_byte() {
     let gzipped = json!({ "compression": "gzip", "verification": { "hash": sum(b"hi") } });
     let encoded = ("content-encoding", "x-gzip");
     for (what, answer, said, want) in [
-        (
-            "plain",
-            reply(200, &[], b"a\0b\xff"),
-            json!({}),
-            Ok(&b"a\0b\xff"[..]),
-        ),
+        ("plain", reply(200, &[], b"a\0b\xff"), json!({}), Ok(&b"a\0b\xff"[..])),
         ("nothing", reply(200, &[], b""), json!({}), Ok(b"")),
         ("no content", reply(204, &[], b""), json!({}), Ok(b"")),
-        (
-            "gzip",
-            reply(200, &[], &packed),
-            gzipped.clone(),
-            Ok(&packed),
-        ),
+        ("gzip", reply(200, &[], &packed), gzipped.clone(), Ok(&packed)),
         // As many servers say of *.gz; Ignition asks for no encoding and undoes none.
-        (
-            "gzip, said twice",
-            reply(200, &[encoded], &packed),
-            gzipped.clone(),
-            Ok(&packed),
-        ),
+        ("gzip, said twice", reply(200, &[encoded], &packed), gzipped.clone(), Ok(&packed)),
         (
             "an encoding that nobody asked for",
             reply(200, &[encoded], &packed),
             json!({}),
             Ok(&packed),
         ),
-        (
-            "said to be gzip",
-            reply(200, &[], b"hi"),
-            gzipped,
-            Err("bad-gzip"),
-        ),
+        ("said to be gzip", reply(200, &[], b"hi"), gzipped, Err("bad-gzip")),
         (
             "another hash",
             reply(200, &[], b"ho"),
@@ -85,17 +65,10 @@ async fn what_was_served_is_embedded_byte_for_byte() {
                 assert_eq!(left, said, "{what}");
             }
             (Err(failed), Err(code)) => {
-                assert_eq!(
-                    (&*failed.code, failed.class),
-                    (code, Class::UserInput),
-                    "{what}"
-                );
+                assert_eq!((&*failed.code, failed.class), (code, Class::UserInput), "{what}");
                 let place = "storage.files[/etc/x].contents: ";
                 assert!(failed.message.contains(place), "{what}: {failed:?}");
-                assert!(
-                    failed.message.contains(&web.url("/x")),
-                    "{what}: {failed:?}"
-                );
+                assert!(failed.message.contains(&web.url("/x")), "{what}: {failed:?}");
             }
             (got, want) => panic!("{what}: {got:?} instead of {want:?}"),
         }
@@ -118,49 +91,26 @@ async fn redirects_are_followed_without_the_configs_headers() {
     });
     let headers = json!([{ "name": "X-Mine", "value": "hunter2" }]);
     let config = |path| file(json!({ "source": web.url(path), "httpHeaders": headers }));
-    let rendered = render(&config("/near"), &fetcher(options(LONG)))
-        .await
-        .unwrap();
+    let rendered = render(&config("/near"), &fetcher(options(LONG))).await.unwrap();
     assert_eq!(embedded(&rendered), b"hi");
-    assert!(
-        rendered["storage"]["files"][0]["contents"]
-            .get("httpHeaders")
-            .is_none()
-    );
+    assert!(rendered["storage"]["files"][0]["contents"].get("httpHeaders").is_none());
     let seen: Vec<_> = web.seen().into_iter().chain(target.seen()).collect();
-    let mine: Vec<_> = seen
-        .iter()
-        .map(|head| (head.path(), head.header("x-mine")))
-        .collect();
-    assert_eq!(
-        mine,
-        [
-            ("/near", Some("hunter2")),
-            ("/away", None),
-            ("/there", None)
-        ]
-    );
+    let mine: Vec<_> = seen.iter().map(|head| (head.path(), head.header("x-mine"))).collect();
+    assert_eq!(mine, [("/near", Some("hunter2")), ("/away", None), ("/there", None)]);
     for (path, code, class) in [
         ("/round", "too-many-redirects", Class::UserInput),
         ("/ftp", "fetch-refused", Class::UserInput),
     ] {
-        let failed = render(&config(path), &fetcher(options(LONG)))
-            .await
-            .unwrap_err();
+        let failed = render(&config(path), &fetcher(options(LONG))).await.unwrap_err();
         assert_eq!((&*failed.code, failed.class), (code, class), "{path}");
     }
     // Not there where the redirect led: it is named, without its query.
     let missing = Web::always(reply(404, &[], b""));
     let there = missing.url("/gone?token=hunter2");
     let web = Web::start(move |_, _| vec![Act::Send(reply(302, &[("location", &there)], b""))]);
-    let failed = get(&web.url("/"), &fetcher(options(LONG)))
-        .await
-        .unwrap_err();
-    let told = format!(
-        "{} (redirected to {}?…): not found (404)",
-        web.url("/"),
-        missing.url("/gone")
-    );
+    let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
+    let told =
+        format!("{} (redirected to {}?…): not found (404)", web.url("/"), missing.url("/gone"));
     assert!(failed.message.contains(&told), "{failed:?}");
     assert!(!failed.message.contains("hunter2"), "{failed:?}");
 }
@@ -189,12 +139,7 @@ async fn servers_see_what_ignition_would_send() {
     ] {
         assert_eq!(of(path).header(name), Some(want), "{path} {name}");
     }
-    assert!(
-        of("/config")
-            .header("user-agent")
-            .unwrap()
-            .starts_with("Ignition/2.")
-    );
+    assert!(of("/config").header("user-agent").unwrap().starts_with("Ignition/2."));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,10 +163,8 @@ async fn headers_of_a_host_go_to_that_host_only() {
         })]
     });
     let headers = json!({ web.address(): { "X-Token": "hunter2" } });
-    let fetcher = fetcher(Options {
-        headers: HostHeaders::read(&headers).unwrap(),
-        ..options(LONG)
-    });
+    let fetcher =
+        fetcher(Options { headers: HostHeaders::read(&headers).unwrap(), ..options(LONG) });
     assert!(!format!("{fetcher:?}").contains("hunter2"));
     for path in ["/here", "/near", "/away", "/round"] {
         get(&web.url(path), &fetcher).await.unwrap();
@@ -230,9 +173,7 @@ async fn headers_of_a_host_go_to_that_host_only() {
     let seen = |web: &Web| -> Vec<(String, bool)> {
         let sent = |head: &Head| head.header("x-token") == Some("hunter2");
         let seen = web.seen();
-        seen.iter()
-            .map(|head| (head.path().to_owned(), sent(head)))
-            .collect()
+        seen.iter().map(|head| (head.path().to_owned(), sent(head))).collect()
     };
     let want = [
         ("/here", true),
@@ -285,24 +226,15 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let directory = tempfile::tempdir().unwrap();
     let plain = Web::always(reply(200, &[], b"plain"));
     let to = plain.url("/");
-    let answers = [
-        ("x", reply(200, &[], b"hi")),
-        ("away", reply(302, &[("location", &to)], b"")),
-    ];
+    let answers = [("x", reply(200, &[], b"hi")), ("away", reply(302, &[("location", &to)], b""))];
     let web = SecureWeb::start(directory.path(), &answers);
     let nobody = fetcher(options(LONG));
     let failed = get(&web.url("x"), &nobody).await.unwrap_err();
-    assert_eq!(
-        (&*failed.code, failed.class),
-        ("untrusted-tls", Class::Retry),
-        "{failed:?}"
-    );
+    assert_eq!((&*failed.code, failed.class), ("untrusted-tls", Class::Retry), "{failed:?}");
     assert!(failed.message.contains("--ca"), "{failed:?}");
 
-    let user = fetcher(Options {
-        authorities: Some(Bytes::from(web.authority())),
-        ..options(LONG)
-    });
+    let user =
+        fetcher(Options { authorities: Some(Bytes::from(web.authority())), ..options(LONG) });
     assert_eq!(get(&web.url("x"), &user).await.unwrap(), b"hi");
     assert_eq!(get(&web.url("away"), &user).await.unwrap(), b"plain");
 
@@ -314,23 +246,12 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let rendered = render(&config, &nobody).await.unwrap();
     assert_eq!(embedded(&rendered), b"hi");
     let authority = &rendered["ignition"]["security"]["tls"]["certificateAuthorities"][0]["source"];
-    assert_eq!(
-        parse_data_url(authority.as_str().unwrap()).unwrap(),
-        web.authority()
-    );
+    assert_eq!(parse_data_url(authority.as_str().unwrap()).unwrap(), web.authority());
     assert_eq!(keys.seen().len(), 1);
 
-    let failed = get(&plain.url("/").replace("http", "https"), &nobody)
-        .await
-        .unwrap_err();
-    assert!(
-        failed.message.contains("answers in plain HTTP"),
-        "{failed:?}"
-    );
-    let wrong = Options {
-        authorities: Some(Bytes::from_static(b"hello")),
-        ..options(LONG)
-    };
+    let failed = get(&plain.url("/").replace("http", "https"), &nobody).await.unwrap_err();
+    assert!(failed.message.contains("answers in plain HTTP"), "{failed:?}");
+    let wrong = Options { authorities: Some(Bytes::from_static(b"hello")), ..options(LONG) };
     assert_eq!(Fetcher::new(wrong).unwrap_err().reason(), "bad-certificate");
 }
 
@@ -368,26 +289,15 @@ async fn configs_refer_to_configs_on_servers() {
         .iter()
         .map(|file| {
             let source = file["contents"]["source"].as_str().unwrap();
-            (
-                file["path"].as_str().unwrap(),
-                parse_data_url(source).unwrap(),
-            )
+            (file["path"].as_str().unwrap(), parse_data_url(source).unwrap())
         })
         .collect();
     let want = [("/a", "a"), ("/all", "b"), ("/b", "b"), ("/top", "top")];
     let want = want.map(|(path, text)| (path, text.as_bytes().to_vec()));
     assert_eq!(files, want.into_iter().collect());
     // Each once: the contents of b stand at two places.
-    let paths: Vec<_> = web
-        .seen()
-        .iter()
-        .map(|head| head.path().to_owned())
-        .collect();
+    let paths: Vec<_> = web.seen().iter().map(|head| head.path().to_owned()).collect();
     assert_eq!(&paths[..2], ["/a", "/b"]);
     assert_eq!(paths.len(), 4, "{paths:?}");
-    assert_eq!(
-        render(&config, &one).await.unwrap(),
-        rendered,
-        "fetched again"
-    );
+    assert_eq!(render(&config, &one).await.unwrap(), rendered, "fetched again");
 }

@@ -20,19 +20,9 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
     for (what, first, want, asked) in [
         ("not there", reply(404, &[], b"hi"), Err("not-found"), 1),
         ("gone", reply(410, &[], b"hi"), Err("not-found"), 1),
-        (
-            "not allowed",
-            reply(403, &[], b"hi"),
-            Err("fetch-denied"),
-            1,
-        ),
+        ("not allowed", reply(403, &[], b"hi"), Err("fetch-denied"), 1),
         ("a part", reply(206, &[], b"hi"), Err("fetch-refused"), 1),
-        (
-            "a redirect to nowhere",
-            reply(302, &[], b"hi"),
-            Err("fetch-refused"),
-            1,
-        ),
+        ("a redirect to nowhere", reply(302, &[], b"hi"), Err("fetch-refused"), 1),
         ("500 once", reply(500, &[], b"ho"), Ok(()), 2),
         ("503 once", reply(503, &[late], b""), Ok(()), 2),
         ("429 once", reply(429, &[late], b""), Ok(()), 2),
@@ -48,11 +38,7 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
         match (got, want) {
             (Ok(bytes), Ok(())) => assert_eq!(bytes, b"hi", "{what}"),
             (Err(failed), Err(code)) => {
-                assert_eq!(
-                    (&*failed.code, failed.class),
-                    (code, Class::UserInput),
-                    "{what}"
-                );
+                assert_eq!((&*failed.code, failed.class), (code, Class::UserInput), "{what}");
                 let told = format!("storage.files[/etc/x].contents: {}?…", web.url("/x"));
                 assert!(failed.message.contains(&told), "{what}: {failed:?}");
                 assert!(!failed.message.contains("hunter2"), "{what}: {failed:?}");
@@ -83,11 +69,7 @@ async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
         ("500", broken.url("/"), "server-error"),
         ("429", busy.url("/"), "too-many-requests"),
         ("cut", closing.url("/"), "unreachable"),
-        (
-            "nobody there",
-            "http://127.0.0.1:1/".to_owned(),
-            "unreachable",
-        ),
+        ("nobody there", "http://127.0.0.1:1/".to_owned(), "unreachable"),
         ("silence", silent.url("/"), "timed-out"),
         ("silence in the body", slow.url("/"), "timed-out"),
     ];
@@ -96,11 +78,7 @@ async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
     assert!(begun.elapsed() < Duration::from_secs(15));
     for ((what, _, code), failed) in all.iter().zip(failed) {
         let failed = failed.unwrap_err();
-        assert_eq!(
-            (&*failed.code, failed.class),
-            (*code, Class::Retry),
-            "{what}"
-        );
+        assert_eq!((&*failed.code, failed.class), (*code, Class::Retry), "{what}");
     }
     assert!(broken.seen().len() > 1 && closing.seen().len() > 1);
 }
@@ -132,31 +110,16 @@ async fn a_body_has_an_end() {
     let noise = vec![b'x'; 1 << 16];
     let chunk = [b"10000\r\n".as_slice(), &noise, b"\r\n"].concat();
     for (what, acts) in [
-        (
-            "announced",
-            vec![Act::Send(head("content-length: 9000000\r\n"))],
-        ),
-        (
-            "until it closes, which it never does",
-            vec![Act::Send(head("")), Act::Forever(noise)],
-        ),
+        ("announced", vec![Act::Send(head("content-length: 9000000\r\n"))]),
+        ("until it closes, which it never does", vec![Act::Send(head("")), Act::Forever(noise)]),
         (
             "chunks without end",
-            vec![
-                Act::Send(head("transfer-encoding: chunked\r\n")),
-                Act::Forever(chunk),
-            ],
+            vec![Act::Send(head("transfer-encoding: chunked\r\n")), Act::Forever(chunk)],
         ),
     ] {
         let web = Web::start(move |_, _| acts.clone());
-        let failed = get(&web.url("/"), &fetcher(options(LONG)))
-            .await
-            .unwrap_err();
-        assert_eq!(
-            (&*failed.code, failed.class),
-            ("too-large", Class::UserInput),
-            "{what}"
-        );
+        let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
+        assert_eq!((&*failed.code, failed.class), ("too-large", Class::UserInput), "{what}");
         assert_eq!(web.seen().len(), 1, "{what}");
     }
 }
@@ -188,10 +151,7 @@ async fn the_total_has_an_end_too() {
     );
     config["storage"]["files"] = files.collect();
     let failed = render(&config, &fetcher(options(LONG))).await.unwrap_err();
-    assert_eq!(
-        (&*failed.code, failed.class),
-        ("too-large", Class::UserInput)
-    );
+    assert_eq!((&*failed.code, failed.class), ("too-large", Class::UserInput));
     assert!(failed.message.contains("67108864"), "{failed:?}");
 }
 
@@ -205,19 +165,9 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     let files = ["/late", "/a", "/b"]
         .map(|path| json!({ "path": path, "contents": { "source": web.url(path) } }));
     config["storage"]["files"] = json!(files);
-    let failed = render(&config, &fetcher(options(Duration::from_secs(2))))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (&*failed.code, failed.class),
-        ("not-found", Class::UserInput)
-    );
-    assert!(
-        failed
-            .message
-            .starts_with("3 references could not be fetched:"),
-        "{failed:?}"
-    );
+    let failed = render(&config, &fetcher(options(Duration::from_secs(2)))).await.unwrap_err();
+    assert_eq!((&*failed.code, failed.class), ("not-found", Class::UserInput));
+    assert!(failed.message.starts_with("3 references could not be fetched:"), "{failed:?}");
     for path in ["/late", "/a", "/b"] {
         let told = format!("\n  storage.files[{path}].contents: {}: ", web.url(path));
         assert!(failed.message.contains(&told), "{failed:?}");
@@ -227,19 +177,12 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     let Resolution::Needs(needs) = contents(document, &Contents::new()).unwrap() else {
         panic!("nothing is needed");
     };
-    let needs: Vec<Reference> = needs
-        .into_iter()
-        .map(|one| one.of("MachineConfig 99-x: spec.config"))
-        .collect();
+    let needs: Vec<Reference> =
+        needs.into_iter().map(|one| one.of("MachineConfig 99-x: spec.config")).collect();
     let error = offline(&needs).unwrap();
-    assert_eq!(
-        (error.reason(), error.class()),
-        ("offline", Class::UserInput)
-    );
-    let told = format!(
-        "MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ",
-        web.url("/a")
-    );
+    assert_eq!((error.reason(), error.class()), ("offline", Class::UserInput));
+    let told =
+        format!("MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ", web.url("/a"));
     assert!(error.to_string().contains(&told), "{error}");
     assert_eq!(error.findings().len(), 3);
     assert!(offline(&[]).is_none());
@@ -250,10 +193,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
 async fn several_are_fetched_at_once_and_dropping_ends_all() {
     let whole = reply(200, &[], b"hi");
     let web = Web::start(move |_, _| {
-        vec![
-            Act::Wait(Duration::from_millis(300)),
-            Act::Send(whole.clone()),
-        ]
+        vec![Act::Wait(Duration::from_millis(300)), Act::Send(whole.clone())]
     });
     let mut config = file(json!({}));
     let one = |n: usize| json!({ "path": format!("/{n}"), "contents": { "source": web.url(&format!("/{n}")) } });
@@ -262,11 +202,7 @@ async fn several_are_fetched_at_once_and_dropping_ends_all() {
     let begun = Instant::now();
     render(&config, &eight).await.unwrap();
     // One after the other it would be 7 seconds.
-    assert!(
-        begun.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(web.seen().len(), 24);
 
     let silent = Web::start(|_, _| vec![Act::Wait(Duration::from_secs(20))]);
@@ -304,9 +240,7 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
             },
             ..options(LONG)
         });
-        let failed = get("http://mirror.invalid/x", &elsewhere)
-            .await
-            .unwrap_err();
+        let failed = get("http://mirror.invalid/x", &elsewhere).await.unwrap_err();
         assert_eq!(failed.code, "unreachable", "{target}: {failed:?}");
         assert!(failed.message.contains("that named it") || failed.message.contains("lead to it"));
         let asked: Vec<_> = proxy.seen().into_iter().map(|head| head.target).collect();
@@ -315,11 +249,7 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     // A server on loopback may lead to another one there, but not to a link-local address, which no config may name.
     let to = victim.url("/");
     let local = Web::start(move |head, _| {
-        let to = if head.path() == "/ok" {
-            &to
-        } else {
-            &link_local
-        };
+        let to = if head.path() == "/ok" { &to } else { &link_local };
         vec![Act::Send(reply(302, &[("location", to)], b""))]
     });
     let fetcher = fetcher(options(LONG));
@@ -327,18 +257,12 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
     for url in [local.url("/bad"), "http://[fe80::1]/x".to_owned()] {
         let failed = get(&url, &fetcher).await.unwrap_err();
         assert_eq!(failed.code, "unreachable", "{url}: {failed:?}");
-        assert!(
-            failed.message.contains("fe80::1 is a link-local"),
-            "{failed:?}"
-        );
+        assert!(failed.message.contains("fe80::1 is a link-local"), "{failed:?}");
     }
     // Nor may it name one as a proxy.
     let mut config = file(json!({ "source": "http://mirror.invalid/x" }));
     config["ignition"]["proxy"] = json!({ "httpProxy": "http://[fe80::1]:3128" });
     let failed = render(&config, &fetcher).await.unwrap_err();
-    assert!(
-        failed.message.contains("fe80::1 is a link-local"),
-        "{failed:?}"
-    );
+    assert!(failed.message.contains("fe80::1 is a link-local"), "{failed:?}");
     assert_eq!(victim.seen().len(), 1);
 }

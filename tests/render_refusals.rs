@@ -19,28 +19,15 @@ fn what_nodes_cannot_take_is_listed_and_told_by_the_exit_code() {
     desk.write("c.yaml", machine_config("c", "worker", user));
     let other = desk.run("render --pool worker a.yaml c.yaml --previous before.yaml");
     assert_eq!(other.code(), Some(1));
-    assert!(
-        other.text().contains("name: eve"),
-        "it is printed all the same"
-    );
+    assert!(other.text().contains("name: eve"), "it is printed all the same");
     for field in ["spec.config.passwd.users[eve]: ", "spec.fips: "] {
-        assert!(
-            other.stderr.contains(&format!("warning: {field}")),
-            "{}",
-            other.stderr
-        );
+        assert!(other.stderr.contains(&format!("warning: {field}")), "{}", other.stderr);
     }
     let explained =
         desk.run("render --pool worker a.yaml c.yaml --previous before.yaml --explain -o json");
-    assert_eq!(
-        explained.json()["unreconcilable"].as_array().unwrap().len(),
-        2
-    );
+    assert_eq!(explained.json()["unreconcilable"].as_array().unwrap().len(), 2);
     let broken = desk.run("render --pool worker a.yaml --previous a.yaml -o json");
-    assert_eq!(
-        (broken.code(), &broken.json()["code"]),
-        (Some(2), &json!("bad-config"))
-    );
+    assert_eq!((broken.code(), &broken.json()["code"]), (Some(2), &json!("bad-config")));
 }
 
 /// A line, its exit code, its code, and of each finding the code and what its object or message holds.
@@ -92,12 +79,7 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
             "invalid-machine-configs",
             &["duplicate-name copy.yaml: good"][..],
         ),
-        (
-            "good.yaml good.yaml",
-            2,
-            "invalid-machine-configs",
-            &["duplicate-name good.yaml: good"],
-        ),
+        ("good.yaml good.yaml", 2, "invalid-machine-configs", &["duplicate-name good.yaml: good"]),
         (
             "unlabelled.yaml",
             2,
@@ -110,24 +92,9 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
             "invalid-machine-configs",
             &["bad-selector MachineConfigPool worker"],
         ),
-        (
-            "good.yaml --pool-file copy.yaml",
-            2,
-            "invalid-machine-configs",
-            &["bad-file copy.yaml"],
-        ),
-        (
-            "bomb.yaml",
-            2,
-            "invalid-machine-configs",
-            &["bad-file bomb.yaml"],
-        ),
-        (
-            "deep.json",
-            2,
-            "invalid-machine-configs",
-            &["bad-file deep.json"],
-        ),
+        ("good.yaml --pool-file copy.yaml", 2, "invalid-machine-configs", &["bad-file copy.yaml"]),
+        ("bomb.yaml", 2, "invalid-machine-configs", &["bad-file bomb.yaml"]),
+        ("deep.json", 2, "invalid-machine-configs", &["bad-file deep.json"]),
         (
             "broken.yaml none.yaml empty kind.yaml two.yaml",
             2,
@@ -184,10 +151,7 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
         let error = finished.json();
         assert_eq!(finished.code(), Some(exit), "{line}: {error:#}");
         assert_eq!(error["kind"], "Error", "{line}");
-        assert!(
-            code.is_empty() || error["code"] == code,
-            "{line}: {error:#}"
-        );
+        assert!(code.is_empty() || error["code"] == code, "{line}: {error:#}");
         let told: Vec<String> = error["findings"]
             .as_array()
             .unwrap()
@@ -200,15 +164,9 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
                 )
             })
             .collect();
-        assert!(
-            findings.is_empty() || told.len() == findings.len(),
-            "{line}: {told:#?}"
-        );
+        assert!(findings.is_empty() || told.len() == findings.len(), "{line}: {told:#?}");
         for want in findings {
-            assert!(
-                told.iter().any(|it| it.contains(want)),
-                "{line}: {want} in {told:#?}"
-            );
+            assert!(told.iter().any(|it| it.contains(want)), "{line}: {want} in {told:#?}");
         }
         let all = format!("{}{error}", finished.stderr);
         assert!(!all.contains("hunter2"), "{line}: {all}");
@@ -222,10 +180,6 @@ fn every_bad_input_is_refused_with_all_that_is_wrong() {
             );
         }
         let text = desk.run(&format!("render --pool worker {line}"));
-        assert_eq!(
-            text.text(),
-            "",
-            "{line}: nothing half-done goes through a pipe"
-        );
+        assert_eq!(text.text(), "", "{line}: nothing half-done goes through a pipe");
     }
 }

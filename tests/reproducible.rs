@@ -14,9 +14,7 @@ const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d65
 fn digest(mosb: &Mosb, world: &World, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());
     let base = world.reference();
-    let arguments = [
-        "build", "-", "--base", &base, "--output", &target, "-o", "json",
-    ];
+    let arguments = ["build", "-", "--base", &base, "--output", &target, "-o", "json"];
     mosb.run_with(arguments, config.as_bytes()).ok().json()["digest"].clone()
 }
 
@@ -53,24 +51,11 @@ fn one_config_is_one_digest() {
         ("plainly", Mosb::new(), &plain),
         ("as the API serves it", Mosb::new(), &served),
         ("as YAML", Mosb::new(), &yaml),
-        (
-            "with a closed umask",
-            elsewhere("077", "Pacific/Kiritimati", "tr_TR.UTF-8"),
-            &plain,
-        ),
-        (
-            "with an open umask",
-            elsewhere("000", "America/Los_Angeles", "C"),
-            &served,
-        ),
+        ("with a closed umask", elsewhere("077", "Pacific/Kiritimati", "tr_TR.UTF-8"), &plain),
+        ("with an open umask", elsewhere("000", "America/Los_Angeles", "C"), &served),
         (
             "as nobody",
-            Mosb::new().within([
-                "setpriv",
-                "--reuid=65534",
-                "--regid=65534",
-                "--clear-groups",
-            ]),
+            Mosb::new().within(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]),
             &plain,
         ),
     ] {
@@ -82,17 +67,10 @@ fn one_config_is_one_digest() {
     let moved = World::new();
     fs::rename(&moved.base.directory, moved.mosb.home().join("other")).unwrap();
     let base = format!("oci:{}:base", moved.mosb.home().join("other").display());
-    let result = moved
-        .build(plain.as_bytes(), &["--base", &base])
-        .ok()
-        .json();
+    let result = moved.build(plain.as_bytes(), &["--base", &base]).ok().json();
     assert_eq!(result["digest"], DIGEST);
     // What must change it does.
-    let other = digest(
-        &Mosb::new(),
-        &world,
-        &plain.replace("swappiness%3D1", "swappiness%3D2"),
-    );
+    let other = digest(&Mosb::new(), &world, &plain.replace("swappiness%3D1", "swappiness%3D2"));
     assert_ne!(other, DIGEST);
 }
 
@@ -118,9 +96,8 @@ fn to_yaml(value: &Value, depth: usize) -> String {
             lines.collect()
         }
         Value::Array(items) if !items.is_empty() => {
-            let lines = items
-                .iter()
-                .map(|item| format!("\n{indent}- {}", to_yaml(item, depth + 1)));
+            let lines =
+                items.iter().map(|item| format!("\n{indent}- {}", to_yaml(item, depth + 1)));
             lines.collect()
         }
         other => other.to_string(),

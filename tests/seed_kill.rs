@@ -59,11 +59,7 @@ impl World {
         for name in ["golden", "base"] {
             registry.push(&base_image().reference("base"), &format!("acme/{name}:v1"));
         }
-        Self {
-            node,
-            proxy,
-            folder,
-        }
+        Self { node, proxy, folder }
     }
 
     pub fn controller(&self) -> Daemon {
@@ -144,12 +140,8 @@ impl World {
         let named = self.node.get(&["machineconfigpool", pool]);
         let named = named["spec"]["configuration"]["name"].clone();
         let mut found = Vec::new();
-        for kinds in [
-            "machineosconfigs",
-            "machineosbuilds",
-            "machineconfigs",
-            "machineconfigpools",
-        ] {
+        for kinds in ["machineosconfigs", "machineosbuilds", "machineconfigs", "machineconfigpools"]
+        {
             let list = self.node.get(&[kinds]);
             for object in list["items"].as_array().unwrap() {
                 let metadata = &object["metadata"];
@@ -165,9 +157,7 @@ impl World {
                     "owners": owners.collect::<Vec<_>>(), "spec": object["spec"], "status": object["status"] }));
             }
         }
-        without_chance(json!(found))
-            .to_string()
-            .replace(pool, "POOL")
+        without_chance(json!(found)).to_string().replace(pool, "POOL")
     }
 }
 
@@ -188,12 +178,8 @@ fn without_chance(value: Value) -> Value {
         Value::Object(all) => all
             .into_iter()
             .filter(|(key, _)| {
-                let times = [
-                    "lastTransitionTime",
-                    "buildStart",
-                    "buildEnd",
-                    "mosb.dev/rendered-from",
-                ];
+                let times =
+                    ["lastTransitionTime", "buildStart", "buildEnd", "mosb.dev/rendered-from"];
                 !times.contains(&key.as_str())
             })
             .map(|(key, value)| (key, without_chance(value)))

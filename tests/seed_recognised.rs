@@ -23,10 +23,7 @@ use crate::seed_kill::{M, NAMESPACE, SOON, World, machine_config, stock};
 fn liar(node: &Node, mosb: &Mosb, inputs: &str) -> String {
     let layout = mosb.home().join("liar");
     let place = format!("oci:{}:x", layout.display());
-    run(
-        "skopeo",
-        ["copy", "--quiet", &base_image().reference("base"), &place],
-    );
+    run("skopeo", ["copy", "--quiet", &base_image().reference("base"), &place]);
     let label = format!("--config.label=mosb.dev/inputs={inputs}");
     let image = format!("--image={}:x", layout.display());
     run("umoci", ["config", &label, &image]);
@@ -45,13 +42,7 @@ fn build(node: &Node, mosb: &Mosb) -> Value {
         fs::write(path, machine_config("known", number).to_string()).unwrap();
     }
     let configs = configs.to_str().unwrap();
-    let rendered = mosb.run([
-        "render",
-        "--pool=known",
-        "--os-image",
-        &stock(node),
-        configs,
-    ]);
+    let rendered = mosb.run(["render", "--pool=known", "--os-image", &stock(node), configs]);
     let file = mosb.home().join("rendered.yaml");
     fs::write(&file, rendered.ok().stdout).unwrap();
     let registry = node.registry();
@@ -74,11 +65,7 @@ fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
     let folder = format!("oci:{}", mosb.home().join("older").display());
     let target: Target = folder.parse().unwrap();
     let client = anybody();
-    let means = Means {
-        client: &client,
-        trees: None,
-        on_step: &|_| {},
-    };
+    let means = Means { client: &client, trees: None, on_step: &|_| {} };
     let base = base_image().reference("base");
     let (tag, digest) = block_on(async {
         let mut drafted = drafted(means, config, &base, Some(name), None).await;
@@ -151,18 +138,14 @@ fn assert_is_built(next: &Value, what: &str) {
 /// Seeds the pool with an image and changes it; the build that follows.
 fn seed_and_change(world: &World, image: &str) -> Value {
     world.apply("known", image);
-    wait("the pool to be seeded", SOON, || {
-        world.is_seeded("known").then_some(())
-    });
+    wait("the pool to be seeded", SOON, || world.is_seeded("known").then_some(()));
     let change = machine_config("known", "50");
     world.node.apply(&change.to_string());
     wait("the next build", SOON, || {
         let builds = world.node.get(&["machineosbuilds"]);
         let mut builds = builds["items"].as_array().unwrap().iter();
         let label = format!("{M}/pre-built-image");
-        builds
-            .find(|build| build["metadata"]["labels"][&label].is_null())
-            .cloned()
+        builds.find(|build| build["metadata"]["labels"][&label].is_null()).cloned()
     })
 }
 
@@ -175,10 +158,7 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
 
     let image = built["image"].as_str().unwrap();
     let next = seed_and_change(&world, image);
-    assert_is_built(
-        &next,
-        "no tree is recorded, and the controller reads no base",
-    );
+    assert_is_built(&next, "no tree is recorded, and the controller reads no base");
     forget(&world);
     record_tree(&world.node);
 
@@ -204,13 +184,8 @@ fn is_recognised(world: &World, image: &str) {
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
         *named == next["metadata"]["name"] && config["status"]["currentImagePullSpec"] == image
     });
-    let build = format!(
-        "machineosbuild/{}",
-        next["metadata"]["name"].as_str().unwrap()
-    );
-    world.node.wait(&build, SOON, |build| {
-        build["status"]["digestedImagePushSpec"] == image
-    });
+    let build = format!("machineosbuild/{}", next["metadata"]["name"].as_str().unwrap());
+    world.node.wait(&build, SOON, |build| build["status"]["digestedImagePushSpec"] == image);
     let jobs = world.node.get(&["jobs", "--all-namespaces"]);
     assert_eq!(jobs["items"], json!([]));
 }

@@ -35,23 +35,12 @@ impl World {
         let node = Node::start(&programs()).unwrap();
         node.install_kinds();
         node.make_namespace(NAMESPACE);
-        node.import(
-            &format!("oci-archive:{}", mosb_image().display()),
-            MOSB_IMAGE,
-        );
-        let mut world = Self {
-            node,
-            desk: Mosb::new(),
-            base: String::new(),
-            controller: None,
-        };
+        node.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
+        let mut world = Self { node, desk: Mosb::new(), base: String::new(), controller: None };
         let layout = Layout::create(&world.at("base"));
-        let tree = Tree::new()
-            .directory("etc", 0o755)
-            .file("etc/os-release", 0o644, "ID=test\n");
-        let image = Image::new()
-            .layer(Compression::Gzip, tree.tar())
-            .label("containers.bootc", "1");
+        let tree = Tree::new().directory("etc", 0o755).file("etc/os-release", 0o644, "ID=test\n");
+        let image =
+            Image::new().layer(Compression::Gzip, tree.tar()).label("containers.bootc", "1");
         let digest = layout.put("base", &image);
         let registry = world.node.registry();
         registry.push(&layout.reference("base"), "os/base:1");
@@ -94,10 +83,7 @@ impl World {
         };
         self.write(
             "secrets.yaml",
-            &[
-                secret("push", registry.docker_config()),
-                secret("pull", registry.pull_config()),
-            ],
+            &[secret("push", registry.docker_config()), secret("pull", registry.pull_config())],
         );
         let settings = json!({
             "baseOSContainerImage": self.base, "globalPullSecret": "pull",
@@ -182,12 +168,10 @@ impl World {
     /// Waits for an image that mosb built in the cluster.
     #[track_caller]
     fn builds_another(&self, pool: &str, before: &str) -> String {
-        let config = self
-            .node
-            .wait(&format!("machineosconfig/{pool}"), BUILD, |config| {
-                let image = config["status"]["currentImagePullSpec"].as_str();
-                image.is_some_and(|image| !image.is_empty() && image != before)
-            });
+        let config = self.node.wait(&format!("machineosconfig/{pool}"), BUILD, |config| {
+            let image = config["status"]["currentImagePullSpec"].as_str();
+            image.is_some_and(|image| !image.is_empty() && image != before)
+        });
         let image = &config["status"]["currentImagePullSpec"];
         image.as_str().unwrap().to_owned()
     }
@@ -204,9 +188,7 @@ impl World {
 
     /// Every event of a kind and reason; of one object there is at most one for each edge.
     fn events(&self, kind: &str, name: &str, reason: &str) -> usize {
-        let all = self
-            .node
-            .get(&["events.events.k8s.io", "--namespace=default"]);
+        let all = self.node.get(&["events.events.k8s.io", "--namespace=default"]);
         let ours = |event: &&Value| {
             let on = &event["regarding"];
             event["reason"] == reason && on["kind"] == kind && on["name"] == name
@@ -222,9 +204,7 @@ impl World {
 
     /// Layers of an image, and the base that it says it was built on.
     fn image(&self, image: &str) -> (Vec<String>, String) {
-        let name = image
-            .strip_prefix(&self.node.registry().repository(""))
-            .unwrap();
+        let name = image.strip_prefix(&self.node.registry().repository("")).unwrap();
         let layout = Layout::at(tempfile::tempdir().unwrap().keep());
         self.node.registry().pull(name, &layout.reference("i"));
         let manifest = layout.json(&layout.digest("i"));
@@ -268,13 +248,7 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
     world.start();
     let secrets = world.at("manifests/secrets.yaml");
     let out = world.at("out");
-    let apply = [
-        "apply",
-        "-f",
-        secrets.to_str().unwrap(),
-        "-f",
-        out.to_str().unwrap(),
-    ];
+    let apply = ["apply", "-f", secrets.to_str().unwrap(), "-f", out.to_str().unwrap()];
     world.node.kubectl(&apply).ok();
     for (pool, image) in seeds {
         let config = world.serves(pool, image);
@@ -283,29 +257,19 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
             (&seeded["status"], &seeded["reason"]),
             (&json!("True"), &json!("PreBuiltImageSeeded"))
         );
-        assert_eq!(
-            config["status"]["observedGeneration"],
-            config["metadata"]["generation"]
-        );
+        assert_eq!(config["status"]["observedGeneration"], config["metadata"]["generation"]);
         let build = world.build_of(&config);
         assert_eq!(state(&build), "Succeeded");
         for one in build["status"]["conditions"].as_array().unwrap() {
             assert_eq!(one["reason"], "PreBuiltImageSeeded", "{one}");
         }
-        assert_eq!(
-            build["status"]["conditions"].as_array().map(Vec::len),
-            Some(5)
-        );
+        assert_eq!(build["status"]["conditions"].as_array().map(Vec::len), Some(5));
         assert_eq!(build["metadata"]["labels"][PRE_BUILT], "true");
         assert_eq!(build["status"]["digestedImagePushSpec"], image.as_str());
         assert_eq!(build["spec"]["machineConfig"]["name"], world.rendered(pool));
         let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
         assert!(start.as_str() < end.as_str(), "{start} {end}");
-        assert!(
-            build["status"]
-                .get("builder")
-                .is_none_or(|builder| builder.get("job").is_none())
-        );
+        assert!(build["status"].get("builder").is_none_or(|builder| builder.get("job").is_none()));
         let what = format!("machineconfigpool/{pool}");
         world.node.wait(&what, BUILD, |pool| {
             pool["metadata"]["annotations"][NEWEST] == image.as_str()
@@ -319,23 +283,17 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
         let all = world.node.get(&["machineconfigs"]);
         let names = all["items"].as_array().unwrap().iter();
         let names = names.map(|one| one["metadata"]["name"].as_str().unwrap());
-        let rendered: Vec<_> = names
-            .filter(|name| name.starts_with(&format!("rendered-{pool}-")))
-            .collect();
+        let rendered: Vec<_> =
+            names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect();
         assert_eq!(rendered, [world.rendered(pool)]);
-        assert!(
-            out.join(format!("machineconfig-{}.yaml", rendered[0]))
-                .is_file()
-        );
+        assert!(out.join(format!("machineconfig-{}.yaml", rendered[0])).is_file());
     }
     assert_eq!(world.jobs(), Vec::<Value>::new(), "nothing is built");
     let status = world.node.get(&["machineosbuilds"]);
     assert_eq!(status["items"].as_array().map(Vec::len), Some(2));
 
     // A change is built by a Job: on the release's base, and not on what the pool began with.
-    world
-        .node
-        .apply(&machine_config("60", "worker").to_string());
+    world.node.apply(&machine_config("60", "worker").to_string());
     let base = Layout::at(world.at("base"));
     let base = layers(&base.json(&base.digest("base")));
     for (pool, image) in seeds {
@@ -353,33 +311,18 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
 
     // Nobody wants images of `worker` any more: the pool is on the stock image, and `infra` stays as it is.
     let component = "10-prebuiltimage-osimageurl-worker";
-    assert!(
-        world
-            .node
-            .find(&format!("machineconfig/{component}"))
-            .is_some()
-    );
-    world
-        .node
-        .kubectl(&["delete", "machineosconfig", "worker"])
-        .ok();
+    assert!(world.node.find(&format!("machineconfig/{component}")).is_some());
+    world.node.kubectl(&["delete", "machineosconfig", "worker"]).ok();
     wait("the end of the component", BUILD, || {
-        let gone = world
-            .node
-            .find(&format!("machineconfig/{component}"))
-            .is_none();
+        let gone = world.node.find(&format!("machineconfig/{component}")).is_none();
         gone.then_some(())
     });
     let stock = || {
-        let rendered = world
-            .node
-            .find(&format!("machineconfig/{}", world.rendered("worker")))?;
+        let rendered = world.node.find(&format!("machineconfig/{}", world.rendered("worker")))?;
         (rendered["spec"]["osImageURL"] == world.base.as_str()).then_some(())
     };
     wait("the stock image in the pool's config", BUILD, stock);
-    let infras = world
-        .node
-        .get(&["machineconfig", "10-prebuiltimage-osimageurl-infra"]);
+    let infras = world.node.get(&["machineconfig", "10-prebuiltimage-osimageurl-infra"]);
     assert_eq!(infras["spec"]["osImageURL"], infra.as_str());
 
     // Another one takes its place, once the registry has it: it was there when the manifest was checked.
@@ -388,10 +331,7 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
     let second = world.pre_built("worker");
     assert_ne!(second, worker);
     let copy = Layout::create(&world.at("copy"));
-    let name = second
-        .strip_prefix(&world.node.registry().repository(""))
-        .unwrap()
-        .to_owned();
+    let name = second.strip_prefix(&world.node.registry().repository("")).unwrap().to_owned();
     world.node.registry().pull(&name, &copy.reference("second"));
     world.node.registry().delete(&name);
     let jobs = world.jobs().len();
@@ -400,26 +340,14 @@ fn an_installation_begins_with_images_and_goes_on_from_them() {
         condition(config, "Blocked").is_some_and(|one| one["status"] == "True")
     });
     let message = condition(&blocked, "Blocked").unwrap()["message"].to_string();
+    assert!(message.contains(&second) && message.contains("no such image"), "{message}");
     assert!(
-        message.contains(&second) && message.contains("no such image"),
-        "{message}"
-    );
-    assert!(
-        world
-            .node
-            .find(&format!("machineconfig/{component}"))
-            .is_none(),
+        world.node.find(&format!("machineconfig/{component}")).is_none(),
         "no pool is pointed at it"
     );
-    world
-        .node
-        .registry()
-        .push(&copy.reference("second"), "os/worker:again");
+    world.node.registry().push(&copy.reference("second"), "os/worker:again");
     // So that nobody waits until it is asked for again.
-    world
-        .node
-        .kubectl(&["annotate", "machineosconfig", "worker", "test=again"])
-        .ok();
+    world.node.kubectl(&["annotate", "machineosconfig", "worker", "test=again"]).ok();
     let config = world.serves("worker", &second);
     assert_eq!(state(&world.build_of(&config)), "Succeeded");
     assert_eq!(world.jobs().len(), jobs, "nothing is built");

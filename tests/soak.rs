@@ -44,23 +44,16 @@ struct Soak<'w> {
 #[test]
 fn whatever_happens_every_pool_comes_to_what_is_wanted() {
     let number = |name: &str, otherwise| match env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|why| panic!("{name}={text}: {why}")),
+        Ok(text) => text.parse().unwrap_or_else(|why| panic!("{name}={text}: {why}")),
         Err(_) => otherwise,
     };
-    let (seconds, seed) = (
-        number("MOSB_SOAK_SECONDS", SECONDS),
-        number("MOSB_SOAK_SEED", SEED),
-    );
+    let (seconds, seed) = (number("MOSB_SOAK_SECONDS", SECONDS), number("MOSB_SOAK_SEED", SEED));
     println!("{seconds} s with MOSB_SOAK_SEED={seed}");
     let world = &*world();
     let mut soak = Soak {
         world,
         controller: Some(world.controller()),
-        wishes: (0..POOLS)
-            .map(|number| Wish::begin(world, number))
-            .collect(),
+        wishes: (0..POOLS).map(|number| Wish::begin(world, number)).collect(),
         kubelet: Kubelet::new(Random::new(seed + 1)),
         memory: Memory::default(),
     };
@@ -109,11 +102,7 @@ impl Soak<'_> {
 
     /// It never says that it broke.
     fn said(&self) -> String {
-        let said = self
-            .controller
-            .as_ref()
-            .map(Daemon::said)
-            .unwrap_or_default();
+        let said = self.controller.as_ref().map(Daemon::said).unwrap_or_default();
         assert!(!said.contains("panicked"), "{said}");
         said
     }
@@ -127,17 +116,11 @@ impl Soak<'_> {
             let mut seen = self.turn();
             let of =
                 |wish: &Wish, seen: &mut Seen| wish.missing(self.world, &seen.pool(&wish.pool));
-            let mut missing: Vec<String> = self
-                .wishes
-                .iter()
-                .filter_map(|wish| of(wish, &mut seen))
-                .collect();
+            let mut missing: Vec<String> =
+                self.wishes.iter().filter_map(|wish| of(wish, &mut seen)).collect();
             missing.extend(left::over(self.world));
-            let now = self
-                .wishes
-                .iter()
-                .map(|wish| self.world.proxy.written(&wish.pool).len())
-                .sum();
+            let now =
+                self.wishes.iter().map(|wish| self.world.proxy.written(&wish.pool).len()).sum();
             if !missing.is_empty() || now != writes {
                 since = Instant::now();
                 writes = now;
@@ -156,10 +139,7 @@ impl Soak<'_> {
             return format!("it writes on and on\n{}", self.said());
         };
         let said = self.said();
-        let lines: Vec<_> = said
-            .lines()
-            .filter(|line| line.contains(&wish.pool))
-            .collect();
+        let lines: Vec<_> = said.lines().filter(|line| line.contains(&wish.pool)).collect();
         let pool = Seen::of(self.world).pool(&wish.pool);
         let written = self.world.proxy.written(&wish.pool);
         format!(

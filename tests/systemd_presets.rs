@@ -27,10 +27,7 @@ fn dialect() -> Dialect {
     let text = String::from_utf8(output.stdout).unwrap();
     let version = text.split_whitespace().nth(1).unwrap().parse().unwrap();
     // Debian has no two places for libraries any more since 255.
-    Dialect::new(
-        version,
-        version < 255 && Path::new("/etc/debian_version").exists(),
-    )
+    Dialect::new(version, version < 255 && Path::new("/etc/debian_version").exists())
 }
 
 fn long(text: &str) -> String {
@@ -80,21 +77,12 @@ impl Root {
                 None => std::fs::write(&path, entry.content.as_ref().unwrap()).unwrap(),
             }
         }
-        Self {
-            directory,
-            base: BaseTree::from_entries(entries),
-        }
+        Self { directory, base: BaseTree::from_entries(entries) }
     }
 
     fn systemctl(&self, verb: &str, unit: &str) -> Output {
         Command::new("systemctl")
-            .args([
-                "--root",
-                self.directory.path().to_str().unwrap(),
-                verb,
-                "--",
-                unit,
-            ])
+            .args(["--root", self.directory.path().to_str().unwrap(), verb, "--", unit])
             .output()
             .unwrap()
     }
@@ -106,15 +94,12 @@ impl Root {
                 let path = format!("{at}/{}", child.file_name().to_str().unwrap());
                 let kind = child.file_type().unwrap();
                 let what = match (kind.is_dir(), kind.is_symlink()) {
-                    (true, _) => format!(
-                        "{:o}",
-                        child.metadata().unwrap().permissions().mode() & 0o7777
-                    ),
-                    (_, true) => std::fs::read_link(child.path())
-                        .unwrap()
-                        .to_str()
-                        .unwrap()
-                        .to_owned(),
+                    (true, _) => {
+                        format!("{:o}", child.metadata().unwrap().permissions().mode() & 0o7777)
+                    }
+                    (_, true) => {
+                        std::fs::read_link(child.path()).unwrap().to_str().unwrap().to_owned()
+                    }
                     _ => String::new(),
                 };
                 if kind.is_dir() {
@@ -167,24 +152,18 @@ fn compare(dialect: &Dialect, files: &Files, run: &[(&str, &str)]) -> Result<(),
     let mut overlay = Overlay::new(&root.base);
     for (verb, unit) in run {
         let told = |what: String| {
-            let files: String = files
-                .iter()
-                .map(|(path, content)| format!("\n  {path}: {content:?}"))
-                .collect();
+            let files: String =
+                files.iter().map(|(path, content)| format!("\n  {path}: {content:?}")).collect();
             format!("{verb} {unit}: {what}\nfiles:{files}")
         };
-        let ours = dialect
-            .is_enabled(&overlay, unit)
-            .map_err(|undecided| told(undecided.to_string()))?;
+        let ours =
+            dialect.is_enabled(&overlay, unit).map_err(|undecided| told(undecided.to_string()))?;
         if matches!(*verb, "is-enabled" | "disable") {
             let real = root.systemctl("is-enabled", unit);
             let word = String::from_utf8_lossy(&real.stdout).trim().to_owned();
             let word = (!word.is_empty() && word != "not-found").then_some(word);
             if real.status.success() != ours.is_success() || word.as_deref() != ours.word() {
-                return Err(told(format!(
-                    "real {word:?} ({}), ours {ours:?}",
-                    real.status
-                )));
+                return Err(told(format!("real {word:?} ({}), ours {ours:?}", real.status)));
             }
         }
         let output = match *verb {
@@ -218,43 +197,24 @@ fn each_case_ends_as_with_the_real_systemctl() {
     let dialect = dialect();
     let mut failures = Vec::new();
     for (what, files, run) in cases::CASES {
-        let files = files
-            .iter()
-            .map(|(path, content)| (long(path), long(content)))
-            .collect();
-        let run: Vec<_> = run
-            .iter()
-            .map(|step| step.split_once(' ').unwrap())
-            .collect();
+        let files = files.iter().map(|(path, content)| (long(path), long(content))).collect();
+        let run: Vec<_> = run.iter().map(|step| step.split_once(' ').unwrap()).collect();
         if let Err(why) = compare(&dialect, &files, &run) {
             failures.push(format!("== {what}: {why}"));
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} cases:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} cases:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
 fn instances_given_as_one_word_are_mangled_as_systemctl_does() {
     let files = [
         ("usr/lib/systemd/system/a@.service", "[Unit]"),
-        (
-            "usr/lib/systemd/system/b@.service",
-            "[Install]\nWantedBy=x.target",
-        ),
+        ("usr/lib/systemd/system/b@.service", "[Install]\nWantedBy=x.target"),
     ]
     .map(|(path, content)| (path.to_owned(), content.to_owned()))
     .into();
-    for unit in [
-        "a@.service x",
-        "a@.service x y",
-        "b@.service x",
-        "c@.service x",
-    ] {
+    for unit in ["a@.service x", "a@.service x y", "b@.service x", "c@.service x"] {
         compare(&dialect(), &files, &[("disable", unit)]).unwrap();
     }
 }
@@ -322,10 +282,7 @@ fn install() -> impl Strategy<Value = String> {
         ),
     ];
     prop::collection::vec(key, 0..4).prop_map(|keys| {
-        let keys: String = keys
-            .iter()
-            .map(|(key, value)| format!("{key}={value}\n"))
-            .collect();
+        let keys: String = keys.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         format!("[Unit]\n[Install]\n{keys}")
     })
 }
@@ -378,12 +335,8 @@ fn enablement() -> impl Strategy<Value = (String, String)> {
         )
     };
     let target = prop::sample::select(
-        &[
-            "/usr/lib/systemd/system/",
-            "/opt/",
-            "/nowhere/",
-            "../../../../usr/lib/systemd/system/",
-        ][..],
+        &["/usr/lib/systemd/system/", "/opt/", "/nowhere/", "../../../../usr/lib/systemd/system/"]
+            [..],
     );
     (directory, name(), target, name()).prop_map(|(directory, name, target, to)| {
         (format!("{directory}/{name}"), format!("->{target}{to}"))

@@ -27,11 +27,7 @@ fn folder() -> PathBuf {
 fn this_version_is_recorded() {
     let here = folder().join(env!("CARGO_PKG_VERSION"));
     if std::env::var_os("MOSB_RECORD").is_some() {
-        assert!(
-            !here.exists(),
-            "{}: what a version left is never recorded anew",
-            here.display()
-        );
+        assert!(!here.exists(), "{}: what a version left is never recorded anew", here.display());
         record::record(&here);
     }
     assert!(

@@ -8,10 +8,6 @@ fuzz_target!(|text: &str| {
     if let Ok(image) = text.parse::<ImageRef>() {
         let printed = image.to_string();
         assert!(!printed.contains(['\n', '"', '$', '\\', ' ']), "{printed}");
-        assert_eq!(
-            printed.parse::<ImageRef>().as_ref(),
-            Ok(&image),
-            "{printed}"
-        );
+        assert_eq!(printed.parse::<ImageRef>().as_ref(), Ok(&image), "{printed}");
     }
 });

@@ -26,10 +26,7 @@ fuzz_target!(|data: &[u8]| {
         "spec": rendered.object["spec"],
     });
     let again = self::rendered(&self::request(vec![by_itself])).expect("it was rendered once");
-    assert!(
-        again.config.name() == rendered.config.name(),
-        "by itself it is another"
-    );
+    assert!(again.config.name() == rendered.config.name(), "by itself it is another");
 });
 
 /// The objects by their kinds; what does not say its kind is a MachineConfig.
@@ -52,12 +49,10 @@ fn request(objects: Vec<Value>) -> Request {
                 request.controller_config = serde_json::from_value(object).ok()
             }
             Some("KubeletConfig") => request.pool_settings.extend(serde_json::from_value(object)),
-            _ => request
-                .configs
-                .extend(serde_json::from_value(object).map(|config| Component {
-                    origin: String::new(),
-                    config,
-                })),
+            _ => request.configs.extend(
+                serde_json::from_value(object)
+                    .map(|config| Component { origin: String::new(), config }),
+            ),
         }
     }
     request

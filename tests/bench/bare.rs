@@ -28,12 +28,7 @@ pub fn calls(host: &str, repository: &str, base_tag: &str, image: &Image, order:
     let at = format!("/v2/{repository}");
     let edited = &image.assembled.edited;
     let media_type = &edited.media_type;
-    let layer = || {
-        (
-            image.assembled.layer.digest,
-            &image.assembled.layer.bytes[..],
-        )
-    };
+    let layer = || (image.assembled.layer.digest, &image.assembled.layer.bytes[..]);
     let config = || (edited.config_digest(), &edited.config[..]);
     let put = |to: &mut Connection, tag: &str| {
         let content_type = format!("content-type: {media_type}\r\n");
@@ -76,10 +71,7 @@ impl Connection {
     fn to(host: &str) -> Self {
         let stream = TcpStream::connect(host).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self {
-            host: host.to_owned(),
-            stream: BufReader::new(stream),
-        }
+        Self { host: host.to_owned(), stream: BufReader::new(stream) }
     }
 
     fn upload(&mut self, at: &str, (digest, bytes): (Digest, &[u8])) {

@@ -36,28 +36,14 @@ pub struct Shape {
 }
 
 /// 15 MB in a registry.
-pub const SMALL: Shape = Shape {
-    name: "small",
-    layers: 2,
-    paths: 1_500,
-    bytes: 40_000_000,
-};
+pub const SMALL: Shape = Shape { name: "small", layers: 2, paths: 1_500, bytes: 40_000_000 };
 
 /// 40 layers, 1.6 GB in a registry: a CoreOS with its extensions.
-pub const BIG: Shape = Shape {
-    name: "big",
-    layers: 40,
-    paths: 100_000,
-    bytes: 4_270_000_000,
-};
+pub const BIG: Shape = Shape { name: "big", layers: 40, paths: 100_000, bytes: 4_270_000_000 };
 
 /// Instead of [`BIG`] while the benchmark itself is worked on.
-pub const REHEARSAL: Shape = Shape {
-    name: "rehearsal",
-    layers: 40,
-    paths: 8_000,
-    bytes: 200_000_000,
-};
+pub const REHEARSAL: Shape =
+    Shape { name: "rehearsal", layers: 40, paths: 8_000, bytes: 200_000_000 };
 
 /// The layout of a base, with the tag [`TAG`].
 pub fn layout(shape: &Shape) -> Layout {
@@ -66,10 +52,7 @@ pub fn layout(shape: &Shape) -> Layout {
     let directory = cache.join(format!("bench-base-{}-{VERSION}", shape.name));
     if !directory.exists() {
         eprintln!("making {}", directory.display());
-        let fresh = tempfile::Builder::new()
-            .prefix(".making-")
-            .tempdir_in(cache)
-            .unwrap();
+        let fresh = tempfile::Builder::new().prefix(".making-").tempdir_in(cache).unwrap();
         make(shape, fresh.path());
         fs::rename(fresh.keep(), &directory).unwrap();
     }
@@ -85,13 +68,10 @@ fn make(shape: &Shape, directory: &Path) {
         let work = || {
             let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
             let mine = numbers.take_while(|number| *number < shape.layers);
-            mine.map(|number| layer(shape, number, &blobs))
-                .collect::<Vec<_>>()
+            mine.map(|number| layer(shape, number, &blobs)).collect::<Vec<_>>()
         };
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        all.into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+        all.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     layers.sort_by_key(|(number, ..)| *number);
     let diff_ids: Vec<_> = layers.iter().map(|(.., diff_id)| diff_id).collect();
@@ -110,19 +90,11 @@ fn make(shape: &Shape, directory: &Path) {
         "config": put(&blobs, "application/vnd.oci.image.config.v1+json", &config),
         "layers": layers.iter().map(|(_, layer, _)| layer).collect::<Vec<_>>(),
     });
-    let mut manifest = put(
-        &blobs,
-        "application/vnd.oci.image.manifest.v1+json",
-        &manifest,
-    );
+    let mut manifest = put(&blobs, "application/vnd.oci.image.manifest.v1+json", &manifest);
     manifest["annotations"] = json!({"org.opencontainers.image.ref.name": TAG});
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(directory.join("index.json"), index.to_string()).unwrap();
-    fs::write(
-        directory.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )
-    .unwrap();
+    fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
 }
 
 fn put(blobs: &Path, media_type: &str, value: &Value) -> Value {
@@ -141,11 +113,7 @@ struct Hashing<W> {
 
 impl<W> Hashing<W> {
     fn new(inner: W) -> Self {
-        Self {
-            inner,
-            sum: Sha256::default(),
-            size: 0,
-        }
+        Self { inner, sum: Sha256::default(), size: 0 }
     }
 }
 
@@ -302,8 +270,5 @@ const SKELETON_FILES: &[(&str, &str)] = &[
         "etc/passwd",
         "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:core:/var/home/core:/bin/bash\n",
     ),
-    (
-        "usr/lib/systemd/system-preset/99-default-disable.preset",
-        "disable *\n",
-    ),
+    ("usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n"),
 ];

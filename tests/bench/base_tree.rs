@@ -11,11 +11,9 @@ use crate::world::{Base, World};
 pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     let mut peaks = Vec::new();
     let times = race(vec![
-        Contender::new(
-            "crane blob … \\| zcat, one after the other",
-            rounds,
-            || crane_and_zcat(world, base, 1),
-        ),
+        Contender::new("crane blob … \\| zcat, one after the other", rounds, || {
+            crane_and_zcat(world, base, 1)
+        }),
         Contender::new("crane blob … \\| zcat, two at once", rounds, || {
             crane_and_zcat(world, base, 2)
         }),
@@ -34,21 +32,13 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     report.table("tree", Table::of_race(&times, "crane and zcat"));
     let stored = megabytes(base.stored);
     report.at_most(
-        format!(
-            "tree of {stored} in {} layers against crane and zcat",
-            base.layers.len()
-        ),
+        format!("tree of {stored} in {} layers against crane and zcat", base.layers.len()),
         times[2].to(&times[0]),
         1.2,
         "×",
     );
     let peak = peaks.iter().max().expect("it ran");
-    report.at_most(
-        "resident memory meanwhile",
-        *peak as f64 / f64::from(1 << 20),
-        64.0,
-        "MiB",
-    );
+    report.at_most("resident memory meanwhile", *peak as f64 / f64::from(1 << 20), 64.0, "MiB");
 }
 
 fn crane_and_zcat(world: &World, base: &Base, parallel: usize) -> Duration {

@@ -87,20 +87,13 @@ async fn plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
 pub async fn containerfile_plan(client: &Client, job: Job) -> (BuildPlan, Resolved) {
     let (request, resolved) = request(client, &job, MethodChoice::Containerfile).await;
     let tree = BaseTree::from_entries([]);
-    (
-        Draft::new(request).unwrap().finish(&tree).unwrap(),
-        resolved,
-    )
+    (Draft::new(request).unwrap().finish(&tree).unwrap(), resolved)
 }
 
 /// Makes the image without pushing it.
 pub async fn make(client: &Client, job: Job) -> Image {
     let (plan, base) = plan(client, job).await;
-    Image {
-        assembled: direct::assemble(&plan).unwrap(),
-        base,
-        tags: plan.tags,
-    }
+    Image { assembled: direct::assemble(&plan).unwrap(), base, tags: plan.tags }
 }
 
 /// All of a build.
@@ -109,8 +102,5 @@ pub async fn build(client: &Client, job: Job) -> Moved {
     let client = client.counting_anew();
     let (plan, base) = plan(&client, job).await;
     let built = direct::build(&client, &plan, &base, &target).await.unwrap();
-    Moved {
-        all: client.moved().pulled() + client.moved().pushed(),
-        layer: built.layers[0].size,
-    }
+    Moved { all: client.moved().pulled() + client.moved().pushed(), layer: built.layers[0].size }
 }

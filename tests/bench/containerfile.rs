@@ -91,26 +91,18 @@ fn pushes(world: &World, base: &Base, rounds: usize, report: &mut Report) {
             rounds,
             theirs(0, &[]),
         ),
-        Contender::new(
-            "`buildah push`, which does not",
-            rounds,
-            theirs(1, &FORGETFUL),
-        ),
-        Contender::new(
-            "mosb: leaving what is new, checking it, pushing",
-            rounds,
-            || {
-                let out = world.fresh("image");
-                fs::create_dir_all(&out).unwrap();
-                let built = leave(world, base, host, "overlay", &ours, &out);
-                way.sent();
-                take(world, &built, &out, &repository());
-                let took = built.at.elapsed();
-                bytes.borrow_mut()[2].push(way.sent());
-                fs::remove_dir_all(out).ok();
-                took
-            },
-        ),
+        Contender::new("`buildah push`, which does not", rounds, theirs(1, &FORGETFUL)),
+        Contender::new("mosb: leaving what is new, checking it, pushing", rounds, || {
+            let out = world.fresh("image");
+            fs::create_dir_all(&out).unwrap();
+            let built = leave(world, base, host, "overlay", &ours, &out);
+            way.sent();
+            take(world, &built, &out, &repository());
+            let took = built.at.elapsed();
+            bytes.borrow_mut()[2].push(way.sent());
+            fs::remove_dir_all(out).ok();
+            took
+        }),
     ]);
     let bytes = bytes.into_inner();
     report.table("containerfile-push", table(&times, &bytes));
@@ -142,10 +134,7 @@ struct Left {
 }
 
 /// The last thing that buildah says of a build.
-const BUILT: [&str; 2] = [
-    "Writing manifest to image destination",
-    "Storing signatures",
-];
+const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
 /// As the container `image-build`: into a folder.
 fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out: &Path) -> Left {
@@ -163,11 +152,7 @@ fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out
     };
     let job = Job {
         cache: TreeCache::new(world.shared("library-trees"), DEFAULT_LIMIT),
-        base: Source::Registry(
-            format!("{host}/{}:{TAG}", base.repository())
-                .parse()
-                .unwrap(),
-        ),
+        base: Source::Registry(format!("{host}/{}:{TAG}", base.repository()).parse().unwrap()),
         config: config::rendered(world.number()),
         target: format!("{host}/planned").parse().unwrap(),
     };
@@ -185,15 +170,8 @@ fn leave(world: &World, base: &Base, host: &str, driver: &str, store: &Path, out
                 at = Instant::now();
             }
         };
-        buildah::leave(&plan, &containerfile, &source, &options, out, on_line)
-            .await
-            .unwrap();
-        Left {
-            plan,
-            base: resolved,
-            at,
-            host: host.to_owned(),
-        }
+        buildah::leave(&plan, &containerfile, &source, &options, out, on_line).await.unwrap();
+        Left { plan, base: resolved, at, host: host.to_owned() }
     })
 }
 
@@ -210,9 +188,7 @@ fn take(world: &World, left: &Left, out: &Path, repository: &str) {
 
 /// Bytes of a folder, as they are on the disk.
 fn used(folder: &Path) -> u64 {
-    let (text, _) = run(Command::new("du")
-        .args(["--summarize", "--block-size=1"])
-        .arg(folder));
+    let (text, _) = run(Command::new("du").args(["--summarize", "--block-size=1"]).arg(folder));
     let text = String::from_utf8(text).unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()
 }

@@ -44,18 +44,13 @@ impl Content {
         let words = (0..WORDS)
             .map(|_| {
                 let length = 3 + letters.next() % 10;
-                let mut word: Vec<u8> = (0..length)
-                    .map(|_| b'a' + (letters.next() % 26) as u8)
-                    .collect();
+                let mut word: Vec<u8> =
+                    (0..length).map(|_| b'a' + (letters.next() % 26) as u8).collect();
                 word.push(b' ');
                 word
             })
             .collect();
-        Self {
-            random: Random::new(seed),
-            words,
-            buffer: Vec::new(),
-        }
+        Self { random: Random::new(seed), words, buffer: Vec::new() }
     }
 
     /// The next bytes.
@@ -71,8 +66,7 @@ impl Content {
                 } else {
                     // Squared, so that some words are common.
                     let skewed = ((number & 0xffff) * ((number >> 16) & 0xffff)) >> 21;
-                    self.buffer
-                        .extend_from_slice(&self.words[skewed as usize % WORDS]);
+                    self.buffer.extend_from_slice(&self.words[skewed as usize % WORDS]);
                 }
             }
         }

@@ -13,18 +13,14 @@ use crate::world::{Base, World, registry};
 /// In another repository of the registry.
 pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     let times = race(vec![
-        Contender::new("same repository", rounds, || {
-            build(world, base, base.repository())
-        }),
+        Contender::new("same repository", rounds, || build(world, base, base.repository())),
         Contender::new("another repository, never pushed to", rounds, || {
             build(world, base, &format!("mounted-{}", world.number()))
         }),
     ]);
     report.table("mounts", Table::of_race(&times, "same repository"));
-    let what = format!(
-        "base of {} layers in another repository against the same",
-        base.layers.len()
-    );
+    let what =
+        format!("base of {} layers in another repository against the same", base.layers.len());
     report.at_most(what, times[1].to(&times[0]), 1.5, "×");
 }
 
@@ -45,16 +41,11 @@ pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &
             let from = world.registry.repository(&base.image());
             run(command.args(["copy", &from, &other.repository(&format!("copied:{TAG}"))])).1
         }),
-        Contender::new("mosb build", rounds, || {
-            to_another_registry(world, base, peak)
-        }),
+        Contender::new("mosb build", rounds, || to_another_registry(world, base, peak)),
     ]);
     to_another_registry(world, small, small_peak);
     report.table("copies", Table::of_race(&times, "crane copy"));
-    let what = format!(
-        "{} into another registry against crane copy",
-        megabytes(base.stored)
-    );
+    let what = format!("{} into another registry against crane copy", megabytes(base.stored));
     report.at_most(what, times[1].to(&times[0]), 1.2, "×");
     let [small_peak, peak] = peaks.map(|peak| peak as f64 / f64::from(1 << 20));
     let what = format!(

@@ -19,18 +19,13 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
             let (name, _) = store.build(world, base);
             store.push(base.repository(), &name)
         }),
-        Contender::new("mosb, from the end of buildah's build on", rounds, || {
-            ours(world, base)
-        }),
+        Contender::new("mosb, from the end of buildah's build on", rounds, || ours(world, base)),
     ]);
     report.table("image", Table::of_race(&times, "buildah push"));
 }
 
 /// The last thing that buildah says of a build.
-const BUILT: [&str; 2] = [
-    "Writing manifest to image destination",
-    "Storing signatures",
-];
+const BUILT: [&str; 2] = ["Writing manifest to image destination", "Storing signatures"];
 
 fn ours(world: &World, base: &Base) -> Duration {
     let options = Options {

@@ -3,10 +3,7 @@
 //! `cargo bench --bench bench -- [rehearse] [small] [big] [tree] [mounts] [copies] [many] [image] [containerfile] [merging] [cluster] [pools]`: only these,
 //! and on a small base if rehearsed; then nothing is written. `base.rs` makes the bases, `race.rs` measures, `report.rs` writes; the
 //! others are the jobs.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a measurement that cannot go on stops where it stands"
-)]
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
 use std::cell::LazyCell;
 use std::path::Path;
@@ -45,10 +42,7 @@ use report::Report;
 use world::World;
 
 fn main() {
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| word != "--bench")
-        .collect();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let rehearse = words.iter().any(|word| word == "rehearse");
     let chosen: Vec<&String> = words.iter().filter(|word| *word != "rehearse").collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|word| *word == name);
@@ -56,11 +50,7 @@ fn main() {
     let mut report = Report::default();
     let small = LazyCell::new(|| world.base(base::SMALL));
     let big = LazyCell::new(|| world.base(if rehearse { base::REHEARSAL } else { base::BIG }));
-    let quick = Rounds {
-        quick: 15,
-        warm: 4,
-        empty: 3,
-    };
+    let quick = Rounds { quick: 15, warm: 4, empty: 3 };
     if wanted("small") {
         one_config::measure(&world, &small, quick, "small", &mut report);
     }

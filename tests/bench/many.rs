@@ -17,11 +17,7 @@ use crate::world::{Base, World};
 const PARALLEL: usize = 8;
 
 pub fn measure(world: &World, base: &Base, images: usize, report: &mut Report) {
-    let jobs = || -> Vec<Job> {
-        (0..images)
-            .map(|_| world.job(base, base.repository()))
-            .collect()
-    };
+    let jobs = || -> Vec<Job> { (0..images).map(|_| world.job(base, base.repository())).collect() };
     let client = world.client();
     let prepared = each(world, jobs(), |job| {
         let client = client.clone();
@@ -40,16 +36,8 @@ pub fn measure(world: &World, base: &Base, images: usize, report: &mut Report) {
     let rate = |time: Duration| format!("{:.0}", images as f64 / time.as_secs_f64());
     let ratio = took.as_secs_f64() / bare.as_secs_f64();
     let mut table = Table::new(["", "images a second", "× time of the bare calls"]);
-    table.row([
-        format!("bare calls, {PARALLEL} connections"),
-        rate(bare),
-        "1.00".to_owned(),
-    ]);
-    table.row([
-        format!("mosb, {PARALLEL} builds at once"),
-        rate(took),
-        format!("{ratio:.2}"),
-    ]);
+    table.row([format!("bare calls, {PARALLEL} connections"), rate(bare), "1.00".to_owned()]);
+    table.row([format!("mosb, {PARALLEL} builds at once"), rate(took), format!("{ratio:.2}")]);
     report.table("many", table);
 }
 

@@ -47,12 +47,8 @@ pub fn measure(world: &World, report: &mut Report) {
             }),
         ]);
         let peak = |mut command: Command| run_watched(&mut command).1;
-        let peaks = [
-            peak(go(&directory)),
-            (0..5)
-                .map(|_| peak(own(world, &directory)))
-                .fold(0, u64::max),
-        ];
+        let peaks =
+            [peak(go(&directory)), (0..5).map(|_| peak(own(world, &directory))).fold(0, u64::max)];
         let time = times[1].to(&times[0]);
         let memory = peaks[1] as f64 / peaks[0] as f64;
         table.row([
@@ -73,9 +69,7 @@ pub fn measure(world: &World, report: &mut Report) {
         took.push(times[1].median().as_secs_f64());
     }
     report.table("merging", table);
-    let [few, some, many] = took[..] else {
-        unreachable!("one for each count")
-    };
+    let [few, some, many] = took[..] else { unreachable!("one for each count") };
     // Each against what it would be if only the number counted; starting the program is the same for all.
     let growth = (many - few) / (some - few) * 450.0 / 4950.0;
     report.at_most("growth from 50 over 500 to 5000", growth, 1.2, "× linear");
@@ -90,15 +84,7 @@ fn go(directory: &Path) -> Command {
 fn own(world: &World, directory: &Path) -> Command {
     let mut command = world.mosb(&world.shared("program-trees"));
     command
-        .args([
-            "render",
-            "--pool",
-            "worker",
-            "--offline",
-            "-q",
-            "-o",
-            "name",
-        ])
+        .args(["render", "--pool", "worker", "--offline", "-q", "-o", "name"])
         .args(["--os-image", OS_IMAGE])
         .arg(directory);
     command

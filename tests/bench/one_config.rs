@@ -81,22 +81,12 @@ pub fn measure(
     );
     if base_name != crate::base::SMALL.name {
         let faster = times[7].median().as_secs_f64() / times[3].median().as_secs_f64();
-        report.at_least(
-            "buildah with an empty store against the program",
-            faster,
-            300.0,
-            "×",
-        );
+        report.at_least("buildah with an empty store against the program", faster, 300.0, "×");
     }
-    let most = moved
-        .iter()
-        .map(|moved: &Moved| moved.all - moved.layer)
-        .max();
+    let most = moved.iter().map(|moved: &Moved| moved.all - moved.layer).max();
     let kib = most.expect("it was built") as f64 / 1024.0;
-    let what = format!(
-        "bytes moved beside the layer of {}, {base_name} base",
-        megabytes(moved[0].layer)
-    );
+    let what =
+        format!("bytes moved beside the layer of {}, {base_name} base", megabytes(moved[0].layer));
     report.at_most(what, kib, (ALLOWED >> 10) as f64, "KiB");
 }
 
@@ -112,13 +102,7 @@ pub fn library(world: &World, base: &Base, repository: &str) -> (Moved, Duration
 fn bare_calls(world: &World, base: &Base, order: Order) -> Duration {
     let image = world.image(base, base.repository());
     let calls = || {
-        bare::calls(
-            world.registry.address(),
-            base.repository(),
-            crate::base::TAG,
-            &image,
-            order,
-        )
+        bare::calls(world.registry.address(), base.repository(), crate::base::TAG, &image, order)
     };
     timed(calls).1
 }

@@ -26,9 +26,7 @@ fn layer_files(world: &World, base: &Base) -> LayerFiles {
     let (stored, tar) = (stored.with_extension("tar.gz"), tar.with_extension("tar"));
     let bytes = &image.assembled.layer.bytes;
     let mut unpacked = Vec::new();
-    GzDecoder::new(&bytes[..])
-        .read_to_end(&mut unpacked)
-        .unwrap();
+    GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).unwrap();
     fs::write(&stored, bytes).unwrap();
     fs::write(&tar, unpacked).unwrap();
     let [name, _] = image.tags;
@@ -45,11 +43,7 @@ pub fn crane(world: &World, base: &Base) -> Duration {
         .arg("--new_layer")
         .arg(layer.stored)
         .arg("--new_tag")
-        .arg(
-            world
-                .registry
-                .repository(&format!("{}:{}", base.repository(), layer.name)),
-        );
+        .arg(world.registry.repository(&format!("{}:{}", base.repository(), layer.name)));
     run(&mut command).1
 }
 
@@ -82,9 +76,7 @@ pub fn umoci_and_skopeo(world: &World, base: &Base, layout: &Path) -> Duration {
         .arg(format!("{}:{TAG}", layout.display()))
         .args(["--tag", &layer.name])
         .arg(layer.tar);
-    let to = world
-        .registry
-        .repository(&format!("{}:{}", base.repository(), layer.name));
+    let to = world.registry.repository(&format!("{}:{}", base.repository(), layer.name));
     let from = format!("oci:{}:{}", layout.display(), layer.name);
     run(&mut command).1 + skopeo(&from, &format!("docker://{to}"))
 }
@@ -115,11 +107,7 @@ impl Store {
 
     fn buildah_through(&self, through: &[&str], subcommand: &str) -> Command {
         let policy = self.path.join("policy.json");
-        fs::write(
-            &policy,
-            r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
-        )
-        .unwrap();
+        fs::write(&policy, r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).unwrap();
         let mut words = through.iter().chain(["buildah"].iter());
         let mut command = Command::new(words.next().expect("at least one"));
         command
@@ -157,10 +145,7 @@ impl Store {
         fs::write(&containerfile, format!("FROM {from}\nADD layer.tar /\n")).unwrap();
         let name = format!("localhost/built:{}", layer.name);
         let mut command = self.buildah("build-using-dockerfile");
-        command
-            .args(["--pull=false", "--tag", &name, "--file"])
-            .arg(containerfile)
-            .arg(context);
+        command.args(["--pull=false", "--tag", &name, "--file"]).arg(containerfile).arg(context);
         (name, run(&mut command).1)
     }
 

@@ -15,11 +15,7 @@ pub struct Contender<'a> {
 
 impl<'a> Contender<'a> {
     pub fn new(name: impl Into<String>, rounds: usize, run: impl FnMut() -> Duration + 'a) -> Self {
-        Self {
-            name: name.into(),
-            rounds,
-            run: Box::new(run),
-        }
+        Self { name: name.into(), rounds, run: Box::new(run) }
     }
 }
 
@@ -59,15 +55,9 @@ const MANY: usize = 10;
 pub fn race(mut contenders: Vec<Contender<'_>>) -> Vec<Times> {
     let mut times: Vec<_> = contenders
         .iter()
-        .map(|contender| Times {
-            name: contender.name.clone(),
-            rounds: Vec::new(),
-        })
+        .map(|contender| Times { name: contender.name.clone(), rounds: Vec::new() })
         .collect();
-    for contender in contenders
-        .iter_mut()
-        .filter(|contender| contender.rounds >= MANY)
-    {
+    for contender in contenders.iter_mut().filter(|contender| contender.rounds >= MANY) {
         (contender.run)();
     }
     let rounds = contenders.iter().map(|contender| contender.rounds).max();
@@ -97,11 +87,7 @@ pub fn run(command: &mut Command) -> (Vec<u8>, Duration) {
     let (output, took) = timed(|| command.stdin(Stdio::null()).output());
     let output = output.unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{said}",
-        output.status
-    );
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     (output.stdout, took)
 }
 
@@ -112,9 +98,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn run_watched(command: &mut Command) -> (Duration, u64) {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     let begun = Instant::now();
-    let mut child = silent
-        .spawn()
-        .unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let mut child = silent.spawn().unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let mut peak = 0;
     let status = loop {
         peak = peak_of(child.id()).unwrap_or(peak);
@@ -131,9 +115,7 @@ pub fn run_watched(command: &mut Command) -> (Duration, u64) {
 /// `VmHWM` in bytes; none of a process that has ended.
 fn peak_of(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kibibytes << 10)
 }

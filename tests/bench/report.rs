@@ -75,32 +75,17 @@ impl Report {
 
     pub fn at_most(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
         let reached = found <= limit;
-        self.goal(
-            what.into(),
-            format!("≤ {limit} {unit}"),
-            format!("{found:.2} {unit}"),
-            reached,
-        );
+        self.goal(what.into(), format!("≤ {limit} {unit}"), format!("{found:.2} {unit}"), reached);
     }
 
     pub fn at_least(&mut self, what: impl Into<String>, found: f64, limit: f64, unit: &str) {
         let reached = found >= limit;
-        self.goal(
-            what.into(),
-            format!("≥ {limit} {unit}"),
-            format!("{found:.0} {unit}"),
-            reached,
-        );
+        self.goal(what.into(), format!("≥ {limit} {unit}"), format!("{found:.0} {unit}"), reached);
     }
 
     fn goal(&mut self, what: String, wanted: String, found: String, reached: bool) {
         println!("{what}: {found} (goal {wanted}): {}", yes(reached));
-        self.goals.push(Goal {
-            what,
-            wanted,
-            found,
-            reached,
-        });
+        self.goals.push(Goal { what, wanted, found, reached });
     }
 
     /// Fills the template. Each of its tables must have been measured.
@@ -121,10 +106,7 @@ impl Report {
         for (name, table) in &self.tables {
             text = text.replace(&format!("{{{name}}}"), &table.markdown());
         }
-        assert!(
-            !text.contains('{'),
-            "a table of the template was not measured:\n{text}"
-        );
+        assert!(!text.contains('{'), "a table of the template was not measured:\n{text}");
         fs::create_dir_all(path.parent().expect("a directory")).unwrap();
         fs::write(path, text).unwrap();
         println!("\nwritten: {}", path.display());

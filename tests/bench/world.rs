@@ -52,8 +52,7 @@ impl World {
     pub fn base(&self, shape: Shape) -> Base {
         let layout = base::layout(&shape);
         eprintln!("pushing base {}", shape.name);
-        self.registry
-            .push(&layout, TAG, &format!("{}:{TAG}", shape.name));
+        self.registry.push(&layout, TAG, &format!("{}:{TAG}", shape.name));
         let manifest = layout.json(&layout.digest(TAG));
         let layers = manifest["layers"].as_array().unwrap();
         Base {
@@ -62,10 +61,7 @@ impl World {
                 .iter()
                 .map(|layer| layer["digest"].as_str().unwrap().to_owned())
                 .collect(),
-            stored: layers
-                .iter()
-                .filter_map(|layer| layer["size"].as_u64())
-                .sum(),
+            stored: layers.iter().filter_map(|layer| layer["size"].as_u64()).sum(),
         }
     }
 
@@ -76,9 +72,7 @@ impl World {
 
     /// A path where nothing is yet.
     pub fn fresh(&self, name: &str) -> PathBuf {
-        self.directory
-            .path()
-            .join(format!("{name}-{}", self.number()))
+        self.directory.path().join(format!("{name}-{}", self.number()))
     }
 
     /// The same path each time.
@@ -146,11 +140,7 @@ impl Base {
     }
 
     pub fn source(&self, world: &World) -> Source {
-        let repo: RepoRef = world
-            .registry
-            .repository(self.repository())
-            .parse()
-            .unwrap();
+        let repo: RepoRef = world.registry.repository(self.repository()).parse().unwrap();
         let image: ImageRef = repo.tagged(TAG).unwrap();
         Source::Registry(image)
     }

@@ -94,20 +94,14 @@ impl Evidence {
         let (holding, others): (Vec<_>, Vec<_>) =
             secrets["items"].as_array().unwrap().iter().partition(holds);
         assert!(!holding.is_empty());
-        self.put(
-            &format!("objects/{when}-secrets"),
-            json!(others).to_string(),
-        );
+        self.put(&format!("objects/{when}-secrets"), json!(others).to_string());
         self.put(&format!("objects/{when}-logs"), kept_logs(&secrets));
         // What is beside the data of those that may.
         let bare = holding.into_iter().cloned().map(|mut secret| {
             secret["data"] = Value::Null;
             secret
         });
-        self.put(
-            &format!("objects/{when}-holders"),
-            Value::from_iter(bare).to_string(),
-        );
+        self.put(&format!("objects/{when}-holders"), Value::from_iter(bare).to_string());
     }
 
     /// What each blob is that was pushed for the pool, unpacked.
@@ -118,23 +112,10 @@ impl Evidence {
         for links in ["_layers/sha256", "_manifests/revisions/sha256"] {
             for link in fs::read_dir(repository.join(links)).unwrap() {
                 let hex = link.unwrap().file_name().into_string().unwrap();
-                let data = storage
-                    .join("blobs/sha256")
-                    .join(&hex[..2])
-                    .join(&hex)
-                    .join("data");
+                let data = storage.join("blobs/sha256").join(&hex[..2]).join(&hex).join("data");
                 let unpack = r#"case $(head -c 2 "$1" | od -An -tx1) in ' 1f 8b') gzip -dc "$1" ;; ' 28 b5') zstd -dcq "$1" ;; *) cat "$1" ;; esac >"$2""#;
                 let to = self.path("blobs").join(hex);
-                run(
-                    "sh",
-                    [
-                        "-euc",
-                        unpack,
-                        "sh",
-                        data.to_str().unwrap(),
-                        to.to_str().unwrap(),
-                    ],
-                );
+                run("sh", ["-euc", unpack, "sh", data.to_str().unwrap(), to.to_str().unwrap()]);
                 count += 1;
             }
         }

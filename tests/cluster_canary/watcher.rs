@@ -29,36 +29,19 @@ impl Watcher<'_> {
         }
         let prefix = format!("{}_", self.namespace);
         for pod in entries(&self.node.join("log/pods")) {
-            if pod
-                .file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with(&prefix)
-            {
+            if pod.file_name().unwrap().to_str().unwrap().starts_with(&prefix) {
                 let containers = entries(&pod);
-                containers
-                    .iter()
-                    .flat_map(|it| entries(it))
-                    .for_each(|log| self.keep(&log));
+                containers.iter().flat_map(|it| entries(it)).for_each(|log| self.keep(&log));
             }
         }
         for pod in entries(&self.node.join("lib/kubelet/pods")) {
             let containers = entries(&pod.join("containers"));
-            containers
-                .iter()
-                .flat_map(|it| entries(it))
-                .for_each(|last| self.keep(&last));
+            containers.iter().flat_map(|it| entries(it)).for_each(|last| self.keep(&last));
         }
     }
 
     fn keep(&self, file: &Path) {
-        let name = file
-            .strip_prefix(self.node)
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .replace('/', "!");
+        let name = file.strip_prefix(self.node).unwrap().to_str().unwrap().replace('/', "!");
         // It is kept already, or gone by now; that enough was kept is asked at the end.
         fs::hard_link(file, self.to.join(name)).ok();
     }

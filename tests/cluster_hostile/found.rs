@@ -16,14 +16,10 @@ impl Found {
     pub fn of(cluster: &Cluster, image: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::at(folder.path().join("layout"));
-        let name = image
-            .strip_prefix(&cluster.node.registry().repository(""))
-            .unwrap();
+        let name = image.strip_prefix(&cluster.node.registry().repository("")).unwrap();
         cluster.node.registry().pull(name, &layout.reference("i"));
         let top = layout.layers("i").pop().unwrap();
-        tar::Archive::new(top)
-            .unpack(folder.path().join("top"))
-            .unwrap();
+        tar::Archive::new(top).unpack(folder.path().join("top")).unwrap();
         Self { folder }
     }
 

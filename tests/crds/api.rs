@@ -17,10 +17,7 @@ use crate::harness::{node, wait};
 const REAL: &str = "machineconfiguration.openshift.io";
 pub const GROUP: &str = "crds.mosb.test";
 
-const DRY: PostParams = PostParams {
-    dry_run: true,
-    field_manager: None,
-};
+const DRY: PostParams = PostParams { dry_run: true, field_manager: None };
 
 /// A client of a cluster administrator's.
 pub struct Api {
@@ -49,11 +46,7 @@ impl Api {
 
     fn of(&self, object: &Value) -> kube::Api<DynamicObject> {
         let kind = object["kind"].as_str().unwrap();
-        let (group, version) = object["apiVersion"]
-            .as_str()
-            .unwrap()
-            .split_once('/')
-            .unwrap();
+        let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
         let kind = ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk(group, version, kind),
             &format!("{}s", kind.to_lowercase()),
@@ -74,8 +67,7 @@ impl Api {
     /// An object that is there from now on.
     #[track_caller]
     pub fn created(&self, object: &Value) -> Value {
-        self.post(object, &PostParams::default())
-            .unwrap_or_else(|why| panic!("{object}: {why}"))
+        self.post(object, &PostParams::default()).unwrap_or_else(|why| panic!("{object}: {why}"))
     }
 
     fn put(&self, object: &Value, how: &PostParams) -> Result<Value, String> {
@@ -114,10 +106,7 @@ impl Api {
     pub fn apply(&self, owner: &str, object: &Value) -> Result<Value, String> {
         let (api, name) = (self.of(object), name(object));
         let how = PatchParams::apply(owner).force();
-        said(
-            self.runtime
-                .block_on(api.patch(name, &how, &Patch::Apply(object))),
-        )
+        said(self.runtime.block_on(api.patch(name, &how, &Patch::Apply(object))))
     }
 }
 
@@ -162,17 +151,8 @@ pub fn copy(file: &Path, group: &str) -> String {
 /// Installs a CRD and waits until objects can be made. A change of one that is there takes a moment to be seen.
 pub fn install(text: &str) {
     node().apply(text);
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("  name: "))
-        .unwrap();
-    let established = [
-        "wait",
-        "--for=condition=Established",
-        "crd",
-        name,
-        "--timeout=60s",
-    ];
+    let name = text.lines().find_map(|line| line.strip_prefix("  name: ")).unwrap();
+    let established = ["wait", "--for=condition=Established", "crd", name, "--timeout=60s"];
     wait("an established CRD", Duration::from_secs(90), || {
         node().kubectl(&established).status.success().then_some(())
     });

@@ -24,9 +24,7 @@ fn conditions_freeze_when_a_build_is_over() {
     elsewhere["lastTransitionTime"] = json!("2026-01-02T05:04:05+02:00");
     let mut reason = condition("Failed", "True");
     reason["reason"] = json!("Other");
-    let nine: Vec<_> = (0..9)
-        .map(|n| condition(&format!("Type{n}"), "True"))
-        .collect();
+    let nine: Vec<_> = (0..9).map(|n| condition(&format!("Type{n}"), "True")).collect();
     let frozen = Refused("conditions are immutable");
     let image = format!("a.example/os@sha256:{}", "0".repeat(64));
     hold_status(
@@ -34,19 +32,11 @@ fn conditions_freeze_when_a_build_is_over() {
         &good(),
         &[
             // Row 7.
-            (
-                "failed, then not",
-                &over("Failed"),
-                &is(&two("Failed", "False")),
-                frozen,
-            ),
+            ("failed, then not", &over("Failed"), &is(&two("Failed", "False")), frozen),
             (
                 "interrupted, then succeeded too",
                 &over("Interrupted"),
-                &is(&[
-                    condition("Interrupted", "True"),
-                    condition("Succeeded", "True"),
-                ]),
+                &is(&[condition("Interrupted", "True"), condition("Succeeded", "True")]),
                 frozen,
             ),
             (
@@ -77,18 +67,8 @@ fn conditions_freeze_when_a_build_is_over() {
                 ]),
                 frozen,
             ),
-            (
-                "failed, then none in a list",
-                &over("Failed"),
-                &is(&[]),
-                frozen,
-            ),
-            (
-                "failed, then no list",
-                &over("Failed"),
-                &[Edit::no(place)],
-                Taken,
-            ),
+            ("failed, then none in a list", &over("Failed"), &is(&[]), frozen),
+            ("failed, then no list", &over("Failed"), &[Edit::no(place)], Taken),
             (
                 "failed, in another order",
                 &over("Failed"),
@@ -113,19 +93,9 @@ fn conditions_freeze_when_a_build_is_over() {
                 &is(&two("Failed", "False")),
                 Taken,
             ),
-            (
-                "prepared, then not",
-                &over("Prepared"),
-                &is(&two("Prepared", "False")),
-                Taken,
-            ),
+            ("prepared, then not", &over("Prepared"), &is(&two("Prepared", "False")), Taken),
             ("eight conditions", &[], &is(&nine[..8]), Taken),
-            (
-                "nine",
-                &[],
-                &is(&nine),
-                Refused("must have at most 8 items"),
-            ),
+            ("nine", &[], &is(&nine), Refused("must have at most 8 items")),
             (
                 "one type twice",
                 &[],
@@ -148,12 +118,7 @@ fn what_a_condition_may_hold() {
         &api,
         &edited(&good(), &[Edit::set("/metadata/name", "crds-condition")]),
         &[
-            (
-                "a generation",
-                &[],
-                &with("observedGeneration", json!(0)),
-                Taken,
-            ),
+            ("a generation", &[], &with("observedGeneration", json!(0)), Taken),
             (
                 "a generation below zero",
                 &[],
@@ -166,60 +131,25 @@ fn what_a_condition_may_hold() {
                 &with("status", json!("true")),
                 Refused("supported values: \"True\", \"False\", \"Unknown\""),
             ),
-            (
-                "no reason",
-                &[],
-                &with("reason", json!(null)),
-                Refused("reason: Required"),
-            ),
-            (
-                "an empty reason",
-                &[],
-                &with("reason", json!("")),
-                Refused("reason"),
-            ),
-            (
-                "a reason with a blank",
-                &[],
-                &with("reason", json!("Not good")),
-                Refused("reason"),
-            ),
+            ("no reason", &[], &with("reason", json!(null)), Refused("reason: Required")),
+            ("an empty reason", &[], &with("reason", json!("")), Refused("reason")),
+            ("a reason with a blank", &[], &with("reason", json!("Not good")), Refused("reason")),
             (
                 "a reason that ends in a colon",
                 &[],
                 &with("reason", json!("Bad:")),
                 Refused("reason"),
             ),
-            (
-                "a reason with colons in it",
-                &[],
-                &with("reason", json!("A:b,c_1")),
-                Taken,
-            ),
-            (
-                "a reason of 1024",
-                &[],
-                &with("reason", json!("R".repeat(1024))),
-                Taken,
-            ),
+            ("a reason with colons in it", &[], &with("reason", json!("A:b,c_1")), Taken),
+            ("a reason of 1024", &[], &with("reason", json!("R".repeat(1024))), Taken),
             (
                 "a reason of 1025",
                 &[],
                 &with("reason", json!("R".repeat(1025))),
                 Refused("Too long"),
             ),
-            (
-                "no message",
-                &[],
-                &with("message", json!(null)),
-                Refused("message: Required"),
-            ),
-            (
-                "a message of 32768",
-                &[],
-                &with("message", json!("ü".repeat(32768))),
-                Taken,
-            ),
+            ("no message", &[], &with("message", json!(null)), Refused("message: Required")),
+            ("a message of 32768", &[], &with("message", json!("ü".repeat(32768))), Taken),
             (
                 "a message of 32769",
                 &[],
@@ -238,24 +168,9 @@ fn what_a_condition_may_hold() {
                 &with("lastTransitionTime", json!("now")),
                 Refused("lastTransitionTime"),
             ),
-            (
-                "a type with a domain",
-                &[],
-                &with("type", json!("mosb.dev/Some-Thing")),
-                Taken,
-            ),
-            (
-                "a type with a blank",
-                &[],
-                &with("type", json!("Some thing")),
-                Refused("type"),
-            ),
-            (
-                "a type of 317",
-                &[],
-                &with("type", json!("T".repeat(317))),
-                Refused("Too long"),
-            ),
+            ("a type with a domain", &[], &with("type", json!("mosb.dev/Some-Thing")), Taken),
+            ("a type with a blank", &[], &with("type", json!("Some thing")), Refused("type")),
+            ("a type of 317", &[], &with("type", json!("T".repeat(317))), Refused("Too long")),
         ],
     );
 }

@@ -33,20 +33,8 @@ fn lists_and_maps_are_merged_where_they_are_on_the_real_ones() {
     };
     // What two owners have in a place after both applied: only what is merged has two.
     let cases: &[(&str, Value, Value, &str, usize)] = &[
-        (
-            "Containerfiles",
-            os_config("ARM64"),
-            os_config("AMD64"),
-            "/spec/containerFile",
-            2,
-        ),
-        (
-            "image sets",
-            pool("a", "one"),
-            pool("b", "one"),
-            "/spec/pinnedImageSets",
-            2,
-        ),
+        ("Containerfiles", os_config("ARM64"), os_config("AMD64"), "/spec/containerFile", 2),
+        ("image sets", pool("a", "one"), pool("b", "one"), "/spec/pinnedImageSets", 2),
         (
             "a selector of nodes",
             pool("a", "one"),
@@ -68,29 +56,15 @@ fn lists_and_maps_are_merged_where_they_are_on_the_real_ones() {
             "/spec/configuration/source",
             1,
         ),
-        (
-            "extensions",
-            config("a"),
-            config("b"),
-            "/spec/extensions",
-            1,
-        ),
-        (
-            "kernel arguments",
-            config("a"),
-            config("b"),
-            "/spec/kernelArguments",
-            1,
-        ),
+        ("extensions", config("a"), config("b"), "/spec/extensions", 1),
+        ("kernel arguments", config("a"), config("b"), "/spec/kernelArguments", 1),
     ];
     for (number, (what, first, second, place, want)) in cases.iter().enumerate() {
         let named = |object: &Value| super::named(object, &format!("crds-lists-{number}"));
         api.apply("first", &named(first)).unwrap();
         let made = api.apply("second", &named(second)).unwrap();
         let there = made.pointer(place).unwrap();
-        let count = there
-            .as_array()
-            .map_or_else(|| there.as_object().unwrap().len(), Vec::len);
+        let count = there.as_array().map_or_else(|| there.as_object().unwrap().len(), Vec::len);
         assert_eq!(count, *want, "{what}: {there}");
     }
 }
@@ -102,11 +76,7 @@ fn the_columns_and_short_names_are_the_real_ones() {
     }
     let real = "machineconfiguration.openshift.io";
     let cases = [
-        (
-            "mc",
-            "MachineConfig",
-            vec!["GeneratedByController", "IgnitionVersion", "Age"],
-        ),
+        ("mc", "MachineConfig", vec!["GeneratedByController", "IgnitionVersion", "Age"]),
         (
             "mcp",
             "MachineConfigPool",
@@ -123,47 +93,26 @@ fn the_columns_and_short_names_are_the_real_ones() {
             ],
         ),
         // The real one has none but the age; these tell the story.
-        (
-            "machineosconfigs",
-            "MachineOSConfig",
-            vec!["Build", "Image", "Age"],
-        ),
+        ("machineosconfigs", "MachineOSConfig", vec!["Build", "Image", "Age"]),
         (
             "machineosbuilds",
             "MachineOSBuild",
-            vec![
-                "Prepared",
-                "Building",
-                "Succeeded",
-                "Interrupted",
-                "Failed",
-                "Image",
-                "Age",
-            ],
+            vec!["Prepared", "Building", "Succeeded", "Interrupted", "Failed", "Image", "Age"],
         ),
     ];
     for (name, kind, want) in cases {
         let plural = format!("{}s", kind.to_lowercase());
         let crd = node().get(&["crd", &format!("{plural}.{real}")]);
         assert_eq!(crd["spec"]["scope"], "Cluster", "{kind}");
-        assert_eq!(
-            crd["metadata"]["labels"]["openshift.io/operator-managed"], "",
-            "{kind}"
-        );
-        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
-            .as_array()
-            .unwrap();
-        let columns: Vec<_> = columns
-            .iter()
-            .map(|column| column["name"].as_str().unwrap())
-            .collect();
+        assert_eq!(crd["metadata"]["labels"]["openshift.io/operator-managed"], "", "{kind}");
+        let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array().unwrap();
+        let columns: Vec<_> =
+            columns.iter().map(|column| column["name"].as_str().unwrap()).collect();
         assert_eq!(columns, want, "{kind}");
         // The API server says of a schema that it could not use in this condition.
         let conditions = crd["status"]["conditions"].as_array().unwrap();
         assert!(
-            conditions
-                .iter()
-                .all(|one| one["type"] != "NonStructuralSchema"),
+            conditions.iter().all(|one| one["type"] != "NonStructuralSchema"),
             "{kind}: {conditions:?}"
         );
         node().kubectl(&["get", name, "--ignore-not-found"]).ok();

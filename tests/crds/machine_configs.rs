@@ -20,11 +20,7 @@ fn what_a_machine_config_may_hold() {
             ("as it is", &[], Taken),
             ("no spec", &[Edit::no("/spec")], Taken),
             ("an empty spec", &[Edit::set("/spec", json!({}))], Taken),
-            (
-                "another kernel",
-                &[Edit::set("/spec/kernelType", "homemade")],
-                Taken,
-            ),
+            ("another kernel", &[Edit::set("/spec/kernelType", "homemade")], Taken),
             (
                 "images of any form",
                 &[
@@ -33,11 +29,7 @@ fn what_a_machine_config_may_hold() {
                 ],
                 Taken,
             ),
-            (
-                "a config that is a text",
-                &[Edit::set("/spec/config", "{}")],
-                Refused("spec.config"),
-            ),
+            ("a config that is a text", &[Edit::set("/spec/config", "{}")], Refused("spec.config")),
             (
                 "a config that is a list",
                 &[Edit::set("/spec/config", json!([]))],
@@ -66,11 +58,7 @@ fn what_a_machine_config_may_hold() {
                 &[Edit::set("/spec/kernelArguments", "a b")],
                 Refused("spec.kernelArguments"),
             ),
-            (
-                "a word for a truth",
-                &[Edit::set("/spec/fips", "yes")],
-                Refused("spec.fips"),
-            ),
+            ("a word for a truth", &[Edit::set("/spec/fips", "yes")], Refused("spec.fips")),
         ],
         |object| api.try_create(object),
     );

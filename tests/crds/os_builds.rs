@@ -23,11 +23,7 @@ fn what_a_machine_os_build_may_hold() {
         &good(),
         &[
             ("as it is", &[], Taken),
-            (
-                "no spec",
-                &[Edit::no("/spec")],
-                Refused("spec: Required value"),
-            ),
+            ("no spec", &[Edit::no("/spec")], Refused("spec: Required value")),
             (
                 "no config",
                 &[Edit::no("/spec/machineConfig")],
@@ -48,21 +44,13 @@ fn what_a_machine_os_build_may_hold() {
                 &[Edit::set("/spec/renderedImagePushSpec", "a.example/os")],
                 Refused("must be host"),
             ),
-            (
-                "a config of ten characters",
-                &[Edit::set(config, "rendered-a")],
-                Taken,
-            ),
+            ("a config of ten characters", &[Edit::set(config, "rendered-a")], Taken),
             (
                 "a config of nine",
                 &[Edit::set(config, "rendered-")],
                 Refused("at least 10 chars long"),
             ),
-            (
-                "a config of 254",
-                &[Edit::set(config, "a".repeat(254))],
-                Refused("Too long"),
-            ),
+            ("a config of 254", &[Edit::set(config, "a".repeat(254))], Refused("Too long")),
             (
                 "a config in capitals",
                 &[Edit::set(config, "Rendered-crds")],
@@ -81,11 +69,7 @@ fn what_a_machine_os_build_may_hold() {
         &there,
         &[
             ("nothing", &[], Taken),
-            (
-                "a label",
-                &[Edit::set("/metadata/labels", json!({"a": "b"}))],
-                Taken,
-            ),
+            ("a label", &[Edit::set("/metadata/labels", json!({"a": "b"}))], Taken),
             (
                 "another config",
                 &[Edit::set(config, "rendered-crds-2")],
@@ -114,12 +98,7 @@ fn a_build_begins_and_ends_once() {
         &edited(&good(), &[Edit::set("/metadata/name", "crds-times")]),
         &[
             // Row 6.
-            (
-                "10:00 to 11:00",
-                &from(ten),
-                &[Edit::set(end, eleven)],
-                Taken,
-            ),
+            ("10:00 to 11:00", &from(ten), &[Edit::set(end, eleven)], Taken),
             (
                 "10:00 to 09:00",
                 &from(ten),
@@ -151,12 +130,7 @@ fn a_build_begins_and_ends_once() {
                 &[Edit::set(end, eleven)],
                 Refused("buildEnd needs a buildStart"),
             ),
-            (
-                "another start",
-                &from(ten),
-                &from(eleven),
-                Refused("buildStart is immutable"),
-            ),
+            ("another start", &from(ten), &from(eleven), Refused("buildStart is immutable")),
             (
                 "another end",
                 &hour,
@@ -177,12 +151,7 @@ fn a_build_begins_and_ends_once() {
                 &[Edit::no(start)],
                 Refused("buildEnd needs a buildStart"),
             ),
-            (
-                "a time that is none",
-                &[],
-                &from("ten"),
-                Refused("buildStart"),
-            ),
+            ("a time that is none", &[], &from("ten"), Refused("buildStart")),
         ],
     );
 }
@@ -194,10 +163,7 @@ fn what_a_build_may_refer_to() {
     let mut other = job.clone();
     other["name"] = json!("build-other");
     let (builder, related) = ("/status/builder", "/status/relatedObjects");
-    let by_job = [Edit::set(
-        builder,
-        json!({"imageBuilderType": "Job", "job": job}),
-    )];
+    let by_job = [Edit::set(builder, json!({"imageBuilderType": "Job", "job": job}))];
     let is = |value: Value| [Edit::set(builder, value)];
     let refers = |list: Value| [Edit::set(related, list)];
     let many: Vec<_> = (0..11)
@@ -209,31 +175,11 @@ fn what_a_build_may_refer_to() {
         &edited(&good(), &[Edit::set("/metadata/name", "crds-refers")]),
         &[
             // Row 5.
-            (
-                "a Job's reference goes",
-                &by_job,
-                &[Edit::no("/status/builder/job")],
-                needs,
-            ),
-            (
-                "it becomes another",
-                &by_job,
-                &[Edit::set("/status/builder/job", other)],
-                Taken,
-            ),
+            ("a Job's reference goes", &by_job, &[Edit::no("/status/builder/job")], needs),
+            ("it becomes another", &by_job, &[Edit::set("/status/builder/job", other)], Taken),
             ("the builder goes", &by_job, &[Edit::no(builder)], Taken),
-            (
-                "a Job without a reference",
-                &[],
-                &is(json!({"imageBuilderType": "Job"})),
-                needs,
-            ),
-            (
-                "another builder",
-                &[],
-                &is(json!({"imageBuilderType": "Homemade"})),
-                Taken,
-            ),
+            ("a Job without a reference", &[], &is(json!({"imageBuilderType": "Job"})), needs),
+            ("another builder", &[], &is(json!({"imageBuilderType": "Homemade"})), Taken),
             (
                 "another builder with a Job",
                 &[],
@@ -270,12 +216,7 @@ fn what_a_build_may_refer_to() {
                 Taken,
             ),
             ("ten", &[], &refers(json!(many[..10])), Taken),
-            (
-                "eleven",
-                &[],
-                &refers(json!(many)),
-                Refused("must have at most 10 items"),
-            ),
+            ("eleven", &[], &refers(json!(many)), Refused("must have at most 10 items")),
             (
                 "one of the core group",
                 &[],

@@ -36,11 +36,7 @@ fn what_a_machine_os_config_may_hold() {
         &good(),
         &[
             ("row 1: without a pull secret", &[], Taken),
-            (
-                "with one",
-                &[Edit::set("/spec/baseImagePullSecret/name", "pull.secret-1")],
-                Taken,
-            ),
+            ("with one", &[Edit::set("/spec/baseImagePullSecret/name", "pull.secret-1")], Taken),
             (
                 "with one that has no name",
                 &[Edit::set("/spec/baseImagePullSecret", json!({}))],
@@ -63,18 +59,12 @@ fn what_a_machine_os_config_may_hold() {
             ),
             (
                 "the longest name of a secret",
-                &[Edit::set(
-                    "/spec/renderedImagePushSecret/name",
-                    name.as_str(),
-                )],
+                &[Edit::set("/spec/renderedImagePushSecret/name", name.as_str())],
                 Taken,
             ),
             (
                 "one character more",
-                &[Edit::set(
-                    "/spec/renderedImagePushSecret/name",
-                    format!("{name}a"),
-                )],
+                &[Edit::set("/spec/renderedImagePushSecret/name", format!("{name}a"))],
                 Refused("spec.renderedImagePushSecret.name"),
             ),
             (
@@ -82,11 +72,7 @@ fn what_a_machine_os_config_may_hold() {
                 &[Edit::no("/spec/renderedImagePushSecret")],
                 Refused("spec.renderedImagePushSecret: Required"),
             ),
-            (
-                "no push spec",
-                &[Edit::no(PUSH)],
-                Refused("spec.renderedImagePushSpec: Required"),
-            ),
+            ("no push spec", &[Edit::no(PUSH)], Refused("spec.renderedImagePushSpec: Required")),
             (
                 "no pool",
                 &[Edit::no("/spec/machineConfigPool")],
@@ -107,11 +93,7 @@ fn what_a_machine_os_config_may_hold() {
                 &[Edit::set("/spec/imageBuilder/imageBuilderType", "Pod")],
                 Refused("supported values: \"Job\""),
             ),
-            (
-                "no spec",
-                &[Edit::no("/spec")],
-                Refused("spec: Required value"),
-            ),
+            ("no spec", &[Edit::no("/spec")], Refused("spec: Required value")),
             (
                 "row 3: another name than the pool's",
                 &[Edit::set("/metadata/name", "other")],
@@ -119,12 +101,7 @@ fn what_a_machine_os_config_may_hold() {
             ),
             (
                 "four Containerfiles",
-                &files(json!([
-                    file("ARM64"),
-                    file("AMD64"),
-                    file("PPC64LE"),
-                    file("NoArch")
-                ])),
+                &files(json!([file("ARM64"), file("AMD64"), file("PPC64LE"), file("NoArch")])),
                 Taken,
             ),
             (
@@ -149,31 +126,15 @@ fn what_a_machine_os_config_may_hold() {
                 &files(json!([file("amd64")])),
                 Refused("containerfileArch: Unsupported value"),
             ),
-            (
-                "an empty Containerfile",
-                &files(json!([{"content": ""}])),
-                Taken,
-            ),
+            ("an empty Containerfile", &files(json!([{"content": ""}])), Taken),
             (
                 "one without content",
                 &files(json!([{"containerfileArch": "AMD64"}])),
                 Refused("content: Required"),
             ),
-            (
-                "one of 4096 characters",
-                &files(json!([{"content": long(4096)}])),
-                Taken,
-            ),
-            (
-                "one of 4097",
-                &files(json!([{"content": long(4097)}])),
-                Refused("Too long"),
-            ),
-            (
-                "a null for one",
-                &files(json!([null])),
-                Refused("containerFile[0]"),
-            ),
+            ("one of 4096 characters", &files(json!([{"content": long(4096)}])), Taken),
+            ("one of 4097", &files(json!([{"content": long(4097)}])), Refused("Too long")),
+            ("a null for one", &files(json!([null])), Refused("containerFile[0]")),
         ],
         |object| api.try_create(object),
     );
@@ -182,27 +143,15 @@ fn what_a_machine_os_config_may_hold() {
 #[test]
 fn what_becomes_of_nulls_in_a_machine_os_config() {
     let api = Api::new();
-    let sent = [
-        Edit::null("/spec/containerFile"),
-        Edit::null("/spec/baseImagePullSecret"),
-    ];
+    let sent = [Edit::null("/spec/containerFile"), Edit::null("/spec/baseImagePullSecret")];
     let made = api.try_create(&edited(&good(), &sent)).unwrap();
     assert_eq!(made["spec"], good()["spec"], "as the Go client writes it");
     let file = json!([{"containerfileArch": null, "content": "RUN true"}]);
-    let made = api
-        .try_create(&edited(&good(), &[Edit::set("/spec/containerFile", file)]))
-        .unwrap();
-    assert_eq!(
-        made["spec"]["containerFile"][0]["containerfileArch"],
-        "NoArch"
-    );
+    let made = api.try_create(&edited(&good(), &[Edit::set("/spec/containerFile", file)])).unwrap();
+    assert_eq!(made["spec"]["containerFile"][0]["containerfileArch"], "NoArch");
     let status = [Edit::set("/status/currentImagePullSpec", "nothing")];
     let made = api.try_create(&edited(&good(), &status)).unwrap();
-    assert_eq!(
-        made.get("status"),
-        None,
-        "a status sent on creation is dropped"
-    );
+    assert_eq!(made.get("status"), None, "a status sent on creation is dropped");
 }
 
 #[test]
@@ -215,27 +164,15 @@ fn what_a_machine_os_configs_generation_and_build_may_be() {
     let with = |field: &'static str, value: &str| {
         [Edit::set(build, reference.clone()), Edit::set(field, value)]
     };
-    let (no_group, no_name) = (
-        json!({"resource": "a", "name": "a"}),
-        json!({"group": "a", "resource": "a"}),
-    );
+    let (no_group, no_name) =
+        (json!({"resource": "a", "name": "a"}), json!({"group": "a", "resource": "a"}));
     hold_status(
         &api,
         &named(&good(), "crds-status"),
         &[
-            (
-                "a generation goes on",
-                &five,
-                &[Edit::set(generation, 6)],
-                Taken,
-            ),
+            ("a generation goes on", &five, &[Edit::set(generation, 6)], Taken),
             ("it stays", &five, &[Edit::set(generation, 5)], Taken),
-            (
-                "it goes back",
-                &five,
-                &[Edit::set(generation, 4)],
-                Refused("must not decrease"),
-            ),
+            ("it goes back", &five, &[Edit::set(generation, 4)], Refused("must not decrease")),
             ("it goes away", &five, &[Edit::no(generation)], Taken),
             (
                 "it begins below zero",
@@ -243,12 +180,7 @@ fn what_a_machine_os_configs_generation_and_build_may_be() {
                 &[Edit::set(generation, -1)],
                 Refused("observedGeneration"),
             ),
-            (
-                "a build",
-                &[],
-                &[Edit::set(build, reference.clone())],
-                Taken,
-            ),
+            ("a build", &[], &[Edit::set(build, reference.clone())], Taken),
             (
                 "a build in a namespace",
                 &[],
@@ -261,36 +193,16 @@ fn what_a_machine_os_configs_generation_and_build_may_be() {
                 &with("/status/machineOSBuild/namespace", "a.b"),
                 Refused("namespace"),
             ),
-            (
-                "an empty group",
-                &[],
-                &with("/status/machineOSBuild/group", ""),
-                Refused("group"),
-            ),
-            (
-                "an empty name",
-                &[],
-                &with("/status/machineOSBuild/name", ""),
-                Refused("name"),
-            ),
+            ("an empty group", &[], &with("/status/machineOSBuild/group", ""), Refused("group")),
+            ("an empty name", &[], &with("/status/machineOSBuild/name", ""), Refused("name")),
             (
                 "a resource that begins with a digit",
                 &[],
                 &with("/status/machineOSBuild/resource", "1s"),
                 Refused("resource"),
             ),
-            (
-                "no group",
-                &[],
-                &[Edit::set(build, no_group)],
-                Refused("group: Required"),
-            ),
-            (
-                "no name",
-                &[],
-                &[Edit::set(build, no_name)],
-                Refused("name: Required"),
-            ),
+            ("no group", &[], &[Edit::set(build, no_group)], Refused("group: Required")),
+            ("no name", &[], &[Edit::set(build, no_name)], Refused("name: Required")),
         ],
     );
 }
@@ -316,18 +228,12 @@ fn a_stored_name_that_is_not_the_pools_may_stay() {
     let there = api.created(&old);
     install(&strict);
     let new = edited(&old, &[Edit::set("/metadata/name", "third")]);
-    wait("the rule", Duration::from_secs(60), || {
-        api.try_create(&new).err()
-    });
+    wait("the rule", Duration::from_secs(60), || api.try_create(&new).err());
 
     hold(
         &there,
         &[
-            (
-                "another field changes",
-                &[Edit::set(PUSH, "registry.example.com/os:v2")],
-                Taken,
-            ),
+            ("another field changes", &[Edit::set(PUSH, "registry.example.com/os:v2")], Taken),
             (
                 "the pool becomes a third one",
                 &[Edit::set("/spec/machineConfigPool/name", "third")],

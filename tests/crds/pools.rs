@@ -8,20 +8,14 @@ use super::{Refused, Taken, hold, hold_status};
 
 fn good() -> Value {
     let selector = json!({"matchLabels": {"role": "worker"}});
-    object(
-        "MachineConfigPool",
-        "crds-pool",
-        json!({"machineConfigSelector": selector}),
-    )
+    object("MachineConfigPool", "crds-pool", json!({"machineConfigSelector": selector}))
 }
 
 #[test]
 fn what_a_pool_may_hold() {
     let api = Api::new();
     let sets = |count: usize| -> Value {
-        (0..count)
-            .map(|n| json!({"name": format!("set-{n}")}))
-            .collect()
+        (0..count).map(|n| json!({"name": format!("set-{n}")})).collect()
     };
     let configuration = json!({"name": "rendered-a", "uid": "", "source": [{"kind": "MachineConfig", "name": "00"}, {"name": "00"}]});
     hold(
@@ -29,31 +23,11 @@ fn what_a_pool_may_hold() {
         &[
             ("as it is", &[], Taken),
             ("an empty spec", &[Edit::set("/spec", json!({}))], Taken),
-            (
-                "no spec",
-                &[Edit::no("/spec")],
-                Refused("spec: Required value"),
-            ),
-            (
-                "a configuration",
-                &[Edit::set("/spec/configuration", configuration)],
-                Taken,
-            ),
-            (
-                "one away at once",
-                &[Edit::set("/spec/maxUnavailable", 1)],
-                Taken,
-            ),
-            (
-                "a tenth away at once",
-                &[Edit::set("/spec/maxUnavailable", "10%")],
-                Taken,
-            ),
-            (
-                "any text for the number",
-                &[Edit::set("/spec/maxUnavailable", "some")],
-                Taken,
-            ),
+            ("no spec", &[Edit::no("/spec")], Refused("spec: Required value")),
+            ("a configuration", &[Edit::set("/spec/configuration", configuration)], Taken),
+            ("one away at once", &[Edit::set("/spec/maxUnavailable", 1)], Taken),
+            ("a tenth away at once", &[Edit::set("/spec/maxUnavailable", "10%")], Taken),
+            ("any text for the number", &[Edit::set("/spec/maxUnavailable", "some")], Taken),
             (
                 "a truth for the number",
                 &[Edit::set("/spec/maxUnavailable", true)],
@@ -74,11 +48,7 @@ fn what_a_pool_may_hold() {
                 &[Edit::set("/spec/osImageStream", json!({}))],
                 Refused("spec.osImageStream.name: Required"),
             ),
-            (
-                "a hundred image sets",
-                &[Edit::set("/spec/pinnedImageSets", sets(100))],
-                Taken,
-            ),
+            ("a hundred image sets", &[Edit::set("/spec/pinnedImageSets", sets(100))], Taken),
             (
                 "one more",
                 &[Edit::set("/spec/pinnedImageSets", sets(101))],
@@ -86,32 +56,20 @@ fn what_a_pool_may_hold() {
             ),
             (
                 "one image set twice",
-                &[Edit::set(
-                    "/spec/pinnedImageSets",
-                    json!([{"name": "a"}, {"name": "a"}]),
-                )],
+                &[Edit::set("/spec/pinnedImageSets", json!([{"name": "a"}, {"name": "a"}]))],
                 Refused("Duplicate value"),
             ),
             (
                 "a rule without an operator",
-                &[Edit::set(
-                    "/spec/nodeSelector",
-                    json!({"matchExpressions": [{"key": "a"}]}),
-                )],
+                &[Edit::set("/spec/nodeSelector", json!({"matchExpressions": [{"key": "a"}]}))],
                 Refused("operator: Required"),
             ),
         ],
         |object| api.try_create(object),
     );
-    let made = api
-        .try_create(&edited(&good(), &[Edit::set("/status/machineCount", 3)]))
-        .unwrap();
+    let made = api.try_create(&edited(&good(), &[Edit::set("/status/machineCount", 3)])).unwrap();
     assert_eq!(made["spec"], good()["spec"], "nothing is filled in");
-    assert_eq!(
-        made.get("status"),
-        None,
-        "a status sent on creation is dropped"
-    );
+    assert_eq!(made.get("status"), None, "a status sent on creation is dropped");
 }
 
 /// Names of 63 and 64 characters, and of as many in parts as fit and one more.
@@ -124,10 +82,7 @@ fn long(length: usize) -> String {
 #[test]
 fn names_of_image_sets_and_streams_are_as_the_real_ones() {
     let api = Api::new();
-    let there = api.created(&edited(
-        &good(),
-        &[Edit::set("/metadata/name", "crds-names")],
-    ));
+    let there = api.created(&edited(&good(), &[Edit::set("/metadata/name", "crds-names")]));
     let mut wrong = Vec::new();
     // The name, whether an image set may have it, and a stream.
     for (name, set, stream) in [
@@ -160,9 +115,7 @@ fn names_of_image_sets_and_streams_are_as_the_real_ones() {
                 true => api.try_status(&object),
                 false => api.try_update(&object),
             };
-            let is = said
-                .as_ref()
-                .is_ok_and(|read| read.pointer(pointer) == Some(&value));
+            let is = said.as_ref().is_ok_and(|read| read.pointer(pointer) == Some(&value));
             if is != want || said.is_ok() != want {
                 wrong.push(format!("{pointer} {name:?}: want {want}, but {said:?}"));
             }
@@ -194,19 +147,13 @@ fn what_a_pools_status_may_hold() {
             (
                 "a condition's time that is none",
                 &[],
-                &[Edit::set(
-                    "/status/conditions",
-                    json!([{"lastTransitionTime": "today"}]),
-                )],
+                &[Edit::set("/status/conditions", json!([{"lastTransitionTime": "today"}]))],
                 Refused("lastTransitionTime"),
             ),
             (
                 "a certificate",
                 &[],
-                &[Edit::set(
-                    "/status/certExpirys",
-                    json!([{"bundle": "a", "subject": "b"}]),
-                )],
+                &[Edit::set("/status/certExpirys", json!([{"bundle": "a", "subject": "b"}]))],
                 Taken,
             ),
             (
@@ -225,9 +172,7 @@ fn what_a_pools_status_may_hold() {
             (
                 "a count is missing",
                 &old,
-                &[Edit::no(
-                    "/status/poolSynchronizersStatus/0/readyMachineCount",
-                )],
+                &[Edit::no("/status/poolSynchronizersStatus/0/readyMachineCount")],
                 Refused("readyMachineCount: Required"),
             ),
             (
@@ -245,10 +190,7 @@ fn what_a_pools_status_may_hold() {
             (
                 "more unavailable than there are",
                 &old,
-                &with(
-                    "/status/poolSynchronizersStatus/0/unavailableMachineCount",
-                    4,
-                ),
+                &with("/status/poolSynchronizersStatus/0/unavailableMachineCount", 4),
                 Refused("machineCount must not be less"),
             ),
             (
@@ -260,19 +202,13 @@ fn what_a_pools_status_may_hold() {
             (
                 "another synchronizer",
                 &old,
-                &[Edit::set(
-                    "/status/poolSynchronizersStatus/0/poolSynchronizerType",
-                    "Other",
-                )],
+                &[Edit::set("/status/poolSynchronizersStatus/0/poolSynchronizerType", "Other")],
                 Refused("supported values: \"PinnedImageSets\""),
             ),
             (
                 "one synchronizer twice",
                 &[],
-                &[Edit::set(
-                    "/status/poolSynchronizersStatus",
-                    json!([sync, sync]),
-                )],
+                &[Edit::set("/status/poolSynchronizersStatus", json!([sync, sync]))],
                 Refused("Duplicate value"),
             ),
             (
@@ -295,10 +231,7 @@ fn what_a_pools_status_may_hold() {
             ),
         ],
     );
-    let there = api.created(&edited(
-        &good(),
-        &[Edit::set("/metadata/name", "crds-null")],
-    ));
+    let there = api.created(&edited(&good(), &[Edit::set("/metadata/name", "crds-null")]));
     let sent = [Edit::set(
         "/status/conditions",
         json!([{"type": "Updated", "lastTransitionTime": null, "reason": null}]),

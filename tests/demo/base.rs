@@ -58,10 +58,7 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("usr/bin/systemctl", ""),
     ("usr/lib/systemd/libsystemd-shared-257.so", ""),
-    (
-        "usr/lib/os-release",
-        "ID=demo\nNAME=\"Demo OS\"\nVERSION_ID=1\n",
-    ),
+    ("usr/lib/os-release", "ID=demo\nNAME=\"Demo OS\"\nVERSION_ID=1\n"),
     (
         "usr/lib/systemd/system/crio.service",
         "[Service]\nExecStart=/usr/bin/crio\n[Install]\nWantedBy=multi-user.target\n",
@@ -74,10 +71,7 @@ const FILES: &[(&str, &str)] = &[
         "usr/lib/systemd/system/zincati.service",
         "[Service]\nExecStart=/usr/libexec/zincati\n[Install]\nWantedBy=multi-user.target\n",
     ),
-    (
-        "usr/lib/systemd/system-preset/99-default-disable.preset",
-        "disable *\n",
-    ),
+    ("usr/lib/systemd/system-preset/99-default-disable.preset", "disable *\n"),
 ];
 
 /// Writes the image as an OCI layout directory, tag `demo`.
@@ -104,19 +98,14 @@ pub fn make(directory: &Path) -> Result<(), Box<dyn Error>> {
         "config": blob(config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?,
         "layers": [blob(&layer, "application/vnd.oci.image.layer.v1.tar+gzip")?],
     });
-    let mut manifest = blob(
-        manifest.to_string().as_bytes(),
-        "application/vnd.oci.image.manifest.v1+json",
-    )?;
+    let mut manifest =
+        blob(manifest.to_string().as_bytes(), "application/vnd.oci.image.manifest.v1+json")?;
     manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": "demo" });
     fs::write(
         directory.join("index.json"),
         json!({ "schemaVersion": 2, "manifests": [manifest] }).to_string(),
     )?;
-    fs::write(
-        directory.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
+    fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
     Ok(())
 }
 

@@ -27,10 +27,7 @@ fn main() -> ExitCode {
 fn demo() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let at = |name: &str| directory.path().join(name);
-    let mosb = Mosb {
-        program: program()?,
-        directory: directory.path().to_owned(),
-    };
+    let mosb = Mosb { program: program()?, directory: directory.path().to_owned() };
 
     say(
         "A base image shaped like an OS, in the OCI layout base/: links as in CoreOS, a sudoers.d that only root reads, systemd units",
@@ -63,23 +60,14 @@ fn demo() -> Result<(), Box<dyn Error>> {
     say("One file changes: a new rendered config, a new image. What is different?");
     fs::write(
         at("worker-next.yaml"),
-        CONFIG
-            .replace(NAME, NEXT_NAME)
-            .replace("rp_filter%20%3D%200", "rp_filter%20%3D%201"),
+        CONFIG.replace(NAME, NEXT_NAME).replace("rp_filter%20%3D%200", "rp_filter%20%3D%201"),
     )?;
     mosb.diff(&["diff", "./worker.yaml", "./worker-next.yaml"])?;
 
     say(
         "And what does it cost? The base's tree is cached, its blobs are there; one small layer is written:",
     );
-    mosb.run(&[
-        "build",
-        "worker-next.yaml",
-        "--base",
-        "oci:base",
-        "--output",
-        "oci:worker-os",
-    ])?;
+    mosb.run(&["build", "worker-next.yaml", "--base", "oci:base", "--output", "oci:worker-os"])?;
 
     say("The first config built again is the same image, to the byte:");
     let digest = fs::read_to_string(at("digest"))?;

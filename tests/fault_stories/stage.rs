@@ -159,9 +159,7 @@ impl Stage {
         let Some(run) = self.runs.iter().find(|run| !run.waits) else {
             return String::new();
         };
-        let said = controllers
-            .iter()
-            .map(|one| lines_of(&one.said(), &run.pool));
+        let said = controllers.iter().map(|one| lines_of(&one.said(), &run.pool));
         format!(
             "{} of {} are late; {} ({}, {:?}) in stage {} after {:#?}\nfound:\n{}\nwanted:\n{}\n{}",
             self.runs.iter().filter(|run| !run.waits).count(),
@@ -207,10 +205,7 @@ fn once(world: &World, run: &Run, late: bool) {
     let attempt = |runner: &Value| {
         let metadata = &runner["metadata"];
         let owner = text(&metadata["ownerReferences"][0]["uid"]).to_owned();
-        (
-            owner,
-            metadata["annotations"]["mosb.dev/attempt"].to_string(),
-        )
+        (owner, metadata["annotations"]["mosb.dev/attempt"].to_string())
     };
     let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
     let story = run.calm.story;
@@ -238,18 +233,11 @@ fn undisturbed(world: &World) -> Vec<Calm> {
     let mut stage = Stage::default();
     let each = [false, true].map(|alone| STORIES.iter().map(move |story| (story, alone)));
     for (story, alone) in each.into_iter().flatten() {
-        let unknown = Calm {
-            story,
-            alone,
-            writes: Vec::new(),
-            end: String::new(),
-        };
+        let unknown = Calm { story, alone, writes: Vec::new(), end: String::new() };
         // A few for the whole run.
         stage.enter(world, Box::leak(Box::new(unknown)), Vec::new());
     }
-    stage.until(world, "the end of every story", |stage| {
-        stage.runs.iter().all(Run::is_over)
-    });
+    stage.until(world, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
     // Nothing comes after it.
     thread::sleep(Duration::from_secs(2));
     let all = story::all(world);
@@ -270,13 +258,7 @@ fn undisturbed(world: &World) -> Vec<Calm> {
 /// The writes that a story has for itself. What a Job needs is made all at once, in any order: the first and the last of it
 /// stand for the rest.
 fn disturbed(deeds: &[String], before: usize) -> Vec<Write> {
-    const NEEDED: [&str; 5] = [
-        "configmaps",
-        "secrets",
-        "serviceaccounts",
-        "roles",
-        "rolebindings",
-    ];
+    const NEEDED: [&str; 5] = ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
     let is_needed = |number: usize| {
         let created = |write: &String| NEEDED.iter().any(|kind| *write == format!("POST {kind}"));
         deeds.get(number.wrapping_sub(1)).is_some_and(created)

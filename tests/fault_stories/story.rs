@@ -48,10 +48,7 @@ pub const STORIES: &[Story] = &[
     Story {
         name: "superseding",
         stages: &[
-            Stage {
-                act: |world, pool| begins(world, pool, ends::NEVER),
-                done: |pool| pool.runs(),
-            },
+            Stage { act: |world, pool| begins(world, pool, ends::NEVER), done: |pool| pool.runs() },
             Stage {
                 act: |world, pool| world.renders(pool, ends::TWO),
                 done: |pool| pool.serves(ends::TWO),
@@ -105,10 +102,7 @@ pub const STORIES: &[Story] = &[
                 act: |world, pool| begins(world, pool, ends::ONE),
                 done: |pool| pool.serves(ends::ONE),
             },
-            Stage {
-                act: |world, pool| world.renders(pool, ends::NEVER),
-                done: |pool| pool.runs(),
-            },
+            Stage { act: |world, pool| world.renders(pool, ends::NEVER), done: |pool| pool.runs() },
             Stage {
                 act: |world, pool| world.delete(&ours("machineosconfigs", pool)),
                 done: |pool| {
@@ -166,10 +160,7 @@ impl Pool {
     pub fn serves(&self, number: u32) -> bool {
         let annotations = &self.config["metadata"]["annotations"];
         let named = &annotations[format!("{M}/current-machine-os-build")];
-        let build = self
-            .builds
-            .iter()
-            .find(|build| build["metadata"]["name"] == *named);
+        let build = self.builds.iter().find(|build| build["metadata"]["name"] == *named);
         let rendered = format!("{number:032x}");
         let fits = |build: &Value| {
             let image = &build["status"]["digestedImagePushSpec"];
@@ -232,22 +223,11 @@ impl Seen {
     }
 }
 
-const KINDS: [&str; 4] = [
-    "machineconfigs",
-    "machineconfigpools",
-    "machineosconfigs",
-    "machineosbuilds",
-];
+const KINDS: [&str; 4] =
+    ["machineconfigs", "machineconfigpools", "machineosconfigs", "machineosbuilds"];
 /// What a build runs as, and what that is given.
-pub const SERVING: [&str; 7] = [
-    "jobs",
-    "pods",
-    "configmaps",
-    "secrets",
-    "serviceaccounts",
-    "roles",
-    "rolebindings",
-];
+pub const SERVING: [&str; 7] =
+    ["jobs", "pods", "configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
 
 /// Everything that there is, with its kind.
 pub fn all(world: &World) -> Vec<(&'static str, Value)> {
@@ -256,9 +236,7 @@ pub fn all(world: &World) -> Vec<(&'static str, Value)> {
         all.map(move |object| (kind, object)).collect::<Vec<_>>()
     };
     let own = KINDS.into_iter().flat_map(|kind| of(kind, &ours(kind, "")));
-    let serving = SERVING
-        .into_iter()
-        .flat_map(|kind| of(kind, &in_namespace(kind)));
+    let serving = SERVING.into_iter().flat_map(|kind| of(kind, &in_namespace(kind)));
     own.chain(serving).collect()
 }
 

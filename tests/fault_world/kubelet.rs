@@ -129,9 +129,7 @@ impl Begun<'_> {
         }
         // Runner and pod may be gone by now, since the result is told.
         let pod = format!("{}/{}/status", in_namespace("pods"), self.pod);
-        world
-            .proxy
-            .ask("PATCH", &pod, Some(&json!({ "status": status })));
+        world.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
         true
     }
 

@@ -23,15 +23,9 @@ const GZIP: &str = "data:;base64,H4sIAAAAAAAAA8tIzcnJ5wIAIDA6NgYAAAA=";
 
 pub fn plain() -> Vec<(&'static str, Value)> {
     let mut cases = vec![
-        (
-            "nothing at all",
-            json!({ "ignition": { "version": "3.5.0" } }),
-        ),
+        ("nothing at all", json!({ "ignition": { "version": "3.5.0" } })),
         ("an empty file", files(json!([{ "path": "/etc/empty" }]))),
-        (
-            "an empty source",
-            files(json!([{ "path": "/etc/empty", "contents": { "source": "" } }])),
-        ),
+        ("an empty source", files(json!([{ "path": "/etc/empty", "contents": { "source": "" } }]))),
         (
             "a file with parents",
             files(json!([{ "path": "/etc/a/b/c", "contents": { "source": "data:,x" } }])),
@@ -107,20 +101,14 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             "through absolute links",
             files(json!([{ "path": "/var/run/x" }, { "path": "/var/lock/y" }])),
         ),
-        (
-            "a directory as file",
-            files(json!([{ "path": "/etc/systemd", "overwrite": false }])),
-        ),
+        ("a directory as file", files(json!([{ "path": "/etc/systemd", "overwrite": false }]))),
         (
             "a directory replaced by a file",
             files(
                 json!([{ "path": "/etc/systemd/system", "overwrite": true, "contents": { "source": "data:,x" } }]),
             ),
         ),
-        (
-            "below a file",
-            files(json!([{ "path": "/etc/debian_version/x" }])),
-        ),
+        ("below a file", files(json!([{ "path": "/etc/debian_version/x" }]))),
         (
             "parts appended to a new file",
             files(
@@ -133,10 +121,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
                 json!([{ "path": "/etc/debian_version", "overwrite": true, "contents": { "source": "data:,a" }, "append": [{ "source": "data:,b" }] }]),
             ),
         ),
-        (
-            "two entries at one path",
-            files(json!([{ "path": "/bin/x" }, { "path": "/usr/bin/x" }])),
-        ),
+        ("two entries at one path", files(json!([{ "path": "/bin/x" }, { "path": "/usr/bin/x" }]))),
         (
             "a passwd of the config is asked for names",
             files(json!([
@@ -158,10 +143,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             "letters of all kinds",
             files(json!([{ "path": "/etc/ä ö/日本", "contents": { "source": "data:,x" } }])),
         ),
-        (
-            "a large owner",
-            files(json!([{ "path": "/etc/x", "user": { "id": 4_000_000 } }])),
-        ),
+        ("a large owner", files(json!([{ "path": "/etc/x", "user": { "id": 4_000_000 } }]))),
         (
             "directories",
             storage(json!({ "directories": [
@@ -202,10 +184,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
                 "directories": [{ "path": "/lib", "overwrite": true }], "files": [{ "path": "/lib/x" }],
             })),
         ),
-        (
-            "a directory where a link is",
-            storage(json!({ "directories": [{ "path": "/bin" }] })),
-        ),
+        ("a directory where a link is", storage(json!({ "directories": [{ "path": "/bin" }] }))),
         (
             "the sticky bit of /tmp",
             storage(json!({ "directories": [{ "path": "/tmp", "mode": 0o777 }] })),
@@ -268,10 +247,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
                 "links": [{ "path": "/etc/l", "target": "x" }, { "path": "/etc/a", "target": "/etc/l", "hard": true }],
             })),
         ),
-        (
-            "a unit",
-            units(json!([{ "name": "a.service", "contents": SERVICE }])),
-        ),
+        ("a unit", units(json!([{ "name": "a.service", "contents": SERVICE }]))),
         (
             "a unit enabled",
             units(json!([{ "name": "a.service", "contents": SERVICE, "enabled": true }])),
@@ -316,14 +292,8 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             { "name": "10-a.conf", "contents": "[Service]\nType=simple\n" }, { "name": "20-b.conf", "contents": "" }, { "name": "30-c.conf" },
         ] }])),
         ),
-        (
-            "empty contents",
-            units(json!([{ "name": "a.service", "contents": "" }])),
-        ),
-        (
-            "masked",
-            units(json!([{ "name": "a.service", "mask": true }])),
-        ),
+        ("empty contents", units(json!([{ "name": "a.service", "contents": "" }]))),
+        ("masked", units(json!([{ "name": "a.service", "mask": true }]))),
         (
             "masked with contents",
             units(json!([{ "name": "a.service", "contents": SERVICE, "mask": true }])),
@@ -371,9 +341,7 @@ pub fn plain() -> Vec<(&'static str, Value)> {
             }),
         ),
     ];
-    for version in [
-        "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.5.0", "3.6.0",
-    ] {
+    for version in ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.5.0", "3.6.0"] {
         cases.push(("each version", json!({
             "ignition": { "version": version },
             "storage": {
@@ -449,28 +417,16 @@ pub fn hostile() -> Vec<(&'static str, Value)> {
                 "links": [{ "path": "/etc/shared/l", "target": "none" }, { "path": "/etc/shared/h", "target": "/etc/shared/y", "hard": true }],
             })),
         ),
-        (
-            "somebody else's directory",
-            files(json!([{ "path": "/etc/private/x" }])),
-        ),
+        ("somebody else's directory", files(json!([{ "path": "/etc/private/x" }]))),
         (
             "through a link",
             files(json!([{ "path": "/etc/local/bin/x" }, { "path": "/etc/local/new/x" }])),
         ),
-        (
-            "through a chain",
-            files(json!([{ "path": "/etc/chain/bin/x" }])),
-        ),
+        ("through a chain", files(json!([{ "path": "/etc/chain/bin/x" }]))),
         ("through nothing", files(json!([{ "path": "/etc/gone/x" }]))),
-        (
-            "through a chain to nothing",
-            files(json!([{ "path": "/etc/gone2/x" }])),
-        ),
+        ("through a chain to nothing", files(json!([{ "path": "/etc/gone2/x" }]))),
         ("through a loop", files(json!([{ "path": "/etc/loop/x" }]))),
-        (
-            "out of the root and back",
-            files(json!([{ "path": "/etc/escape/x" }])),
-        ),
+        ("out of the root and back", files(json!([{ "path": "/etc/escape/x" }]))),
         (
             "links of the base as entries",
             storage(json!({ "links": [{ "path": "/etc/gone", "target": "./nowhere" }] })),
@@ -491,10 +447,7 @@ pub fn hostile() -> Vec<(&'static str, Value)> {
                 json!([{ "path": "/etc/plain", "overwrite": true, "contents": { "source": "data:,y" } }]),
             ),
         ),
-        (
-            "unmasked",
-            units(json!([{ "name": "masked.service", "mask": false }])),
-        ),
+        ("unmasked", units(json!([{ "name": "masked.service", "mask": false }]))),
         (
             "unmasked and enabled",
             units(
@@ -505,30 +458,15 @@ pub fn hostile() -> Vec<(&'static str, Value)> {
             "a unit written over a mask",
             units(json!([{ "name": "masked.service", "contents": SERVICE }])),
         ),
-        (
-            "an enabled one disabled",
-            units(json!([{ "name": "on.service", "enabled": false }])),
-        ),
-        (
-            "an enabled one enabled",
-            units(json!([{ "name": "on.service", "enabled": true }])),
-        ),
+        ("an enabled one disabled", units(json!([{ "name": "on.service", "enabled": false }]))),
+        ("an enabled one enabled", units(json!([{ "name": "on.service", "enabled": true }]))),
         (
             "a disabled one enabled against an earlier preset",
             units(json!([{ "name": "off.service", "enabled": true }])),
         ),
-        (
-            "a disabled one disabled",
-            units(json!([{ "name": "off.service", "enabled": false }])),
-        ),
-        (
-            "a static one disabled",
-            units(json!([{ "name": "static.service", "enabled": false }])),
-        ),
-        (
-            "an enabled one masked",
-            units(json!([{ "name": "on.service", "mask": true }])),
-        ),
+        ("a disabled one disabled", units(json!([{ "name": "off.service", "enabled": false }]))),
+        ("a static one disabled", units(json!([{ "name": "static.service", "enabled": false }]))),
+        ("an enabled one masked", units(json!([{ "name": "on.service", "mask": true }]))),
         (
             "an enabled one masked and disabled",
             units(json!([{ "name": "on.service", "mask": true, "enabled": false }])),
@@ -556,11 +494,7 @@ pub fn undecided() -> Vec<(&'static str, Value, Vec<&'static str>)> {
             files(json!([{ "path": "/etc/plain", "mode": 0o600 }])),
             vec!["keeps-base-content"],
         ),
-        (
-            "the same mode",
-            files(json!([{ "path": "/etc/plain", "mode": 0o644 }])),
-            vec![],
-        ),
+        ("the same mode", files(json!([{ "path": "/etc/plain", "mode": 0o644 }])), vec![]),
         (
             "hard link",
             storage(

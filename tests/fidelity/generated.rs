@@ -34,10 +34,7 @@ const UNITS: [&str; 8] = [
 ];
 
 fn path() -> impl Strategy<Value = String> {
-    (
-        prop::sample::select(&DIRECTORIES[..]),
-        prop::sample::select(&NAMES[..]),
-    )
+    (prop::sample::select(&DIRECTORIES[..]), prop::sample::select(&NAMES[..]))
         .prop_map(|(directory, name)| format!("{directory}/{name}"))
 }
 
@@ -61,20 +58,14 @@ fn mode() -> impl Strategy<Value = Option<u32>> {
 
 /// What all entries have; fields without a value are left out.
 fn node() -> impl Strategy<Value = Value> {
-    (
-        path(),
-        prop::option::weighted(0.5, any::<bool>()),
-        owner(),
-        owner(),
-    )
-        .prop_map(|(path, overwrite, user, group)| {
+    (path(), prop::option::weighted(0.5, any::<bool>()), owner(), owner()).prop_map(
+        |(path, overwrite, user, group)| {
             let mut node =
                 json!({ "path": path, "overwrite": overwrite, "user": user, "group": group });
-            node.as_object_mut()
-                .unwrap()
-                .retain(|_, value| !value.is_null());
+            node.as_object_mut().unwrap().retain(|_, value| !value.is_null());
             node
-        })
+        },
+    )
 }
 
 fn with(
@@ -82,12 +73,8 @@ fn with(
     fields: impl Strategy<Value = Value>,
 ) -> impl Strategy<Value = Value> {
     (node, fields).prop_map(|(mut node, fields)| {
-        let fields = fields
-            .as_object()
-            .unwrap()
-            .clone()
-            .into_iter()
-            .filter(|(_, value)| !value.is_null());
+        let fields =
+            fields.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null());
         node.as_object_mut().unwrap().extend(fields);
         node
     })
@@ -96,10 +83,7 @@ fn with(
 fn file() -> impl Strategy<Value = Value> {
     let contents = prop::option::weighted(
         0.8,
-        prop::sample::select(vec![
-            json!({ "source": "data:,x%0A" }),
-            json!({ "source": "" }),
-        ]),
+        prop::sample::select(vec![json!({ "source": "data:,x%0A" }), json!({ "source": "" })]),
     );
     let append = prop::option::weighted(0.2, Just(json!([{ "source": "data:,more" }])));
     with(node(), (mode(), contents, append).prop_map(|(mode, contents, append)| json!({ "mode": mode, "contents": contents, "append": append })))
@@ -110,11 +94,7 @@ fn directory() -> impl Strategy<Value = Value> {
 }
 
 fn link() -> impl Strategy<Value = Value> {
-    let target = prop_oneof![
-        path(),
-        Just("x".to_owned()),
-        Just("../etc/shared".to_owned())
-    ];
+    let target = prop_oneof![path(), Just("x".to_owned()), Just("../etc/shared".to_owned())];
     with(
         node(),
         (target, prop::option::weighted(0.3, Just(true)))
@@ -138,9 +118,7 @@ fn unit() -> impl Strategy<Value = Value> {
         .prop_map(|(name, contents, enabled, mask)| {
             let mut unit =
                 json!({ "name": name, "contents": contents, "enabled": enabled, "mask": mask });
-            unit.as_object_mut()
-                .unwrap()
-                .retain(|_, value| !value.is_null());
+            unit.as_object_mut().unwrap().retain(|_, value| !value.is_null());
             unit
         })
 }

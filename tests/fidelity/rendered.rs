@@ -50,11 +50,7 @@ fn machine_config(n: usize) -> (String, &'static str, Value) {
     let text =
         format!("[Service]\nExecStart=/bin/echo {n}\n[Install]\nWantedBy=multi-user.target\n");
     let mut unit = json!({ "name": format!("app-{}.service", n % 4), "contents": text });
-    let enabled = if version == "2.0.0" {
-        "enable"
-    } else {
-        "enabled"
-    };
+    let enabled = if version == "2.0.0" { "enable" } else { "enabled" };
     if n % 4 != 3 {
         unit[enabled] = json!(true);
     }
@@ -62,11 +58,7 @@ fn machine_config(n: usize) -> (String, &'static str, Value) {
         unit["dropins"] = json!([{ "name": format!("{}.conf", n % 2), "contents": format!("[Service]\nNice={}\n", n % 9) }]);
     }
     let config = json!({ "ignition": { "version": version }, "storage": storage, "systemd": { "units": [unit] } });
-    let role = if n.is_multiple_of(3) {
-        "infra"
-    } else {
-        "worker"
-    };
+    let role = if n.is_multiple_of(3) { "infra" } else { "worker" };
     (format!("{:02}-app", (n * 7) % COUNT), role, config)
 }
 
@@ -95,10 +87,7 @@ fn a_directory_rendered_and_built_is_what_the_real_tools_make_of_it() {
         "build", "-", "--method", "direct", "--base", &reference, "--output", &target, "-o", "json",
     ];
     let built = base.mosb.run_with(line, &rendered.stdout).ok().json();
-    let layer = Layout::at(output)
-        .layers(built["renderedConfig"].as_str().unwrap())
-        .pop()
-        .unwrap();
+    let layer = Layout::at(output).layers(built["renderedConfig"].as_str().unwrap()).pop().unwrap();
     let direct = base.snapshot.with_layer(layer).unwrap();
 
     let mut ordered = all;
@@ -114,11 +103,7 @@ fn a_directory_rendered_and_built_is_what_the_real_tools_make_of_it() {
         }
     }
     let real = base.real(&merged).unwrap();
-    let paths = real
-        .0
-        .keys()
-        .filter(|path| path.starts_with("etc/app/"))
-        .count();
+    let paths = real.0.keys().filter(|path| path.starts_with("etc/app/")).count();
     assert!(paths >= 8, "{paths}");
     without_current_config(direct).assert_same(&real, "30 MachineConfigs");
 }

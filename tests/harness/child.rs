@@ -65,9 +65,7 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A
 /// A command that ends within the time limit; arguments and environment are the caller's to add.
 pub fn limited(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("timeout");
-    command
-        .args(["--foreground", "--kill-after=5", LIMIT])
-        .arg(program);
+    command.args(["--foreground", "--kill-after=5", LIMIT]).arg(program);
     command
 }
 
@@ -88,12 +86,7 @@ pub fn finish(command: &mut Command, stdin: &[u8]) -> Finished {
         child.wait_with_output().unwrap()
     });
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    Finished {
-        what,
-        status: output.status,
-        stdout: output.stdout,
-        stderr,
-    }
+    Finished { what, status: output.status, stdout: output.stdout, stderr }
 }
 
 /// A program that runs until this value is dropped, and never longer than the test process.
@@ -124,10 +117,7 @@ impl Daemon {
         // The kernel's watch is on the thread that starts the child, so that thread stays as long as the child.
         let log = Arc::clone(&said);
         let keeper = thread::spawn(move || {
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = match command.spawn() {
                 Ok(child) => child,
                 Err(why) => return started.send(Err(why)).unwrap(),
@@ -141,16 +131,8 @@ impl Daemon {
             child.kill().ok();
             child.wait().unwrap();
         });
-        let pid = pid
-            .recv()
-            .unwrap()
-            .unwrap_or_else(|why| panic!("{what}: {why}"));
-        let daemon = Self {
-            pid,
-            stop: Some(stop),
-            keeper: Some(keeper),
-            said: Arc::clone(&said),
-        };
+        let pid = pid.recv().unwrap().unwrap_or_else(|why| panic!("{what}: {why}"));
+        let daemon = Self { pid, stop: Some(stop), keeper: Some(keeper), said: Arc::clone(&said) };
         let end = Instant::now() + READY;
         loop {
             match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {

@@ -31,10 +31,7 @@ impl<T> Few<T> {
         Self {
             most,
             make,
-            state: Mutex::new(State {
-                free: Vec::new(),
-                made: 0,
-            }),
+            state: Mutex::new(State { free: Vec::new(), made: 0 }),
             given_back: Condvar::new(),
         }
     }
@@ -47,10 +44,7 @@ impl<T> Few<T> {
             let woken = self.given_back.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        let mut lent = Lent {
-            few: self,
-            one: state.free.pop(),
-        };
+        let mut lent = Lent { few: self, one: state.free.pop() };
         if lent.one.is_none() {
             state.made += 1;
             drop(state);

@@ -19,12 +19,7 @@ impl Head {
         if first.is_empty() {
             return Ok(None);
         }
-        let bad = || {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("not a request: {first}"),
-            )
-        };
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("not a request: {first}"));
         let mut words = first.split(' ');
         let (method, target) = words.next().zip(words.next()).ok_or_else(bad)?;
         let (method, target) = (method.to_owned(), target.to_owned());
@@ -38,11 +33,7 @@ impl Head {
                 None => break,
             }
         }
-        Ok(Some(Self {
-            method,
-            target,
-            headers,
-        }))
+        Ok(Some(Self { method, target, headers }))
     }
 
     /// A header's value, by its name in lower case.
@@ -80,9 +71,7 @@ impl Head {
                 }
             }
         }
-        let length = self
-            .header("content-length")
-            .and_then(|text| text.parse().ok());
+        let length = self.header("content-length").and_then(|text| text.parse().ok());
         io::copy(&mut from.take(length.unwrap_or(0)), &mut io::sink())?;
         Ok(())
     }
@@ -100,10 +89,7 @@ pub fn answer(
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     let length = body.len();
-    write!(
-        to,
-        "{text}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )
+    write!(to, "{text}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
 /// A line without its end; empty at the end of the stream.
@@ -117,10 +103,7 @@ fn line(from: &mut impl BufRead) -> io::Result<String> {
 /// One request to a server on this machine and everything it answers, head and body.
 pub fn ask(address: &str, request: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    write!(
-        stream,
-        "{request}\r\nhost: {address}\r\nconnection: close\r\n\r\n"
-    )?;
+    write!(stream, "{request}\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     BufReader::new(stream).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

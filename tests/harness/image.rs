@@ -39,13 +39,7 @@ pub fn mosb_image() -> PathBuf {
 #[track_caller]
 pub fn mosb_image_of(program: &Path, archive: &Path) {
     let layout = mosb_root();
-    recipe([
-        "archive".as_ref(),
-        layout.as_path(),
-        program,
-        MOSB_IMAGE.as_ref(),
-        archive,
-    ]);
+    recipe(["archive".as_ref(), layout.as_path(), program, MOSB_IMAGE.as_ref(), archive]);
 }
 
 /// The image without the program, as an OCI layout with the tag `root`; to be read only.

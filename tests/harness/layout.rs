@@ -36,11 +36,7 @@ pub struct Image {
 impl Image {
     /// No layers, no labels, linux/amd64.
     pub fn new() -> Self {
-        Self {
-            layers: Vec::new(),
-            labels: BTreeMap::new(),
-            architecture: "amd64".to_owned(),
-        }
+        Self { layers: Vec::new(), labels: BTreeMap::new(), architecture: "amd64".to_owned() }
     }
 
     /// One more layer on top: an uncompressed tar.
@@ -75,11 +71,7 @@ impl Layout {
     /// A new, empty layout.
     pub fn create(directory: &Path) -> Self {
         fs::create_dir_all(directory.join("blobs/sha256")).unwrap();
-        fs::write(
-            directory.join("oci-layout"),
-            r#"{"imageLayoutVersion":"1.0.0"}"#,
-        )
-        .unwrap();
+        fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
         let layout = Self::at(directory.to_owned());
         layout.write_index(&[]);
         layout
@@ -125,10 +117,7 @@ impl Layout {
         let mut index = self.index();
         index.retain(|descriptor| descriptor["digest"] != old);
         self.write_index(&index);
-        self.tag(
-            tag,
-            self.put_blob(MANIFEST, manifest.to_string().as_bytes()),
-        )
+        self.tag(tag, self.put_blob(MANIFEST, manifest.to_string().as_bytes()))
     }
 
     fn put_image(&self, image: &Image) -> Value {
@@ -201,9 +190,7 @@ impl Layout {
 
     /// Where a blob lies.
     pub fn blob_path(&self, digest: &str) -> PathBuf {
-        self.directory
-            .join("blobs")
-            .join(digest.replacen(':', "/", 1))
+        self.directory.join("blobs").join(digest.replacen(':', "/", 1))
     }
 
     /// The unpacked tars of the image under a tag, lowest first.

@@ -15,10 +15,7 @@ use super::parts::source;
 #[derive(Debug)]
 pub enum Make {
     /// `go install package@v<version>`; the program's own name becomes the part's.
-    GoInstall {
-        package: &'static str,
-        program: &'static str,
-    },
+    GoInstall { package: &'static str, program: &'static str },
     /// `go build` of a small module under `tests/`, which makes one program.
     GoModule(&'static str),
     /// `go build` of the programs that a small module under `tests/` names as its tools.
@@ -56,10 +53,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
     drop(tried);
     eprintln!("making {name} {version}");
     let begun = Instant::now();
-    let fresh = tempfile::Builder::new()
-        .prefix(".making-")
-        .tempdir_in(cache)
-        .unwrap();
+    let fresh = tempfile::Builder::new().prefix(".making-").tempdir_in(cache).unwrap();
     match how {
         Make::GoInstall { package, program } => {
             let package = format!("{package}@v{version}");
@@ -78,11 +72,7 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path) {
                     .current_dir(source(module)),
             );
         }
-        Make::GoTools {
-            module,
-            tags,
-            variable,
-        } => {
+        Make::GoTools { module, tags, variable } => {
             let linker = variable.map_or(String::new(), |variable| format!(" -X {variable}"));
             build(
                 go(["build", "-trimpath", "-tags", tags])
@@ -118,21 +108,15 @@ pub fn hash(source: &Path, versions: impl Iterator<Item = String>) -> String {
     for version in versions {
         sum.update(version.as_bytes());
     }
-    let digest: String = sum
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     digest[..12].to_owned()
 }
 
 fn add(sum: &mut Sha256, path: &Path) {
     let name = path.file_name().expect("a source has a name");
     if path.is_dir() {
-        let mut inside: Vec<_> = fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let mut inside: Vec<_> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         inside.sort();
         inside.iter().for_each(|path| add(sum, path));
     } else {

@@ -25,11 +25,7 @@ impl Mosb {
         for name in ["run", "work", "tmp"] {
             fs::create_dir(home.path().join(name)).unwrap();
         }
-        Self {
-            home,
-            environment: Vec::new(),
-            within: Vec::new(),
-        }
+        Self { home, environment: Vec::new(), within: Vec::new() }
     }
 
     /// The program is started by this one, which runs the command that it is given: `prlimit`, `unshare`, a shell.

@@ -25,11 +25,7 @@ impl Oracle {
             .unwrap();
         let questions = child.stdin.take().expect("it was piped");
         let answers = BufReader::new(child.stdout.take().expect("it was piped"));
-        Self {
-            child,
-            questions,
-            answers,
-        }
+        Self { child, questions, answers }
     }
 
     /// The verdict on one config.

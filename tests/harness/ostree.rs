@@ -103,10 +103,7 @@ pub fn import(image: &str, flags: &[&str]) -> Result<Checkout, String> {
     let directory = TempDir::new().unwrap();
     let repository = directory.path().join("repo");
     let known = OSTREE_BASE.directory().join("repo");
-    run(
-        "cp",
-        ["-a".as_ref(), known.as_os_str(), repository.as_os_str()],
-    );
+    run("cp", ["-a".as_ref(), known.as_os_str(), repository.as_os_str()]);
     let mut pull = limited(OSTREE_EXT_CLI.program());
     pull.args(["container", "image", "pull", "--quiet"]);
     pull.args(flags).arg(&repository);
@@ -120,10 +117,7 @@ pub fn import(image: &str, flags: &[&str]) -> Result<Checkout, String> {
     let repo = format!("--repo={}", repository.display());
     let checkout = Checkout { directory };
     let tree = checkout.path();
-    run(
-        "ostree",
-        ["checkout", &repo, &commit, tree.to_str().unwrap()],
-    );
+    run("ostree", ["checkout", &repo, &commit, tree.to_str().unwrap()]);
     Ok(checkout)
 }
 

@@ -121,11 +121,7 @@ pub static RUNC: Part = Part {
     name: "runc",
     version: Version::Sources("parts/runc"),
     needs: &[],
-    make: Make::GoTools {
-        module: "parts/runc",
-        tags: "seccomp",
-        variable: None,
-    },
+    make: Make::GoTools { module: "parts/runc", tags: "seccomp", variable: None },
 };
 
 /// A small Debian with systemd, and Ignition and jq where CoreOS has them; see [`root`].
@@ -203,9 +199,7 @@ impl Part {
 
 /// A file or directory of the tests.
 pub fn source(path: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("tests")
-        .join(path)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests").join(path)
 }
 
 /// Where parts are kept.

@@ -69,9 +69,7 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
-            .field("registry", &self.registry)
-            .finish_non_exhaustive()
+        f.debug_struct("State").field("registry", &self.registry).finish_non_exhaustive()
     }
 }
 
@@ -132,10 +130,7 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
     };
     let fault = {
         let mut all = state.seen.lock().unwrap();
-        let seen = Seen {
-            number: all.len() + 1,
-            head: head.clone(),
-        };
+        let seen = Seen { number: all.len() + 1, head: head.clone() };
         let fault = (state.rule.lock().unwrap())(&seen);
         all.push(seen);
         fault

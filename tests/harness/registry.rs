@@ -104,14 +104,8 @@ impl Registry {
             }
         };
         let (daemon, address) = serve(&program, &config);
-        let registry = Self {
-            address,
-            transport,
-            program,
-            daemon: Some(daemon),
-            _tokens: tokens,
-            directory,
-        };
+        let registry =
+            Self { address, transport, program, daemon: Some(daemon), _tokens: tokens, directory };
         registry.write_authfile("authfile.json", USER, PASSWORD);
         registry
     }
@@ -177,22 +171,14 @@ impl Registry {
     fn write_authfile(&self, name: &str, user: &str, password: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         let auth = STANDARD.encode(format!("{user}:{password}"));
-        fs::write(
-            &path,
-            json!({"auths": {&self.address: {"auth": auth}}}).to_string(),
-        )
-        .unwrap();
+        fs::write(&path, json!({"auths": {&self.address: {"auth": auth}}}).to_string()).unwrap();
         path
     }
 
     /// Puts an image of a layout into `repository:tag`, by skopeo, byte for byte.
     #[track_caller]
     pub fn push(&self, layout: &Layout, tag: &str, image: &str) {
-        self.copy(
-            &layout.reference(tag),
-            image,
-            &["--all", "--preserve-digests"],
-        );
+        self.copy(&layout.reference(tag), image, &["--all", "--preserve-digests"]);
     }
 
     /// The same, turned into an image with Docker's media types.
@@ -265,10 +251,7 @@ impl Registry {
     /// Where the registry keeps a blob's bytes: to look, or to damage them.
     pub fn blob_path(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
-        let blobs = self
-            .directory
-            .path()
-            .join("storage/docker/registry/v2/blobs/sha256");
+        let blobs = self.directory.path().join("storage/docker/registry/v2/blobs/sha256");
         blobs.join(&hex[..2]).join(hex).join("data")
     }
 }
@@ -276,10 +259,7 @@ impl Registry {
 #[track_caller]
 fn serve(program: &Path, config: &Path) -> (Daemon, String) {
     let mut command = lasting(program);
-    command
-        .arg("serve")
-        .arg(config)
-        .env("OTEL_TRACES_EXPORTER", "none");
+    command.arg("serve").arg(config).env("OTEL_TRACES_EXPORTER", "none");
     Daemon::start(command, address)
 }
 

@@ -69,8 +69,7 @@ impl Sandbox {
 
     fn place(&self, name: &str) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.pid));
-        root.join(self.directory.path().strip_prefix("/").unwrap())
-            .join(name)
+        root.join(self.directory.path().strip_prefix("/").unwrap()).join(name)
     }
 
     /// Runs a program of the tree inside the tree, as an image build would: `container=oci`, `/dev`, `/proc`.

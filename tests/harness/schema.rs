@@ -13,9 +13,7 @@ pub fn valid(object: &Value) {
     let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
     let schema: Value = serde_json::from_slice(&schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let problems: Vec<_> = validator
-        .iter_errors(object)
-        .map(|problem| problem.to_string())
-        .collect();
+    let problems: Vec<_> =
+        validator.iter_errors(object).map(|problem| problem.to_string()).collect();
     assert!(problems.is_empty(), "{problems:?}\n{object:#}");
 }

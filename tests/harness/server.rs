@@ -30,11 +30,7 @@ impl Listener {
                 thread::spawn(move || stream.and_then(|stream| serve(stream)).ok());
             }
         });
-        Self {
-            address,
-            closed,
-            thread: Some(thread),
-        }
+        Self { address, closed, thread: Some(thread) }
     }
 
     /// `127.0.0.1:port`.

@@ -58,11 +58,7 @@ impl Snapshot {
         while let Some(parent) = open.pop() {
             for entry in fs::read_dir(directory.join(&parent)).unwrap() {
                 let name = entry.unwrap().file_name().into_string().unwrap();
-                let path = if parent.is_empty() {
-                    name
-                } else {
-                    format!("{parent}/{name}")
-                };
+                let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
                 let entry = read(&directory.join(&path), || known(&path));
                 if entry.kind == Kind::Directory {
                     open.push(path.clone());
@@ -82,8 +78,7 @@ impl Snapshot {
             let mut member = member.map_err(|why| why.to_string())?;
             let path = inside(&member.path_bytes())?;
             if !path.is_empty() {
-                tree.unpack(&path, &mut member)
-                    .map_err(|why| format!("{path}: {why}"))?;
+                tree.unpack(&path, &mut member).map_err(|why| format!("{path}: {why}"))?;
             }
         }
         Ok(tree)
@@ -103,11 +98,7 @@ impl Snapshot {
             return Ok(());
         }
         if let Some(gone) = name.strip_prefix(".wh.") {
-            let gone = if parent.is_empty() {
-                gone.to_owned()
-            } else {
-                format!("{parent}/{gone}")
-            };
+            let gone = if parent.is_empty() { gone.to_owned() } else { format!("{parent}/{gone}") };
             self.remove_below(&gone);
             return match self.0.remove(&gone) {
                 Some(_) => Ok(()),
@@ -123,9 +114,8 @@ impl Snapshot {
     }
 
     fn entry<R: Read>(&self, member: &mut tar::Entry<'_, R>) -> Result<Entry, String> {
-        let target = member
-            .link_name_bytes()
-            .map(|name| String::from_utf8_lossy(&name).into_owned());
+        let target =
+            member.link_name_bytes().map(|name| String::from_utf8_lossy(&name).into_owned());
         let header = member.header();
         let number = |read: io::Result<u64>| {
             let number = read.map_err(|why| why.to_string())?;
@@ -147,12 +137,7 @@ impl Snapshot {
             }
             other => return Err(format!("type {other:?}")),
         };
-        Ok(Entry {
-            kind,
-            mode,
-            uid,
-            gid,
-        })
+        Ok(Entry { kind, mode, uid, gid })
     }
 
     fn remove_below(&mut self, path: &str) {
@@ -170,10 +155,7 @@ impl Snapshot {
     /// What `other` has otherwise, one line a path: `-` as here, `+` as there.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut lines = Vec::new();
-        let paths = self
-            .0
-            .keys()
-            .chain(other.0.keys().filter(|path| !self.0.contains_key(*path)));
+        let paths = self.0.keys().chain(other.0.keys().filter(|path| !self.0.contains_key(*path)));
         for path in paths {
             let (here, there) = (self.0.get(path), other.0.get(path));
             if here != there {
@@ -188,21 +170,14 @@ impl Snapshot {
     #[track_caller]
     pub fn assert_same(&self, other: &Self, what: &str) {
         let lines = self.differences(other);
-        assert!(
-            lines.is_empty(),
-            "{what}: the trees differ\n{}",
-            lines.join("\n")
-        );
+        assert!(lines.is_empty(), "{what}: the trees differ\n{}", lines.join("\n"));
     }
 }
 
 /// A member's name without its root and trailing slash; `..` is an error.
 fn inside(name: &[u8]) -> Result<String, String> {
     let name = std::str::from_utf8(name).map_err(|why| why.to_string())?;
-    let parts: Vec<_> = name
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
+    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     if parts.contains(&"..") {
         return Err(format!("{name}: leaves the tree"));
     }
@@ -214,12 +189,7 @@ fn read(path: &Path, known: impl Fn() -> Option<Kind>) -> Entry {
     let kind = found.file_type();
     let (kind, mode) = if kind.is_symlink() {
         let target = fs::read_link(path).unwrap();
-        (
-            Kind::Link {
-                target: target.into_os_string().into_string().unwrap(),
-            },
-            0o777,
-        )
+        (Kind::Link { target: target.into_os_string().into_string().unwrap() }, 0o777)
     } else {
         let what = if kind.is_dir() {
             Kind::Directory
@@ -234,12 +204,7 @@ fn read(path: &Path, known: impl Fn() -> Option<Kind>) -> Entry {
         };
         (what, found.mode() & 0o7777)
     };
-    Entry {
-        kind,
-        mode,
-        uid: found.uid(),
-        gid: found.gid(),
-    }
+    Entry { kind, mode, uid: found.uid(), gid: found.gid() }
 }
 
 fn content(from: &mut impl Read) -> io::Result<Kind> {
@@ -255,10 +220,7 @@ fn content(from: &mut impl Read) -> io::Result<Kind> {
             }
         }
     }
-    Ok(Kind::File {
-        size,
-        sha256: hex(&sum.finalize()),
-    })
+    Ok(Kind::File { size, sha256: hex(&sum.finalize()) })
 }
 
 /// Bytes as lower-case hexadecimal digits.

@@ -153,11 +153,7 @@ impl StandIn {
         lock(&state).blob_host = blobs.address();
         let shared = Arc::clone(&state);
         let listener = Listener::start(move |stream| serve(stream, &shared, State::answer));
-        Self {
-            listener,
-            _blobs: blobs,
-            state,
-        }
+        Self { listener, _blobs: blobs, state }
     }
 
     /// `127.0.0.1:port/name`.
@@ -173,21 +169,14 @@ impl StandIn {
 
     /// Makes a repository, as in a registry's web console.
     pub fn create(&self, name: &str) {
-        lock(&self.state)
-            .repositories
-            .entry(name.to_owned())
-            .or_default();
+        lock(&self.state).repositories.entry(name.to_owned()).or_default();
     }
 
     /// Puts what a layout has under a tag into `name:tag`.
     pub fn put(&self, name: &str, tag: &str, manifest: &[u8], blobs: impl Fn(&str) -> Vec<u8>) {
         let state = &mut *lock(&self.state);
         let value: Value = serde_json::from_slice(manifest).unwrap();
-        let named = value["layers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .chain([&value["config"]]);
+        let named = value["layers"].as_array().unwrap().iter().chain([&value["config"]]);
         let repository = state.repositories.entry(name.to_owned()).or_default();
         for descriptor in named {
             let digest = descriptor["digest"].as_str().unwrap();
@@ -197,9 +186,7 @@ impl StandIn {
         let kind = value["mediaType"].as_str().unwrap().to_owned();
         let digest = format!("sha256:{}", sha256(manifest));
         repository.tags.insert(tag.to_owned(), digest.clone());
-        repository
-            .manifests
-            .insert(digest, (kind, manifest.to_owned()));
+        repository.manifests.insert(digest, (kind, manifest.to_owned()));
     }
 
     /// As if a manifest had been deleted.
@@ -239,32 +226,18 @@ fn serve(
     let Some(head) = Head::read(&mut reader)? else {
         return Ok(());
     };
-    let length = head
-        .header("content-length")
-        .and_then(|text| text.parse().ok());
+    let length = head.header("content-length").and_then(|text| text.parse().ok());
     let mut body = Vec::new();
     reader.take(length.unwrap_or(0)).read_to_end(&mut body)?;
     let url = Url::parse(&format!("http://x{}", head.target)).map_err(io::Error::other)?;
     let mut query = BTreeMap::<String, Vec<String>>::new();
     for (name, value) in url.query_pairs() {
-        query
-            .entry(name.into_owned())
-            .or_default()
-            .push(value.into_owned());
+        query.entry(name.into_owned()).or_default().push(value.into_owned());
     }
     let host = head.header("host").unwrap_or_default().to_owned();
     let is_head = head.method == "HEAD";
-    let Reply {
-        status,
-        headers,
-        body,
-    } = {
-        let request = Request {
-            head,
-            host,
-            query,
-            body,
-        };
+    let Reply { status, headers, body } = {
+        let request = Request { head, host, query, body };
         answer(&mut state.lock().unwrap(), &request)
     };
     let mut text = format!("HTTP/1.1 {status} said so by a stand-in\r\n");
@@ -272,9 +245,7 @@ fn serve(
         text.push_str(&format!("{name}: {value}\r\n"));
     }
     let length = body.len();
-    text.push_str(&format!(
-        "content-length: {length}\r\nconnection: close\r\n\r\n"
-    ));
+    text.push_str(&format!("content-length: {length}\r\nconnection: close\r\n\r\n"));
     let mut to = stream;
     to.write_all(text.as_bytes())?;
     to.write_all(if is_head { &[] } else { &body })
@@ -284,20 +255,13 @@ impl Refusal {
     fn reply(self) -> Reply {
         let Self(status, code) = self;
         let body = json!({ "errors": [{ "code": code, "message": "said so by a stand-in" }] });
-        Reply {
-            body: body.to_string().into(),
-            ..Reply::of(status)
-        }
+        Reply { body: body.to_string().into(), ..Reply::of(status) }
     }
 }
 
 impl Reply {
     fn of(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Self { status, headers: Vec::new(), body: Vec::new() }
     }
 
     fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -315,12 +279,10 @@ impl Request {
 /// Name of a repository, `manifests` or `blobs`, and what of it.
 fn split(path: &str) -> Option<(&str, &str, &str)> {
     let path = path.strip_prefix("/v2/")?;
-    ["/blobs/uploads/", "/blobs/", "/manifests/"]
-        .iter()
-        .find_map(|kind| {
-            let (name, rest) = path.split_once(kind)?;
-            Some((name, kind.trim_matches('/'), rest))
-        })
+    ["/blobs/uploads/", "/blobs/", "/manifests/"].iter().find_map(|kind| {
+        let (name, rest) = path.split_once(kind)?;
+        Some((name, kind.trim_matches('/'), rest))
+    })
 }
 
 impl State {
@@ -335,9 +297,7 @@ impl State {
             None => format!("{method} {}", request.head.target),
         };
         if self.profile.limit.is_some_and(is_one_of) && self.limited.insert(target) {
-            return Refusal(429, "TOOMANYREQUESTS")
-                .reply()
-                .header("retry-after", "0");
+            return Refusal(429, "TOOMANYREQUESTS").reply().header("retry-after", "0");
         }
         if path == "/token" {
             return self.token(request);
@@ -365,8 +325,7 @@ impl State {
         let granted = self.grants(request);
         let may = granted.as_ref().is_some_and(|granted| {
             let all = granted.iter().filter(|(on, _)| on == name || on == "*");
-            all.flat_map(|(_, actions)| actions)
-                .any(|action| action == needed)
+            all.flat_map(|(_, actions)| actions).any(|action| action == needed)
         });
         if !may {
             let refusal = match granted {
@@ -380,8 +339,7 @@ impl State {
                 (false, _) => return self.challenge(request, self.profile.no_repository, false),
                 (true, Some(refusal)) => return self.challenge(request, refusal, false),
                 (true, None) => {
-                    self.repositories
-                        .insert(name.to_owned(), Repository::default());
+                    self.repositories.insert(name.to_owned(), Repository::default());
                 }
             }
         }
@@ -437,28 +395,17 @@ impl State {
     }
 
     fn token(&self, request: &Request) -> Reply {
-        if !request
-            .head
-            .header("authorization")
-            .is_some_and(|given| self.knows(given))
-        {
+        if !request.head.header("authorization").is_some_and(|given| self.knows(given)) {
             return Refusal(401, "UNAUTHORIZED").reply();
         }
         let mut granted: Vec<(String, Vec<String>)> = Vec::new();
         let scopes = request.query.get("scope").map_or(&[][..], Vec::as_slice);
-        let left_out = if self.profile.one_scope {
-            scopes.len().saturating_sub(1)
-        } else {
-            0
-        };
+        let left_out = if self.profile.one_scope { scopes.len().saturating_sub(1) } else { 0 };
         for scope in &scopes[left_out..] {
             let mut parts = scope.split(':').skip(1);
             let (name, actions) = (parts.next().unwrap(), parts.next().unwrap());
             let actions: Vec<_> = actions.split(',').map(str::to_owned).collect();
-            if !actions
-                .iter()
-                .all(|action| self.profile.actions.contains(&&**action))
-            {
+            if !actions.iter().all(|action| self.profile.actions.contains(&&**action)) {
                 return Refusal(400, "INVALID_REQUEST").reply();
             }
             let exists = self.repositories.contains_key(name);
@@ -473,10 +420,7 @@ impl State {
         }
         let token = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&granted).unwrap());
         let body = json!({ "token": token, "expires_in": 300 }).to_string();
-        Reply {
-            body: body.into(),
-            ..Reply::of(200)
-        }
+        Reply { body: body.into(), ..Reply::of(200) }
     }
 
     fn manifest(&mut self, request: &Request, name: &str, reference: &str) -> Reply {
@@ -491,9 +435,7 @@ impl State {
             }
             let digest = format!("sha256:{}", sha256(&request.body));
             let kind = request.head.header("content-type").unwrap().to_owned();
-            repository
-                .manifests
-                .insert(digest.clone(), (kind, request.body.clone()));
+            repository.manifests.insert(digest.clone(), (kind, request.body.clone()));
             if !reference.contains(':') {
                 repository.tags.insert(reference.to_owned(), digest.clone());
             }
@@ -504,23 +446,12 @@ impl State {
                 reply
             };
         }
-        let digest = repository
-            .tags
-            .get(reference)
-            .map_or(reference, String::as_str);
+        let digest = repository.tags.get(reference).map_or(reference, String::as_str);
         let Some((kind, bytes)) = repository.manifests.get(digest) else {
             return self.challenge(request, self.profile.no_manifest, false);
         };
-        let reply = Reply {
-            body: bytes.clone(),
-            ..Reply::of(200)
-        }
-        .header("content-type", kind);
-        if names_digest {
-            reply.header("docker-content-digest", digest)
-        } else {
-            reply
-        }
+        let reply = Reply { body: bytes.clone(), ..Reply::of(200) }.header("content-type", kind);
+        if names_digest { reply.header("docker-content-digest", digest) } else { reply }
     }
 
     fn blob(&self, request: &Request, name: &str, digest: &str) -> Reply {
@@ -531,10 +462,7 @@ impl State {
             let to = format!("http://{}/{digest}", self.blob_host);
             return Reply::of(307).header("location", to);
         }
-        Reply {
-            body: self.blobs[digest].clone(),
-            ..Reply::of(200)
-        }
+        Reply { body: self.blobs[digest].clone(), ..Reply::of(200) }
     }
 
     /// The host that blobs come from: as object stores do, it takes no second way to log in.
@@ -543,10 +471,7 @@ impl State {
             return Refusal(400, "InvalidArgument").reply();
         }
         let blob = self.blobs.get(request.head.path().trim_start_matches('/'));
-        blob.map_or(Reply::of(404), |blob| Reply {
-            body: blob.clone(),
-            ..Reply::of(200)
-        })
+        blob.map_or(Reply::of(404), |blob| Reply { body: blob.clone(), ..Reply::of(200) })
     }
 
     fn upload(
@@ -561,10 +486,7 @@ impl State {
                 let readable = granted.iter().any(|(on, actions)| {
                     (on == from || on == "*") && actions.iter().any(|action| action == "pull")
                 });
-                let source = self
-                    .repositories
-                    .get(from)
-                    .filter(|_| readable && self.may(from));
+                let source = self.repositories.get(from).filter(|_| readable && self.may(from));
                 match (source, self.profile.bad_mount) {
                     (None, Some(refusal)) => return self.challenge(request, refusal, false),
                     (Some(source), _) if self.profile.mounts && source.blobs.contains(digest) => {
@@ -577,8 +499,7 @@ impl State {
                 }
             }
             self.begun += 1;
-            self.uploads
-                .insert(self.begun, (name.to_owned(), Vec::new()));
+            self.uploads.insert(self.begun, (name.to_owned(), Vec::new()));
             let location = self.location(request, name, self.begun);
             return Reply::of(202).header("location", location);
         }
@@ -602,10 +523,7 @@ impl State {
             return Refusal(404, "BLOB_UNKNOWN").reply();
         }
         bytes.extend(&request.body);
-        let Some(digest) = request
-            .one("digest")
-            .filter(|_| request.head.method == "PUT")
-        else {
+        let Some(digest) = request.one("digest").filter(|_| request.head.method == "PUT") else {
             let location = self.location(request, name, number);
             return Reply::of(self.profile.part).header("location", location);
         };
@@ -614,11 +532,7 @@ impl State {
             return Refusal(400, "DIGEST_INVALID").reply();
         }
         self.blobs.insert(digest.to_owned(), bytes);
-        self.repositories
-            .get_mut(name)
-            .unwrap()
-            .blobs
-            .insert(digest.to_owned());
+        self.repositories.get_mut(name).unwrap().blobs.insert(digest.to_owned());
         Reply::of(201).header("location", format!("/v2/{name}/blobs/{digest}"))
     }
 

@@ -55,9 +55,7 @@ impl Certificate {
             certificate: directory.join(format!("{name}.crt")),
             key: directory.join(format!("{name}.key")),
         };
-        let mut arguments = vec![
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        ];
+        let mut arguments = vec!["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"];
         arguments.extend(["-subj", subject, "-keyout", made.key.to_str().unwrap()]);
         arguments.extend(["-out", made.certificate.to_str().unwrap()]);
         arguments.extend(more);

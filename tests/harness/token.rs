@@ -34,10 +34,7 @@ impl TokenServer {
         let signer = Arc::new(Certificate::authority(directory, "token-signer"));
         let certificate = signer.certificate.clone();
         let listener = Listener::start(move |stream| serve(stream, &signer));
-        Self {
-            listener,
-            certificate,
-        }
+        Self { listener, certificate }
     }
 
     /// The address that the registry tells its clients.
@@ -64,12 +61,7 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
         Some(given) if is(given, USER) => Who::User,
         Some(given) if is(given, READER) => Who::Reader,
         Some(_) => {
-            return answer(
-                &mut stream,
-                401,
-                &[],
-                r#"{"details":"wrong user or password"}"#,
-            );
+            return answer(&mut stream, 401, &[], r#"{"details":"wrong user or password"}"#);
         }
     };
     let url =
@@ -80,12 +72,7 @@ fn serve(stream: TcpStream, signer: &Certificate) -> io::Result<()> {
     let granted: Vec<_> = scopes.filter_map(|scope| grant(&scope, who)).collect();
     let token = token(signer, &granted);
     let body = json!({"token": token, "expires_in": 300}).to_string();
-    answer(
-        &mut stream,
-        200,
-        &[("content-type", "application/json")],
-        &body,
-    )
+    answer(&mut stream, 200, &[("content-type", "application/json")], &body)
 }
 
 /// Who asks for a token.
@@ -112,10 +99,7 @@ fn grant(scope: &str, who: Who) -> Option<Value> {
 }
 
 fn token(signer: &Certificate, access: &[Value]) -> String {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let header = json!({"typ": "JWT", "alg": "RS256", "x5c": [signer.x5c()]});
     let claims = json!({
         "iss": ISSUER, "aud": SERVICE, "sub": "", "jti": now.to_string(),

@@ -89,10 +89,7 @@ impl Tree {
             let fields = header.as_gnu_mut().expect("a GNU header");
             // Bytes straight into the fields: the crate's own setters refuse what a hostile archive holds.
             put(&mut fields.name, &member.path);
-            put(
-                &mut fields.linkname,
-                member.target.as_deref().unwrap_or_default(),
-            );
+            put(&mut fields.linkname, member.target.as_deref().unwrap_or_default());
             header.set_cksum();
             archive.append(&header, member.content.as_slice()).unwrap();
         }
@@ -104,17 +101,12 @@ impl Tree {
 fn extension(archive: &mut Builder<Vec<u8>>, kind: u8, name: &str) {
     if name.len() > 100 {
         let mut header = Header::new_gnu();
-        put(
-            &mut header.as_gnu_mut().expect("a GNU header").name,
-            "././@LongLink",
-        );
+        put(&mut header.as_gnu_mut().expect("a GNU header").name, "././@LongLink");
         header.set_entry_type(EntryType::new(kind));
         header.set_mode(0o644);
         header.set_size(name.len() as u64 + 1);
         header.set_cksum();
-        archive
-            .append(&header, format!("{name}\0").as_bytes())
-            .unwrap();
+        archive.append(&header, format!("{name}\0").as_bytes()).unwrap();
     }
 }
 
@@ -132,14 +124,8 @@ pub fn archive(directory: &Path, only: &[&str]) -> Vec<u8> {
         paths.extend(names.map(|entry| entry.unwrap().file_name().into_string().unwrap()));
         paths.sort();
     }
-    let flags = [
-        "--create",
-        "--file=-",
-        "--sort=name",
-        "--numeric-owner",
-        "--mtime=@0",
-        "--format=gnu",
-    ];
+    let flags =
+        ["--create", "--file=-", "--sort=name", "--numeric-owner", "--mtime=@0", "--format=gnu"];
     let mut arguments: Vec<String> = flags.map(str::to_owned).to_vec();
     arguments.push(format!("--directory={}", directory.display()));
     arguments.push("--".to_owned());

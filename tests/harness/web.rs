@@ -123,11 +123,7 @@ impl SecureWeb {
             .arg(&server.key);
         let ready = |line: &str| line.strip_prefix("ACCEPT ").map(str::to_owned);
         let (daemon, address) = Daemon::start(command, ready);
-        Self {
-            address,
-            authority: authority.certificate,
-            _daemon: daemon,
-        }
+        Self { address, authority: authority.certificate, _daemon: daemon }
     }
 
     /// `https://127.0.0.1:port/name`.

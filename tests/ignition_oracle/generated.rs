@@ -41,15 +41,11 @@ pub fn object(fields: Vec<(&'static str, u32, Values)>) -> Values {
             })
             .boxed();
     }
-    members
-        .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>()))
-        .boxed()
+    members.prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>())).boxed()
 }
 
 pub fn list(item: Values, longest: usize) -> Values {
-    prop::collection::vec(item, 0..=longest)
-        .prop_map(Value::Array)
-        .boxed()
+    prop::collection::vec(item, 0..=longest).prop_map(Value::Array).boxed()
 }
 
 /// One of these, the first half far more often than the rest.
@@ -61,9 +57,7 @@ pub fn mostly(good: &[Value], odd: &[Value]) -> Values {
 /// A text of up to `longest` of these pieces.
 fn pieces(pieces: &[&str], longest: usize) -> BoxedStrategy<String> {
     let pieces: Vec<String> = pieces.iter().map(|&p| p.to_owned()).collect();
-    prop::collection::vec(select(pieces), 0..=longest)
-        .prop_map(|parts| parts.concat())
-        .boxed()
+    prop::collection::vec(select(pieces), 0..=longest).prop_map(|parts| parts.concat()).boxed()
 }
 
 pub fn texts(all: &[&str]) -> Vec<Value> {
@@ -94,13 +88,8 @@ fn source() -> Values {
         ],
         9,
     );
-    let good = texts(&[
-        "data:,a",
-        "data:;base64,aGk=",
-        "",
-        "data:text/plain;charset=utf-8,%00",
-        "data:,",
-    ]);
+    let good =
+        texts(&["data:,a", "data:;base64,aGk=", "", "data:text/plain;charset=utf-8,%00", "data:,"]);
     let odd = texts(&[
         "http://a/b",
         "s3://b/k",
@@ -120,11 +109,7 @@ fn contents(percent: u32) -> Values {
             json!(format!("sha512-{}", "a".repeat(128))),
             json!(format!("sha512-{}", "B".repeat(128))),
         ],
-        &[
-            json!(format!("sha256-{}", "a".repeat(64))),
-            json!("sha512-a"),
-            json!(null),
-        ],
+        &[json!(format!("sha256-{}", "a".repeat(64))), json!("sha512-a"), json!(null)],
     );
     let header = object(vec![
         ("name", 90, mostly(&texts(&["a", "b"]), &texts(&[""]))),
@@ -132,11 +117,7 @@ fn contents(percent: u32) -> Values {
     ]);
     object(vec![
         ("source", percent, source()),
-        (
-            "compression",
-            20,
-            mostly(&texts(&["gzip", ""]), &texts(&["xz"])),
-        ),
+        ("compression", 20, mostly(&texts(&["gzip", ""]), &texts(&["xz"]))),
         ("verification", 10, object(vec![("hash", 90, hash)])),
         ("httpHeaders", 2, list(header, 2)),
     ])
@@ -144,25 +125,14 @@ fn contents(percent: u32) -> Values {
 
 fn owner() -> Values {
     object(vec![
-        (
-            "id",
-            40,
-            mostly(
-                &[json!(0), json!(1000)],
-                &[json!(-1), json!(1_u64 << 40), json!(1.5)],
-            ),
-        ),
+        ("id", 40, mostly(&[json!(0), json!(1000)], &[json!(-1), json!(1_u64 << 40), json!(1.5)])),
         ("name", 10, mostly(&texts(&["core", ""]), &texts(&["root"]))),
     ])
 }
 
 fn storage() -> Values {
-    let mode = || {
-        mostly(
-            &[json!(420), json!(493), json!(0)],
-            &[json!(-1), json!(0o1777), json!(0o10000)],
-        )
-    };
+    let mode =
+        || mostly(&[json!(420), json!(493), json!(0)], &[json!(-1), json!(0o1777), json!(0o10000)]);
     let node = || {
         vec![
             ("path", 99, path()),
@@ -180,16 +150,8 @@ fn storage() -> Values {
         ],
     ];
     let directory = [node(), vec![("mode", 50, mode())]];
-    let target = || {
-        mostly(
-            &texts(&["x", "../b", "/etc/a"]),
-            &texts(&["", "/etc", "a\0"]),
-        )
-    };
-    let link = [
-        node(),
-        vec![("target", 98, target()), ("hard", 30, truth())],
-    ];
+    let target = || mostly(&texts(&["x", "../b", "/etc/a"]), &texts(&["", "/etc", "a\0"]));
+    let link = [node(), vec![("target", 98, target()), ("hard", 30, truth())]];
     object(vec![
         ("files", 70, list(object(file.concat()), 3)),
         ("directories", 40, list(object(directory.concat()), 2)),
@@ -204,27 +166,12 @@ fn storage() -> Values {
 fn disks() -> Values {
     let number = || mostly(&[json!(0), json!(1), json!(5)], &[json!(-1), json!(100)]);
     let partition = object(vec![
-        (
-            "number",
-            90,
-            mostly(&[json!(1), json!(2), json!(3)], &[json!(0)]),
-        ),
-        (
-            "label",
-            40,
-            mostly(&texts(&["a", "b", "c"]), &texts(&["a:b", ""])),
-        ),
+        ("number", 90, mostly(&[json!(1), json!(2), json!(3)], &[json!(0)])),
+        ("label", 40, mostly(&texts(&["a", "b", "c"]), &texts(&["a:b", ""]))),
         ("shouldExist", 5, truth()),
         ("sizeMiB", 40, number()),
         ("startMiB", 40, number()),
-        (
-            "guid",
-            10,
-            mostly(
-                &texts(&["", "01234567-89AB-CDEF-EDCB-A98765432101"]),
-                &texts(&["x"]),
-            ),
-        ),
+        ("guid", 10, mostly(&texts(&["", "01234567-89AB-CDEF-EDCB-A98765432101"]), &texts(&["x"]))),
         ("resize", 10, truth()),
     ]);
     let device = mostly(&texts(&["/dev/a", "/dev/b"]), &texts(&["", "a"]));
@@ -241,38 +188,16 @@ fn disks() -> Values {
 fn filesystems() -> Values {
     list(
         object(vec![
-            (
-                "device",
-                98,
-                mostly(&texts(&["/dev/a", "/dev/b"]), &texts(&["", "a"])),
-            ),
-            (
-                "format",
-                80,
-                mostly(
-                    &texts(&["ext4", "xfs", "vfat"]),
-                    &texts(&["none", "ext3", ""]),
-                ),
-            ),
+            ("device", 98, mostly(&texts(&["/dev/a", "/dev/b"]), &texts(&["", "a"]))),
+            ("format", 80, mostly(&texts(&["ext4", "xfs", "vfat"]), &texts(&["none", "ext3", ""]))),
             (
                 "label",
                 30,
-                mostly(
-                    &texts(&["a", "twelve bytes"]),
-                    &texts(&["", "more than sixteen"]),
-                ),
+                mostly(&texts(&["a", "twelve bytes"]), &texts(&["", "more than sixteen"])),
             ),
             ("path", 30, mostly(&texts(&["/x", ""]), &texts(&["x"]))),
-            (
-                "options",
-                10,
-                list(mostly(&texts(&["a"]), &[json!(null)]), 2),
-            ),
-            (
-                "mountOptions",
-                10,
-                list(mostly(&texts(&["a"]), &[json!(5)]), 2),
-            ),
+            ("options", 10, list(mostly(&texts(&["a"]), &[json!(null)]), 2)),
+            ("mountOptions", 10, list(mostly(&texts(&["a"]), &[json!(5)]), 2)),
             ("wipeFilesystem", 10, truth()),
         ]),
         2,
@@ -283,16 +208,8 @@ fn raid() -> Values {
     list(
         object(vec![
             ("name", 95, select(texts(&["a", "b", "c"])).boxed()),
-            (
-                "level",
-                95,
-                mostly(&texts(&["raid1", "stripe", "10"]), &texts(&["", "raid2"])),
-            ),
-            (
-                "devices",
-                95,
-                list(mostly(&texts(&["/a", "/b", "/c"]), &texts(&["a"])), 2),
-            ),
+            ("level", 95, mostly(&texts(&["raid1", "stripe", "10"]), &texts(&["", "raid2"]))),
+            ("devices", 95, list(mostly(&texts(&["/a", "/b", "/c"]), &texts(&["a"])), 2)),
             ("spares", 10, select(vec![json!(0), json!(1)]).boxed()),
         ]),
         2,
@@ -304,24 +221,13 @@ fn luks() -> Values {
         (
             "url",
             95,
-            mostly(
-                &texts(&["http://a", "https://b:1/"]),
-                &texts(&["x", "http://[", "http://a:b"]),
-            ),
+            mostly(&texts(&["http://a", "https://b:1/"]), &texts(&["x", "http://[", "http://a:b"])),
         ),
         ("thumbprint", 95, select(texts(&["t"])).boxed()),
-        (
-            "advertisement",
-            20,
-            mostly(&texts(&["", "{}"]), &texts(&["{"])),
-        ),
+        ("advertisement", 20, mostly(&texts(&["", "{}"]), &texts(&["{"]))),
     ]);
     let custom = object(vec![
-        (
-            "pin",
-            80,
-            mostly(&texts(&["sss", "tpm2"]), &texts(&["x", ""])),
-        ),
+        ("pin", 80, mostly(&texts(&["sss", "tpm2"]), &texts(&["x", ""]))),
         ("config", 80, mostly(&texts(&["c"]), &texts(&[""]))),
         ("needsNetwork", 30, truth()),
     ]);
@@ -334,19 +240,11 @@ fn luks() -> Values {
     list(
         object(vec![
             ("name", 95, mostly(&texts(&["a", "b"]), &texts(&["a/b"]))),
-            (
-                "device",
-                97,
-                mostly(&texts(&["/dev/a"]), &texts(&["", "a"])),
-            ),
+            ("device", 97, mostly(&texts(&["/dev/a"]), &texts(&["", "a"]))),
             ("keyFile", 20, contents(90)),
             ("clevis", 30, clevis),
             ("cex", 20, object(vec![("enabled", 90, truth())])),
-            (
-                "openOptions",
-                10,
-                list(select(texts(&["a", "b"])).boxed(), 2),
-            ),
+            ("openOptions", 10, list(select(texts(&["a", "b"])).boxed(), 2)),
             ("discard", 10, truth()),
         ]),
         2,
@@ -354,10 +252,7 @@ fn luks() -> Values {
 }
 
 pub fn unit_text() -> Values {
-    let long: Vec<String> = [900, 1000, 2040, 2047, 3000]
-        .iter()
-        .map(|&n| "y".repeat(n))
-        .collect();
+    let long: Vec<String> = [900, 1000, 2040, 2047, 3000].iter().map(|&n| "y".repeat(n)).collect();
     let mut all = vec![
         "[Install]",
         "[Unit]\n",
@@ -392,23 +287,14 @@ pub fn unit_text() -> Values {
 }
 
 fn systemd() -> Values {
-    let names = texts(&[
-        "a.service",
-        "b.socket",
-        "x@.service",
-        "x@y.service",
-        "x@z.service",
-        "a.timer",
-    ]);
+    let names =
+        texts(&["a.service", "b.socket", "x@.service", "x@y.service", "x@z.service", "a.timer"]);
     let odd = texts(&["", "a", "../a.service", "a b.service", "a.conf", ".service"]);
     let dropin = object(vec![
         (
             "name",
             98,
-            mostly(
-                &texts(&["a.conf", "b.conf", ".conf"]),
-                &texts(&["a", "../a.conf", ""]),
-            ),
+            mostly(&texts(&["a.conf", "b.conf", ".conf"]), &texts(&["a", "../a.conf", ""])),
         ),
         ("contents", 80, unit_text()),
     ]);
@@ -436,20 +322,13 @@ pub fn config() -> Values {
         ("name", 98, select(texts(&["a", "b"])).boxed()),
         ("gid", 50, Just(json!(5)).boxed()),
     ]);
-    let proxies = || {
-        mostly(
-            &texts(&["http://a", "https://a:1"]),
-            &texts(&["", "x", "ftp://a", "http://%"]),
-        )
-    };
+    let proxies =
+        || mostly(&texts(&["http://a", "https://a:1"]), &texts(&["", "x", "ftp://a", "http://%"]));
     let ignition = object(vec![
         (
             "config",
             3,
-            object(vec![
-                ("merge", 40, list(contents(95), 2)),
-                ("replace", 40, contents(30)),
-            ]),
+            object(vec![("merge", 40, list(contents(95), 2)), ("replace", 40, contents(30))]),
         ),
         (
             "proxy",
@@ -472,32 +351,18 @@ pub fn config() -> Values {
         (
             "timeouts",
             10,
-            object(vec![(
-                "httpTotal",
-                90,
-                select(vec![json!(5), json!(1.5)]).boxed(),
-            )]),
+            object(vec![("httpTotal", 90, select(vec![json!(5), json!(1.5)]).boxed())]),
         ),
     ]);
     let root = object(vec![
         ("ignition", 100, ignition),
         ("storage", 80, storage()),
         ("systemd", 60, systemd()),
-        (
-            "passwd",
-            30,
-            object(vec![
-                ("users", 80, list(user, 2)),
-                ("groups", 50, list(group, 2)),
-            ]),
-        ),
+        ("passwd", 30, object(vec![("users", 80, list(user, 2)), ("groups", 50, list(group, 2))])),
         (
             "kernelArguments",
             20,
-            object(vec![
-                ("shouldExist", 80, keys()),
-                ("shouldNotExist", 80, keys()),
-            ]),
+            object(vec![("shouldExist", 80, keys()), ("shouldNotExist", 80, keys())]),
         ),
     ]);
     (root, select(SpecVersion::ALL.to_vec()))

@@ -37,9 +37,7 @@ pub fn compare(oracle: &mut Oracle, configs: &[Value]) -> Result<Agreement, Stri
                     Err(format!("we take config {theirs}\noracle: {answer}"))
                 }
                 _ if stricter => Ok(Agreement::Stricter(codes)),
-                _ => Err(format!(
-                    "we refuse config {at}: {codes:?}\noracle: {answer}"
-                )),
+                _ => Err(format!("we refuse config {at}: {codes:?}\noracle: {answer}")),
             };
         }
     };
@@ -73,10 +71,8 @@ pub struct Refused {
 pub fn merge(configs: &[Value]) -> Result<Value, Refused> {
     let mut merger = Merger::new();
     for (at, config) in configs.iter().enumerate() {
-        let read = Document::read(config).map_err(|why| Refused {
-            at: at as u64,
-            codes: codes(why),
-        })?;
+        let read =
+            Document::read(config).map_err(|why| Refused { at: at as u64, codes: codes(why) })?;
         merger.add(at, read.document);
     }
     Ok(merger.finish().document.into_json())

@@ -25,24 +25,14 @@ struct Decision {
 
 /// Each decision is one, on both sides.
 pub fn hold(oracle: &mut Oracle) {
-    for Decision {
-        why,
-        configs,
-        place,
-        theirs,
-        ours,
-    } in all()
-    {
+    for Decision { why, configs, place, theirs, ours } in all() {
         let real = oracle.merge(&configs);
         let there = || without_empties(real["config"].pointer(place).unwrap_or(&Value::Null));
         match theirs {
             Is(wanted) => assert_eq!(there(), wanted, "{why}: {real}"),
             Refused(words) => {
                 assert_eq!(real["accepted"], false, "{why}: {real}");
-                assert!(
-                    real["error"].as_str().unwrap().contains(words),
-                    "{why}: {real}"
-                );
+                assert!(real["error"].as_str().unwrap().contains(words), "{why}: {real}");
             }
         }
         match (ours, merge(&configs)) {
@@ -61,13 +51,7 @@ pub fn hold(oracle: &mut Oracle) {
 fn all() -> Vec<Decision> {
     let mut all = of_contents();
     for (why, config, place, theirs, ours) in of_spec_2() {
-        all.push(Decision {
-            why,
-            configs: vec![config],
-            place,
-            theirs,
-            ours,
-        });
+        all.push(Decision { why, configs: vec![config], place, theirs, ours });
     }
     all
 }
@@ -234,10 +218,8 @@ fn of_spec_2() -> Vec<(&'static str, Value, &'static str, Outcome, Outcome)> {
         ),
         (
             "the same of certificate authorities",
-            newest(
-                json!({"ignition": {"security": {"tls": {"certificateAuthorities": [
-                {"source": "http://a/a"}, {"source": "http://a/b"}]}}}}),
-            ),
+            newest(json!({"ignition": {"security": {"tls": {"certificateAuthorities": [
+                {"source": "http://a/a"}, {"source": "http://a/b"}]}}}})),
             "/ignition/security/tls/certificateAuthorities",
             Refused("duplicate entry"),
             Is(json!([{"source": "http://a/a"}, {"source": "http://a/b"}])),

@@ -115,11 +115,7 @@ pub fn number() -> Values {
 
 fn hash() -> Values {
     let hash = |digit: &str, length| json!(format!("sha{}-{}", length * 4, digit.repeat(length)));
-    object(vec![(
-        "hash",
-        90,
-        mostly(&[hash("a", 128), hash("b", 64)], &[json!("sha512-a")]),
-    )])
+    object(vec![("hash", 90, mostly(&[hash("a", 128), hash("b", 64)], &[json!("sha512-a")]))])
 }
 
 pub fn headers() -> Values {
@@ -137,12 +133,7 @@ const DATA: [&str; 4] = ["data:,a", "data:;base64,YQ==", "data:,", ""];
 
 /// Contents, embedded or elsewhere; some without a source.
 fn resource(sources: &'static [&'static str], percent: u32) -> Values {
-    let common = || {
-        vec![
-            ("compression", 25, word(&COMPRESSIONS)),
-            ("verification", 20, hash()),
-        ]
-    };
+    let common = || vec![("compression", 25, word(&COMPRESSIONS)), ("verification", 20, hash())];
     let mut embedded = common();
     embedded.push(("source", percent, word(sources)));
     let mut remote = common();
@@ -158,11 +149,7 @@ fn ignition() -> Values {
             "config",
             15,
             object(vec![
-                (
-                    "merge",
-                    60,
-                    list(resource(&["data:,{}", "data:,[]"], 97), 2),
-                ),
+                ("merge", 60, list(resource(&["data:,{}", "data:,[]"], 97), 2)),
                 ("replace", 30, resource(&["data:,{}"], 97)),
             ]),
         ),
@@ -191,20 +178,14 @@ fn ignition() -> Values {
         (
             "timeouts",
             20,
-            object(vec![
-                ("httpTotal", 60, number()),
-                ("httpResponseHeaders", 60, number()),
-            ]),
+            object(vec![("httpTotal", 60, number()), ("httpResponseHeaders", 60, number())]),
         ),
     ])
 }
 
 fn kernel_arguments() -> Values {
     let all = ["a", "b=1", "c", "d"];
-    object(vec![
-        ("shouldExist", 80, words(&all)),
-        ("shouldNotExist", 60, words(&all)),
-    ])
+    object(vec![("shouldExist", 80, words(&all)), ("shouldNotExist", 60, words(&all))])
 }
 
 pub fn systemd(fields: &[&'static str]) -> Values {
@@ -273,21 +254,11 @@ fn passwd() -> Values {
     group.push(("shouldExist", 30, truth()));
     let mut users = [user_core(), user()].concat();
     users.push(("shouldExist", 20, truth()));
-    object(vec![
-        ("users", 80, list(object(users), 3)),
-        ("groups", 50, list(object(group), 3)),
-    ])
+    object(vec![("users", 80, list(object(users), 3)), ("groups", 50, list(object(group), 3))])
 }
 
-const PATHS: [&str; 7] = [
-    "/etc/a",
-    "/etc/b",
-    "/a",
-    "/b/c",
-    "/b/c/d",
-    "/etc/systemd/system/a.service",
-    "/var/x",
-];
+const PATHS: [&str; 7] =
+    ["/etc/a", "/etc/b", "/a", "/b/c", "/b/c/d", "/etc/systemd/system/a.service", "/var/x"];
 
 fn owner() -> Values {
     prop_oneof![
@@ -333,11 +304,7 @@ fn storage() -> Values {
 
 fn disk() -> Values {
     let partition = object(vec![
-        (
-            "number",
-            70,
-            select(vec![json!(0), json!(1), json!(2)]).boxed(),
-        ),
+        ("number", 70, select(vec![json!(0), json!(1), json!(2)]).boxed()),
         ("label", 70, word(&["a", "b", "c"])),
         ("shouldExist", 15, select(vec![json!(true)]).boxed()),
         ("sizeMiB", 40, number()),
@@ -354,11 +321,8 @@ fn disk() -> Values {
     ])
 }
 
-pub const GUIDS: [&str; 3] = [
-    "01234567-89AB-CDEF-EDCB-A98765432101",
-    "01234567-89AB-CDEF-EDCB-A98765432102",
-    "",
-];
+pub const GUIDS: [&str; 3] =
+    ["01234567-89AB-CDEF-EDCB-A98765432101", "01234567-89AB-CDEF-EDCB-A98765432102", ""];
 
 fn filesystem() -> Values {
     object(vec![

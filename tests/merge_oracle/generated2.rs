@@ -19,11 +19,7 @@ pub fn config() -> Values {
     let root = object(vec![
         ("ignition", 100, ignition()),
         ("storage", 70, storage()),
-        (
-            "systemd",
-            50,
-            systemd(&["contents", "enabled", "enable", "mask"]),
-        ),
+        ("systemd", 50, systemd(&["contents", "enabled", "enable", "mask"])),
         ("passwd", 40, passwd()),
         ("networkd", 2, networkd()),
     ]);
@@ -60,9 +56,7 @@ fn decided(config: &mut Value, version: &str) {
         }
     }
     if let Some(Value::Object(references)) = ignition.pointer_mut("/config")
-        && references
-            .get("replace")
-            .is_some_and(|replace| replace["source"].is_null())
+        && references.get("replace").is_some_and(|replace| replace["source"].is_null())
     {
         references.remove("replace");
     }
@@ -97,21 +91,14 @@ fn decided(config: &mut Value, version: &str) {
 fn hash() -> Values {
     let hash = mostly(
         &[json!(format!("sha512-{}", "a".repeat(128)))],
-        &[
-            json!("sha512-a"),
-            json!(format!("sha256-{}", "a".repeat(64))),
-        ],
+        &[json!("sha512-a"), json!(format!("sha256-{}", "a".repeat(64)))],
     );
     object(vec![("hash", 90, hash)])
 }
 
 fn reference() -> Values {
     object(vec![
-        (
-            "source",
-            97,
-            word(&["http://a/a", "https://b/b", "data:,{}"]),
-        ),
+        ("source", 97, word(&["http://a/a", "https://b/b", "data:,{}"])),
         ("verification", 20, hash()),
         ("httpHeaders", 10, headers()),
     ])
@@ -122,10 +109,7 @@ fn ignition() -> Values {
         (
             "config",
             15,
-            object(vec![
-                ("append", 60, list(reference(), 1)),
-                ("replace", 30, reference()),
-            ]),
+            object(vec![("append", 60, list(reference(), 1)), ("replace", 30, reference())]),
         ),
         (
             "proxy",
@@ -148,10 +132,7 @@ fn ignition() -> Values {
         (
             "timeouts",
             20,
-            object(vec![
-                ("httpTotal", 60, number()),
-                ("httpResponseHeaders", 60, number()),
-            ]),
+            object(vec![("httpTotal", 60, number()), ("httpResponseHeaders", 60, number())]),
         ),
     ])
 }
@@ -175,12 +156,7 @@ const PATHS: [&str; 6] = ["/etc/a", "/etc//b", "/a/", "/c/../d", "/e/f", "/g"];
 const LINKS: [&str; 2] = ["/links/a", "/links/b"];
 
 fn node(paths: &[&str]) -> Vec<(&'static str, u32, Values)> {
-    let owner = |id| {
-        object(vec![
-            ("id", id, number()),
-            ("name", 10, word(&["core", ""])),
-        ])
-    };
+    let owner = |id| object(vec![("id", id, number()), ("name", 10, word(&["core", ""]))]);
     vec![
         ("filesystem", 99, word(&["root"])),
         ("path", 99, word(paths)),
@@ -192,11 +168,7 @@ fn node(paths: &[&str]) -> Vec<(&'static str, u32, Values)> {
 
 fn storage() -> Values {
     let contents = object(vec![
-        (
-            "source",
-            90,
-            word(&["data:,a", "data:;base64,YQ==", "http://a/a", ""]),
-        ),
+        ("source", 90, word(&["data:,a", "data:;base64,YQ==", "http://a/a", ""])),
         ("compression", 25, word(&["gzip", ""])),
         ("verification", 20, hash()),
         ("httpHeaders", 5, headers()),

@@ -12,9 +12,7 @@ mod translating;
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (what, configs) in merging::cases() {
-        let stated = configs
-            .into_iter()
-            .map(|config| with_version(config, "3.5.0"));
+        let stated = configs.into_iter().map(|config| with_version(config, "3.5.0"));
         cases.push((what.to_owned(), stated.collect()));
     }
     for (what, config) in translating::cases() {

@@ -17,30 +17,18 @@ const LISTS: [List; 33] = [
     ("/ignition/config/replace/httpHeaders", header),
     ("/ignition/proxy/noProxy", text),
     ("/ignition/security/tls/certificateAuthorities", reference),
-    (
-        "/ignition/security/tls/certificateAuthorities/0/httpHeaders",
-        header,
-    ),
+    ("/ignition/security/tls/certificateAuthorities/0/httpHeaders", header),
     ("/kernelArguments/shouldExist", text),
     ("/kernelArguments/shouldNotExist", text),
-    (
-        "/passwd/groups",
-        |key, variant| json!({"name": letter(key), "gid": variant}),
-    ),
+    ("/passwd/groups", |key, variant| json!({"name": letter(key), "gid": variant})),
     (
         "/passwd/users",
         |key, variant| json!({"name": letter(key), "uid": variant, "sshAuthorizedKeys": [format!("{variant}")]}),
     ),
     ("/passwd/users/0/groups", text),
     ("/passwd/users/0/sshAuthorizedKeys", text),
-    (
-        "/storage/directories",
-        |key, variant| json!({"path": path(key), "mode": variant}),
-    ),
-    (
-        "/storage/disks",
-        |key, variant| json!({"device": path(key), "wipeTable": variant == 1}),
-    ),
+    ("/storage/directories", |key, variant| json!({"path": path(key), "mode": variant})),
+    ("/storage/disks", |key, variant| json!({"device": path(key), "wipeTable": variant == 1})),
     (
         "/storage/disks/0/partitions",
         |key, variant| json!({"number": key + 1, "sizeMiB": 5, "startMiB": 100 * key + 10 * variant + 1}),
@@ -53,10 +41,7 @@ const LISTS: [List; 33] = [
         "/storage/files",
         |key, variant| json!({"path": path(key), "contents": {"source": format!("data:,{variant}")}}),
     ),
-    (
-        "/storage/files/0/append",
-        |key, variant| json!({"source": format!("data:,{key}{variant}")}),
-    ),
+    ("/storage/files/0/append", |key, variant| json!({"source": format!("data:,{key}{variant}")})),
     ("/storage/files/0/contents/httpHeaders", header),
     ("/storage/files/0/append/0/httpHeaders", header),
     (
@@ -65,14 +50,8 @@ const LISTS: [List; 33] = [
     ),
     ("/storage/filesystems/0/options", text),
     ("/storage/filesystems/0/mountOptions", text),
-    (
-        "/storage/links",
-        |key, variant| json!({"path": path(key), "target": letter(variant)}),
-    ),
-    (
-        "/storage/luks",
-        |key, variant| json!({"name": letter(key), "device": path(variant)}),
-    ),
+    ("/storage/links", |key, variant| json!({"path": path(key), "target": letter(variant)})),
+    ("/storage/luks", |key, variant| json!({"name": letter(key), "device": path(variant)})),
     (
         "/storage/luks/0/clevis/tang",
         |key, variant| json!({"url": format!("http://{}", letter(key)), "thumbprint": letter(variant)}),
@@ -128,11 +107,7 @@ const ORDERS: [&[&[(usize, usize)]]; 12] = [
     &[&[(0, 0), (1, 0), (2, 0)], &[(2, 1), (1, 1), (0, 1)]],
     &[&[(0, 0)], &[(1, 0)], &[(0, 1)]],
     &[&[(0, 0)], &[(0, 0)], &[(0, 0)]],
-    &[
-        &[(1, 0), (0, 0)],
-        &[(2, 0), (0, 1)],
-        &[(3, 0), (1, 1), (2, 1)],
-    ],
+    &[&[(1, 0), (0, 0)], &[(2, 0), (0, 1)], &[(3, 0), (1, 1), (2, 1)]],
     &[&[(0, 0), (1, 0)], &[(1, 9)]],
     &[&[(0, 0), (1, 0)], &[(1, 9)], &[(1, 0)]],
     &[&[(0, 0)], &[(1, 9), (0, 1)]],
@@ -145,12 +120,7 @@ pub fn lists() -> Vec<Case> {
     let mut cases = Vec::new();
     for (place, entry) in LISTS {
         for (step, order) in ORDERS.iter().enumerate() {
-            for (first, version) in SpecVersion::ALL
-                .iter()
-                .enumerate()
-                .skip(step % 2)
-                .step_by(2)
-            {
+            for (first, version) in SpecVersion::ALL.iter().enumerate().skip(step % 2).step_by(2) {
                 let configs = order.iter().enumerate().map(|(at, entries)| {
                     let entries = entries.iter().map(|&(key, variant)| entry(key, variant));
                     let version = SpecVersion::ALL[(first + at * step) % SpecVersion::ALL.len()];
@@ -279,17 +249,8 @@ pub fn full(variant: usize) -> Value {
 }
 
 /// The fields that say which entry it is, and those without which there is none.
-const KEYS: [&str; 9] = [
-    "name",
-    "path",
-    "device",
-    "number",
-    "url",
-    "version",
-    "thumbprint",
-    "level",
-    "format",
-];
+const KEYS: [&str; 9] =
+    ["name", "path", "device", "number", "url", "version", "thumbprint", "level", "format"];
 
 /// Every value of the full config alone, or left out, before and after the other full one.
 pub fn fields() -> Vec<Case> {
@@ -297,10 +258,7 @@ pub fn fields() -> Vec<Case> {
     let other = full(1);
     let mut cases = vec![
         ("all fields".to_owned(), vec![base.clone(), other.clone()]),
-        (
-            "all fields, twice".to_owned(),
-            vec![base.clone(), base.clone()],
-        ),
+        ("all fields, twice".to_owned(), vec![base.clone(), base.clone()]),
     ];
     let mut places = Vec::new();
     every_place(&other, "", &mut places);
@@ -310,14 +268,9 @@ pub fn fields() -> Vec<Case> {
         let section = section.trim_end_matches('/');
         let base = part(&base, section);
         let other = part(&other, section);
-        for (what, config) in [
-            ("only", part(&other, &place)),
-            ("without", without(&other, &place)),
-        ] {
-            cases.push((
-                format!("{what} {place}, later"),
-                vec![base.clone(), config.clone()],
-            ));
+        for (what, config) in [("only", part(&other, &place)), ("without", without(&other, &place))]
+        {
+            cases.push((format!("{what} {place}, later"), vec![base.clone(), config.clone()]));
             cases.push((format!("{what} {place}, first"), vec![config, base.clone()]));
         }
     }
@@ -346,32 +299,21 @@ fn every_place(value: &Value, place: &str, places: &mut Vec<String>) {
 
 /// What is at this place, the way to it, and the keys on the way.
 fn only(value: &Value, place: &str) -> Value {
-    let Some((name, rest)) = place
-        .strip_prefix('/')
-        .map(|p| p.split_once('/').unwrap_or((p, "")))
+    let Some((name, rest)) = place.strip_prefix('/').map(|p| p.split_once('/').unwrap_or((p, "")))
     else {
         return value.clone();
     };
-    let rest = if rest.is_empty() {
-        String::new()
-    } else {
-        format!("/{rest}")
-    };
+    let rest = if rest.is_empty() { String::new() } else { format!("/{rest}") };
     match value {
         Value::Object(members) => members
             .iter()
             .filter_map(|(own, member)| match own == name {
                 true => Some((own.clone(), only(member, &rest))),
-                false => KEYS
-                    .contains(&own.as_str())
-                    .then(|| (own.clone(), member.clone())),
+                false => KEYS.contains(&own.as_str()).then(|| (own.clone(), member.clone())),
             })
             .collect(),
         Value::Array(items) => {
-            json!([only(
-                &items[name.parse::<usize>().expect("an index")],
-                &rest
-            )])
+            json!([only(&items[name.parse::<usize>().expect("an index")], &rest)])
         }
         other => other.clone(),
     }

@@ -8,18 +8,8 @@ pub struct Selector {
     pub matchers: Vec<(String, String, String)>,
 }
 
-const WORDS: [&str; 10] = [
-    "and",
-    "bool",
-    "by",
-    "group_left",
-    "group_right",
-    "ignoring",
-    "offset",
-    "on",
-    "or",
-    "unless",
-];
+const WORDS: [&str; 10] =
+    ["and", "bool", "by", "group_left", "group_right", "ignoring", "offset", "on", "or", "unless"];
 
 /// An expression without its strings, each of which is `"` and a number, and the strings.
 fn tokens(expression: &str) -> Vec<String> {
@@ -99,11 +89,7 @@ fn what_an_expression_asks_for() {
         matchers: matchers
             .iter()
             .map(|(label, operator, value)| {
-                (
-                    (*label).to_owned(),
-                    (*operator).to_owned(),
-                    (*value).to_owned(),
-                )
+                ((*label).to_owned(), (*operator).to_owned(), (*value).to_owned())
             })
             .collect(),
     };
@@ -127,12 +113,7 @@ fn what_an_expression_asks_for() {
             vec![one("a", &[]), one("b", &[("s", "!=", "x")])],
             &["pool", "pool"],
         ),
-        (
-            "a grouping behind",
-            "sum(a) by (x)",
-            vec![one("a", &[])],
-            &["x"],
-        ),
+        ("a grouping behind", "sum(a) by (x)", vec![one("a", &[])], &["x"]),
     ];
     for (what, expression, want, labels) in cases {
         assert_eq!(&selectors(expression), want, "{what}");

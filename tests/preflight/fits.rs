@@ -9,18 +9,9 @@ fn an_image_that_does_not_go_with_the_machines_is_told() {
     let registry = Registry::plain();
     let image = |tag: &str| pushed(&registry, &layout, tag);
     let base = image("base");
-    let (good, other, container, both, later) = (
-        image("good"),
-        image("other"),
-        image("container"),
-        image("both"),
-        image("later"),
-    );
-    let gone = format!(
-        "{}@{}",
-        registry.repository("acme/good"),
-        layout.digest("other")
-    );
+    let (good, other, container, both, later) =
+        (image("good"), image("other"), image("container"), image("both"), image("later"));
+    let gone = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let amd64 = ["--platform", "linux/amd64"];
     let s390x = ["--platform", "linux/s390x"];
     let start = "registry=passed pull=passed bootable=passed";
@@ -41,10 +32,7 @@ fn an_image_that_does_not_go_with_the_machines_is_told() {
         assert_outcomes(what, &check(&Mosb::new(), arguments), code, &want);
     }
     let wrong = check(&Mosb::new(), ["not-an-image"]);
-    assert_eq!(
-        (wrong.code(), &wrong.json()["code"]),
-        (Some(2), &Value::from("bad-reference"))
-    );
+    assert_eq!((wrong.code(), &wrong.json()["code"]), (Some(2), &Value::from("bad-reference")));
 }
 
 #[test]

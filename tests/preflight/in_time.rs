@@ -16,12 +16,7 @@ fn what_may_pass_is_tried_again_and_nobody_waits_for_what_hangs() {
         for fault in [Fault::status(503), Fault::CutBefore, Fault::too_many(0)] {
             proxy.fail(number, fault.clone());
             let finished = check(&Mosb::new(), all);
-            assert_eq!(
-                finished.code(),
-                Some(0),
-                "{fault:?} at {number}: {}",
-                finished.text()
-            );
+            assert_eq!(finished.code(), Some(0), "{fault:?} at {number}: {}", finished.text());
         }
     }
     proxy.rule(|_| Some(Fault::status(503)));
@@ -31,32 +26,16 @@ fn what_may_pass_is_tried_again_and_nobody_waits_for_what_hangs() {
         "registry=unknown:registry-error pull=skipped {NOT_PULLED} push=unknown:registry-error"
     );
     assert_outcomes("in trouble", &finished, 3, &want);
-    assert!(
-        began.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // One image is surely wrong: the other's registry may hang as long as it likes.
     proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(60))));
-    let gone = format!(
-        "{}@{}",
-        registry.repository("acme/good"),
-        layout.digest("other")
-    );
+    let gone = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let began = Instant::now();
     let finished = check(&Mosb::new(), [&*gone, &through, "--push", &repository]);
     assert_eq!(finished.code(), Some(1), "{}", finished.text());
-    assert!(
-        began.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let second = &finished.json()["images"][1]["checks"];
-    let skipped = second
-        .as_array()
-        .unwrap()
-        .iter()
-        .all(|check| check["outcome"] == "skipped");
+    let skipped = second.as_array().unwrap().iter().all(|check| check["outcome"] == "skipped");
     assert!(skipped, "{second}");
 }
 
@@ -71,21 +50,12 @@ fn many_images_take_as_long_as_one() {
         registry.push(&layout, "good", &format!("{name}:v1"));
     }
     proxy.rule(|_| Some(Fault::Delay(Duration::from_millis(300))));
-    let images: Vec<String> = names
-        .iter()
-        .map(|name| format!("{}/{name}:v1", proxy.address()))
-        .collect();
+    let images: Vec<String> =
+        names.iter().map(|name| format!("{}/{name}:v1", proxy.address())).collect();
     let began = Instant::now();
     let finished = check(&Mosb::new(), images.iter().map(String::as_str));
     assert_eq!(finished.code(), Some(0), "{}", finished.text());
-    assert_eq!(
-        finished.json()["images"].as_array().unwrap().len(),
-        names.len()
-    );
+    assert_eq!(finished.json()["images"].as_array().unwrap().len(), names.len());
     // One after the other it would be more than 20 seconds.
-    assert!(
-        began.elapsed() < Duration::from_secs(8),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }

@@ -73,11 +73,7 @@ impl fmt::Display for Events {
 
 impl Events {
     pub fn new(random: Random) -> Self {
-        Self {
-            random,
-            deleted: BTreeSet::new(),
-            counts: BTreeMap::new(),
-        }
+        Self { random, deleted: BTreeSet::new(), counts: BTreeMap::new() }
     }
 
     /// Until the next one.
@@ -112,23 +108,16 @@ impl Events {
             "another rendered config" => wish.renders(world, random),
             "another Containerfile" => wish.containerfile(world, random),
             "a MachineOSConfig made or deleted" => wish.toggle(world),
-            "a build deleted" => drop(delete(
-                world,
-                &ours("machineosbuilds", ""),
-                &wish.pool,
-                random,
-            )),
+            "a build deleted" => {
+                drop(delete(world, &ours("machineosbuilds", ""), &wish.pool, random))
+            }
             "a rebuild asked for" => {
                 let change =
                     json!({ "metadata": { "annotations": { format!("{M}/rebuild"): "" } } });
                 try_change(world, &ours("machineosconfigs", &wish.pool), &change);
             }
             "a Job, or a Pod without one, deleted" => {
-                let kind = if wish.pool.starts_with(ALONE) {
-                    "pods"
-                } else {
-                    "jobs"
-                };
+                let kind = if wish.pool.starts_with(ALONE) { "pods" } else { "jobs" };
                 let runner = delete(world, &in_namespace(kind), &wish.pool, random);
                 self.deleted.extend(runner.as_ref().map(left::attempt));
             }
@@ -158,10 +147,7 @@ impl Events {
 /// Of an object that may be gone by now, or is changed by somebody else at this moment.
 pub fn try_change(world: &World, object: &str, change: &Value) {
     let (code, answer) = world.proxy.ask("PATCH", object, Some(change));
-    assert!(
-        [200, 404, 409].contains(&code),
-        "{object} {change:#} {answer:#}"
-    );
+    assert!([200, 404, 409].contains(&code), "{object} {change:#} {answer:#}");
 }
 
 /// One of a pool's, in the way in which a person or the cluster does it.

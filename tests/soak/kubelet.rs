@@ -17,10 +17,7 @@ pub struct Kubelet {
 
 impl Kubelet {
     pub fn new(random: Random) -> Self {
-        Self {
-            random,
-            ended: BTreeSet::new(),
-        }
+        Self { random, ended: BTreeSet::new() }
     }
 
     /// One look at all; each that has begun ends now or at another look.

@@ -13,9 +13,7 @@ pub fn over(world: &World) -> Vec<String> {
     let configs = world.all(&ours("machineosconfigs", ""));
     let builds = world.all(&ours("machineosbuilds", ""));
     let runners = runners(world);
-    let done = builds
-        .iter()
-        .filter(|build| build["status"]["digestedImagePushSpec"].is_string());
+    let done = builds.iter().filter(|build| build["status"]["digestedImagePushSpec"].is_string());
     let done: BTreeSet<&str> = done.map(uid).collect();
     let mut over = without_owner("machineosbuild", &builds, &configs);
     over.extend(without_owner("job or pod", &runners, &builds));
@@ -51,10 +49,7 @@ fn without_owner(kind: &str, all: &[Value], owning: &[Value]) -> Vec<String> {
 
 fn owners(object: &Value) -> impl Iterator<Item = &str> {
     let owners = object["metadata"]["ownerReferences"].as_array();
-    owners
-        .into_iter()
-        .flatten()
-        .map(|owner| text(&owner["uid"]))
+    owners.into_iter().flatten().map(|owner| text(&owner["uid"]))
 }
 
 fn uid(object: &Value) -> &str {

@@ -22,20 +22,13 @@ impl Memory {
     pub fn look(&mut self, process: u32) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
-        if self
-            .resident
-            .last()
-            .is_some_and(|(at, _)| now - *at < BETWEEN)
-        {
+        if self.resident.last().is_some_and(|(at, _)| now - *at < BETWEEN) {
             return;
         }
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let mut lines = status
-            .lines()
-            .filter_map(|line| line.strip_prefix("VmRSS:"));
+        let mut lines = status.lines().filter_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = lines.next().unwrap().trim().trim_end_matches(" kB");
-        self.resident
-            .push((now, kibibytes.parse::<f64>().unwrap() / 1024.0));
+        self.resident.push((now, kibibytes.parse::<f64>().unwrap() / 1024.0));
     }
 
     /// The middle of each quarter of the life.
@@ -66,9 +59,6 @@ impl fmt::Display for Memory {
         let quarters = self.quarters();
         let quarters: Vec<_> = quarters.iter().map(|mib| format!("{mib:.1}")).collect();
         let (life, quarters) = (life.as_secs(), quarters.join(", "));
-        write!(
-            f,
-            "MiB resident in each quarter of the last {life} s: {quarters}"
-        )
+        write!(f, "MiB resident in each quarter of the last {life} s: {quarters}")
     }
 }

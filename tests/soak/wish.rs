@@ -10,14 +10,7 @@ use crate::fault_stories::story::Pool;
 use crate::fault_world::{ALONE, M, World, ends, ours, text};
 
 /// What becomes of the Jobs and Pods of a rendered config, by the lower byte of its number.
-pub const KINDS: [u32; 6] = [
-    ends::ONE,
-    ends::TWO,
-    ends::FAILS,
-    ends::NEVER,
-    ends::LOST,
-    CRASHES,
-];
+pub const KINDS: [u32; 6] = [ends::ONE, ends::TWO, ends::FAILS, ends::NEVER, ends::LOST, CRASHES];
 /// Its first pod ends with an error and tells nothing.
 pub const CRASHES: u32 = 0xc1;
 /// Rendered configs of each kind: few enough that their builds do not become more and more.
@@ -85,10 +78,7 @@ impl Wish {
 
     fn containerfiles(&self) -> Value {
         let text = CONTAINERFILES[self.containerfile];
-        text.map_or(
-            Value::Null,
-            |text| json!([{ "containerfileArch": "NoArch", "content": text }]),
-        )
+        text.map_or(Value::Null, |text| json!([{ "containerfileArch": "NoArch", "content": text }]))
     }
 
     /// Opts in or out.
@@ -99,9 +89,7 @@ impl Wish {
             let mut config = world.config(&self.pool);
             config["spec"]["containerFile"] = self.containerfiles();
             let (code, answer) =
-                world
-                    .proxy
-                    .ask("POST", &ours("machineosconfigs", ""), Some(&config));
+                world.proxy.ask("POST", &ours("machineosconfigs", ""), Some(&config));
             // The one before may still be on its way out: then it is tried another time.
             if code == 409 {
                 return;
@@ -113,16 +101,9 @@ impl Wish {
 
     /// What is not as it was wanted.
     pub fn missing(&self, world: &World, found: &Pool) -> Option<String> {
-        let Pool {
-            config,
-            builds,
-            runners,
-            ..
-        } = found;
+        let Pool { config, builds, runners, .. } = found;
         let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
-        let current = builds
-            .iter()
-            .find(|build| build["metadata"]["name"] == *named);
+        let current = builds.iter().find(|build| build["metadata"]["name"] == *named);
         let rendered = current.map_or("", |build| text(&build["spec"]["machineConfig"]["name"]));
         let is_this = rendered.ends_with(&format!("{:032x}", self.number));
         let image = &world.images[image(self.number, CONTAINERFILES[self.containerfile])];

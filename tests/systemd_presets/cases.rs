@@ -4,11 +4,7 @@
 //! link, and `W` is an `[Install]` section that `multi-user.target` wants.
 
 /// One case.
-pub type Case = (
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static [&'static str],
-);
+pub type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[

@@ -14,9 +14,7 @@ use mosb_plan::api::yaml;
 pub fn record(folder: &Path) {
     let images = Layout::create(&folder.join(IMAGES));
     images.put("base", &Image::new().label("containers.bootc", "1"));
-    let image = Image::new()
-        .label("containers.bootc", "1")
-        .label("image", "1");
+    let image = Image::new().label("containers.bootc", "1").label("image", "1");
     let digest = images.put("image", &image);
     let mut world = World::new(&images);
     let pre_built = format!("{}@{digest}", world.push());
@@ -58,31 +56,20 @@ pub fn record(folder: &Path) {
     });
     world.renders("seeded", 0xa2, Some(&pre_built), &[&component]);
     world.until_all_are("building");
-    wait("the end of all other Jobs", LONG, || {
-        (world.all("jobs").len() == 2).then_some(())
-    });
+    wait("the end of all other Jobs", LONG, || (world.all("jobs").len() == 2).then_some(()));
     world.stop();
     for kind in KINDS {
         let objects = world.all(kind).into_iter();
         let objects = objects.filter(|one| !NOT_RECORDED.contains(&text(&one["metadata"]["name"])));
         let texts = objects.map(|object| format!("---\n{}", yaml::to_text(&bare(object))));
-        fs::write(
-            folder.join(format!("{kind}.yaml")),
-            texts.collect::<String>(),
-        )
-        .unwrap();
+        fs::write(folder.join(format!("{kind}.yaml")), texts.collect::<String>()).unwrap();
     }
 }
 
 /// Without what every API server gives anew, and without anything secret.
 fn bare(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
-    for field in [
-        "creationTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    ] {
+    for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion"] {
         metadata.remove(field);
     }
     match text(&object["kind"]) {

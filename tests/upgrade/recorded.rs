@@ -38,10 +38,7 @@ impl Recorded {
             let text = fs::read(folder.join(format!("{kind}.yaml"))).unwrap();
             yaml::parse_all(&text, Limits::LIST).unwrap()
         };
-        Self {
-            folder: folder.to_owned(),
-            objects: KINDS.iter().flat_map(read).collect(),
-        }
+        Self { folder: folder.to_owned(), objects: KINDS.iter().flat_map(read).collect() }
     }
 
     pub fn images(&self) -> Layout {
@@ -56,9 +53,7 @@ impl Recorded {
             let old = object["metadata"].as_object_mut().unwrap().remove("uid");
             let status = object.as_object_mut().unwrap().remove("status");
             let arguments = ["create", "--output=json", "--filename=-"];
-            let made = world
-                .node
-                .kubectl_with(&arguments, object.to_string().as_bytes());
+            let made = world.node.kubectl_with(&arguments, object.to_string().as_bytes());
             let made = made.ok().json();
             let new = text(&made["metadata"]["uid"]).to_owned();
             uids.insert(text(&old.unwrap()).to_owned(), new);

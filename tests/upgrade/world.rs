@@ -29,13 +29,8 @@ const REGISTRY: &str = "127.83.12.7:5000";
 /// Of what lies in its layout, what is pushed where.
 const IMAGES: [(&str, &str); 2] = [("base", "upgrade/base:1"), ("image", "upgrade/os:image")];
 /// Objects of a namespace that a test makes itself, or that Kubernetes does.
-pub const NOT_RECORDED: [&str; 5] = [
-    "default",
-    "global-pull-secret-copy",
-    "kube-root-ca.crt",
-    "mosb-config",
-    "push",
-];
+pub const NOT_RECORDED: [&str; 5] =
+    ["default", "global-pull-secret-copy", "kube-root-ca.crt", "mosb-config", "push"];
 
 pub struct World {
     pub node: Node,
@@ -65,12 +60,7 @@ impl World {
             secret["stringData"] = json!({ ".dockerconfigjson": "{\"auths\":{}}" });
             node.apply(&secret.to_string());
         }
-        Self {
-            node,
-            image: images.digest("image"),
-            _registry: registry,
-            controller: None,
-        }
+        Self { node, image: images.digest("image"), _registry: registry, controller: None }
     }
 
     pub fn push(&self) -> String {
@@ -120,14 +110,7 @@ impl World {
     /// `kubectl patch`, of an object or of its status.
     pub fn patch(&self, kind: &str, name: &str, status: bool, change: &Value) -> Finished {
         let change = change.to_string();
-        let mut words = vec![
-            "patch",
-            kind,
-            name,
-            "--namespace",
-            NAMESPACE,
-            "--type=merge",
-        ];
+        let mut words = vec!["patch", kind, name, "--namespace", NAMESPACE, "--type=merge"];
         words.extend(status.then_some("--subresource=status"));
         words.extend(["--patch", &change]);
         self.node.kubectl(&words)
@@ -160,36 +143,21 @@ impl World {
     }
 
     pub fn said(&self) -> String {
-        self.controller
-            .as_ref()
-            .map(Daemon::said)
-            .unwrap_or_default()
+        self.controller.as_ref().map(Daemon::said).unwrap_or_default()
     }
 
     /// What `mosb status` says of each pool.
     fn codes(&self) -> BTreeMap<String, String> {
         let mut command = limited(env!("CARGO_BIN_EXE_mosb"));
         command
-            .args([
-                "status",
-                "-o",
-                "json",
-                "--namespace",
-                NAMESPACE,
-                "--kubeconfig",
-            ])
+            .args(["status", "-o", "json", "--namespace", NAMESPACE, "--kubeconfig"])
             .arg(self.node.kubeconfig())
             .env_clear()
             .env("PATH", "/usr/bin:/bin");
         let status = finish(&mut command, &[]).ok().json();
         let pools = status["pools"].as_array().unwrap().iter();
         pools
-            .map(|pool| {
-                (
-                    text(&pool["pool"]).to_owned(),
-                    text(&pool["because"]["code"]).to_owned(),
-                )
-            })
+            .map(|pool| (text(&pool["pool"]).to_owned(), text(&pool["because"]["code"]).to_owned()))
             .collect()
     }
 
@@ -221,10 +189,7 @@ impl World {
             });
         }));
         if done.is_err() {
-            panic!(
-                "want {want:?}, got {last:?}; the controller said:\n{}",
-                self.said()
-            );
+            panic!("want {want:?}, got {last:?}; the controller said:\n{}", self.said());
         }
     }
 
@@ -263,8 +228,7 @@ impl World {
             "started": true, "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } } });
         let scheduled = json!({ "type": "PodScheduled", "status": "True" });
         let status = json!({ "phase": "Running", "initContainerStatuses": [container], "conditions": [scheduled] });
-        self.patch("pod", pod, true, &json!({ "status": status }))
-            .ok();
+        self.patch("pod", pod, true, &json!({ "status": status })).ok();
     }
 
     /// The pod tells that the image is there.
@@ -273,12 +237,7 @@ impl World {
         let result = json!({ "outcome": "Succeeded", "digest": digest, "method": "direct" });
         self.tell(job, result, json!({ "digest": digest }));
         // Job and pod may be gone by now, since the result is told.
-        self.patch(
-            "pod",
-            pod,
-            true,
-            &json!({ "status": { "phase": "Succeeded" } }),
-        );
+        self.patch("pod", pod, true, &json!({ "status": { "phase": "Succeeded" } }));
     }
 
     /// The pod tells that it failed.
@@ -291,21 +250,13 @@ impl World {
 
     /// The pod has failed, and so has its Job.
     pub fn end_badly(&self, job: &Value, pod: &str) {
-        self.patch(
-            "pod",
-            pod,
-            true,
-            &json!({ "status": { "phase": "Failed" } }),
-        )
-        .ok();
+        self.patch("pod", pod, true, &json!({ "status": { "phase": "Failed" } })).ok();
         let name = text(&job["metadata"]["name"]);
         wait(&format!("the end of {name}"), LONG, || {
             let job = self.get("job", name);
             let conditions = job["status"]["conditions"].as_array().cloned();
             let mut conditions = conditions.into_iter().flatten();
-            conditions
-                .any(|one| one["type"] == "Failed" && one["status"] == "True")
-                .then_some(())
+            conditions.any(|one| one["type"] == "Failed" && one["status"] == "True").then_some(())
         });
     }
 
@@ -317,8 +268,7 @@ impl World {
         let needs = text(&metadata["annotations"]["mosb.dev/needs"]).split(' ');
         let mut maps = needs.filter_map(|need| need.strip_prefix("ConfigMap/"));
         let map = maps.find(|name| name.starts_with("digest-")).unwrap();
-        self.patch("configmap", map, false, &json!({ "data": data }))
-            .ok();
+        self.patch("configmap", map, false, &json!({ "data": data })).ok();
     }
 }
 

@@ -39,25 +39,13 @@ fn cant_write(plan: &BuildPlan, source: layer::Error) -> Error {
 
 fn put_on_base(plan: &BuildPlan, layer: LayerBlob) -> Assembled {
     let created_by = format!("mosb build {}", plan.request.config.name());
-    let new = NewLayer {
-        digest: layer.digest,
-        size: layer.size,
-        diff_id: layer.diff_id,
-        created_by,
-    };
+    let new =
+        NewLayer { digest: layer.digest, size: layer.size, diff_id: layer.diff_id, created_by };
     let base = &plan.request.base;
     let (labels, annotations) = (&plan.labels, &plan.annotations);
     let edited = append_layer(&base.manifest, &base.config.raw, &new, labels, annotations);
-    let paths = plan
-        .layer
-        .iter()
-        .filter(|entry| !matches!(entry, LayerEntry::Parent(..)))
-        .count();
-    Assembled {
-        layer,
-        edited,
-        paths,
-    }
+    let paths = plan.layer.iter().filter(|entry| !matches!(entry, LayerEntry::Parent(..))).count();
+    Assembled { layer, edited, paths }
 }
 
 /// What of an assembled image is pushed, and where the base's blobs are.
@@ -68,10 +56,10 @@ pub fn push_plan(plan: &BuildPlan, image: &Assembled, base: &Resolved) -> PushPl
         size: size as u64,
         annotations: Default::default(),
     };
-    let base_layers = base.layers.iter().map(|layer| BlobToPush {
-        blob: layer.clone(),
-        from: BlobFrom::Store(base.store.clone()),
-    });
+    let base_layers = base
+        .layers
+        .iter()
+        .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
     let layer = BlobToPush {
         blob: blob(
             "application/vnd.oci.image.layer.v1.tar+gzip",

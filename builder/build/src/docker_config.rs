@@ -124,12 +124,10 @@ impl DockerConfigJson {
     /// # Errors
     /// All that the Machine Config Operator refuses, and a login that no registry would be given.
     pub fn from_secret(secret: &v1::Secret) -> Result<Self, SecretError> {
-        parse(secret)
-            .map(|logins| Self(Secret::new(logins)))
-            .map_err(|problem| SecretError {
-                name: secret.metadata.name.clone().unwrap_or_default(),
-                problem,
-            })
+        parse(secret).map(|logins| Self(Secret::new(logins))).map_err(|problem| SecretError {
+            name: secret.metadata.name.clone().unwrap_or_default(),
+            problem,
+        })
     }
 
     /// These logins, and those of `global` for registries that these don't name.
@@ -167,8 +165,7 @@ impl DockerConfigJson {
             })
             .collect();
         logins.retain(|key, _| {
-            used.iter()
-                .any(|(repo, covered)| covered.is_some() && covers(key, repo) == *covered)
+            used.iter().any(|(repo, covered)| covered.is_some() && covers(key, repo) == *covered)
         });
         Self(Secret::new(logins))
     }
@@ -201,15 +198,9 @@ fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, Se
         return Err(SecretProblem::EmptyKey(key));
     }
     // serde's own message may quote what it didn't like.
-    let mut config: Map<String, Value> =
-        serde_json::from_slice(bytes).map_err(|e| SecretProblem::Json {
-            key,
-            line: e.line(),
-            column: e.column(),
-        })?;
-    let is_new = config
-        .keys()
-        .any(|field| field == "auths" || IGNORED.contains(&&**field));
+    let mut config: Map<String, Value> = serde_json::from_slice(bytes)
+        .map_err(|e| SecretProblem::Json { key, line: e.line(), column: e.column() })?;
+    let is_new = config.keys().any(|field| field == "auths" || IGNORED.contains(&&**field));
     let auths = match is_new {
         false => config,
         true => {
@@ -233,11 +224,7 @@ fn parse(secret: &v1::Secret) -> Result<BTreeMap<String, Map<String, Value>>, Se
 }
 
 fn shape(key: &'static str, place: impl fmt::Display, want: &'static str) -> SecretProblem {
-    SecretProblem::Shape {
-        key,
-        place: place.to_string(),
-        want,
-    }
+    SecretProblem::Shape { key, place: place.to_string(), want }
 }
 
 fn checked(

@@ -70,10 +70,7 @@ impl Door {
         let there = |name: &str| Some(root.join(name)).filter(|path| path.exists());
         let client = Client::new(&Options {
             credentials: CredentialSources {
-                only: Some(Logins {
-                    origin: origin.to_owned(),
-                    json: logins.to_bytes(),
-                }),
+                only: Some(Logins { origin: origin.to_owned(), json: logins.to_bytes() }),
                 ..CredentialSources::default()
             },
             certs: CertDirs {
@@ -86,10 +83,7 @@ impl Door {
             signature_policy: there(POLICY).map(|path| (path, true)),
             ..base
         })?;
-        Ok(Self {
-            client,
-            _files: files,
-        })
+        Ok(Self { client, _files: files })
     }
 
     /// The client; of use as long as the door is there.
@@ -135,25 +129,15 @@ fn files(settings: &ClusterSettings) -> io::Result<TempDir> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)
 }
 
 /// The proxy as a client takes it.
 pub fn variables(proxy: &Proxy) -> ProxyVariables {
     ProxyVariables {
-        http: proxy
-            .http_proxy
-            .as_ref()
-            .map(|url| Secret::new(url.expose().to_owned())),
-        https: proxy
-            .https_proxy
-            .as_ref()
-            .map(|url| Secret::new(url.expose().to_owned())),
+        http: proxy.http_proxy.as_ref().map(|url| Secret::new(url.expose().to_owned())),
+        https: proxy.https_proxy.as_ref().map(|url| Secret::new(url.expose().to_owned())),
         no_proxy: proxy.no_proxy.clone(),
     }
 }

@@ -89,9 +89,7 @@ impl Error {
 impl Handover {
     /// In this folder, which is there.
     pub fn new(folder: &Path) -> Self {
-        Self {
-            folder: folder.to_owned(),
-        }
+        Self { folder: folder.to_owned() }
     }
 
     /// Puts a result there, whole or not at all, in place of any other.
@@ -148,9 +146,7 @@ impl Handover {
                 }
             }
         };
-        timeout(limit, wait)
-            .await
-            .unwrap_or(Err(Error::NotAcknowledged { limit }))
+        timeout(limit, wait).await.unwrap_or(Err(Error::NotAcknowledged { limit }))
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
@@ -162,14 +158,10 @@ impl Handover {
                 .permissions(Permissions::from_mode(0o644))
                 .tempfile_in(&self.folder)?;
             file.write_all(bytes)?;
-            file.as_file()
-                .set_permissions(Permissions::from_mode(0o644))?;
+            file.as_file().set_permissions(Permissions::from_mode(0o644))?;
             file.persist(&path).map_err(|error| error.error)
         };
-        written().map(drop).map_err(|source| Error::Write {
-            path: path.clone(),
-            source,
-        })
+        written().map(drop).map_err(|source| Error::Write { path: path.clone(), source })
     }
 }
 
@@ -193,20 +185,11 @@ mod tests {
         let short = Duration::from_millis(30);
         let long = Duration::from_secs(60);
         let reason = |got: Result<(), Error>| got.map_err(|error| error.reason());
-        assert_eq!(
-            reason(side.acknowledged("second", short).await),
-            Err("not-acknowledged")
-        );
+        assert_eq!(reason(side.acknowledged("second", short).await), Err("not-acknowledged"));
         side.acknowledge(&say("first", None)).unwrap();
-        assert_eq!(
-            reason(side.acknowledged("second", short).await),
-            Err("not-acknowledged")
-        );
+        assert_eq!(reason(side.acknowledged("second", short).await), Err("not-acknowledged"));
         side.acknowledge(&say("second", Some("gone"))).unwrap();
-        assert_eq!(
-            reason(side.acknowledged("second", long).await),
-            Err("not-delivered")
-        );
+        assert_eq!(reason(side.acknowledged("second", long).await), Err("not-delivered"));
         side.acknowledge(&say("second", None)).unwrap();
         assert_eq!(reason(side.acknowledged("second", long).await), Ok(()));
         let names = fs::read_dir(folder.path()).unwrap().count();

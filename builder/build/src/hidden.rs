@@ -41,8 +41,7 @@ impl Hidden {
     fn sorted(mut self) -> Self {
         self.0.retain(|text| text.len() >= SHORTEST);
         // A longer one may hold a shorter one.
-        self.0
-            .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.0.dedup();
         self
     }
@@ -114,11 +113,8 @@ mod tests {
         let key = "-----BEGIN PRIVATE KEY-----\nY2FuYXJ5LTM\n-----END PRIVATE KEY-----\n";
         let proxy = "http://proxy:canary-4@proxy.example:3128";
         let logins = Hidden::of_logins([config.to_string().into_bytes(), Vec::new()]);
-        let data = [
-            (".dockerconfigjson", &*config.to_string()),
-            ("tls.key", key),
-            ("HTTPS_PROXY", proxy),
-        ];
+        let data =
+            [(".dockerconfigjson", &*config.to_string()), ("tls.key", key), ("HTTPS_PROXY", proxy)];
         let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
         let secrets = Hidden::of_secrets([data.into()]);
         for (line, want) in [

@@ -76,9 +76,7 @@ pub enum Trees<'a> {
 
 impl std::fmt::Debug for Means<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Means")
-            .field("trees", &self.trees)
-            .finish_non_exhaustive()
+        f.debug_struct("Means").field("trees", &self.trees).finish_non_exhaustive()
     }
 }
 
@@ -187,11 +185,7 @@ pub async fn draft(means: Means<'_>, wanted: Wanted) -> Result<Drafted, Error> {
     let source = base_source(&wanted)?;
     let resolved = resolve(means, "base", &source, wanted.platform.as_ref()).await?;
     let base = base(&wanted, &resolved)?;
-    let mut warnings: Vec<_> = means
-        .client
-        .unchecked_signature(&source)
-        .into_iter()
-        .collect();
+    let mut warnings: Vec<_> = means.client.unchecked_signature(&source).into_iter().collect();
     let extensions_image = extensions_image(means, &wanted, &base, &mut warnings).await?;
     let containerfile = wanted.containerfile.filter(|text| has_instruction(text));
     let build_args = match &containerfile {
@@ -214,12 +208,7 @@ pub async fn draft(means: Means<'_>, wanted: Wanted) -> Result<Drafted, Error> {
         on_top: wanted.on_top,
         push: wanted.push,
     })?;
-    Ok(Drafted {
-        draft,
-        base: resolved,
-        warnings,
-        resolving,
-    })
+    Ok(Drafted { draft, base: resolved, warnings, resolving })
 }
 
 /// Makes the whole plan: [`draft`], then the base's tree where it is needed, then the rest.
@@ -257,11 +246,7 @@ pub async fn finish_by(
     drafted: Drafted,
     tree: BaseTree,
 ) -> Result<Prepared, Error> {
-    let obtained = Obtained {
-        tree,
-        source: TreeSource::Cache,
-        warnings: Vec::new(),
-    };
+    let obtained = Obtained { tree, source: TreeSource::Cache, warnings: Vec::new() };
     finish_with(means, drafted, Some(obtained), Instant::now()).await
 }
 
@@ -273,11 +258,7 @@ async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Ob
             match tree_image::pull(client, image, &resolved.manifest).await {
                 Ok(tree) => {
                     let source = TreeSource::Cache;
-                    return Ok(Obtained {
-                        tree,
-                        source,
-                        warnings,
-                    });
+                    return Ok(Obtained { tree, source, warnings });
                 }
                 Err(warning) => warnings.push(warning),
             }
@@ -294,10 +275,9 @@ async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Ob
             Ok(obtained)
         }
         // What is wrong with a layer doesn't say of which image.
-        Err(registry::Error::Layer(source)) => Err(Error::Layer {
-            image: resolved.pinned_text(),
-            source,
-        }),
+        Err(registry::Error::Layer(source)) => {
+            Err(Error::Layer { image: resolved.pinned_text(), source })
+        }
         Err(other) => Err(other.into()),
     }
 }
@@ -309,12 +289,7 @@ async fn finish_with(
     began: Instant,
 ) -> Result<Prepared, Error> {
     (means.on_step)("planning");
-    let Drafted {
-        draft,
-        base,
-        mut warnings,
-        resolving,
-    } = drafted;
+    let Drafted { draft, base, mut warnings, resolving } = drafted;
     let tree = match &obtained {
         Some(obtained) => {
             warnings.extend(obtained.warnings.iter().cloned());
@@ -326,13 +301,7 @@ async fn finish_with(
     let mut plan = finished.expect("planning does not panic and is not cancelled")?;
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(Prepared {
-        plan,
-        base,
-        tree: obtained,
-        resolving,
-        planning: began.elapsed(),
-    })
+    Ok(Prepared { plan, base, tree: obtained, resolving, planning: began.elapsed() })
 }
 
 /// The layers of an image as manifest and config describe them, the lowest first.
@@ -365,9 +334,10 @@ fn base_source(wanted: &Wanted) -> Result<Source, Error> {
         return Ok(source.clone());
     }
     let config = &wanted.config;
-    let url = config.os_image_url.as_ref().ok_or_else(|| Error::NoBase {
-        config: config.name().to_string(),
-    })?;
+    let url = config
+        .os_image_url
+        .as_ref()
+        .ok_or_else(|| Error::NoBase { config: config.name().to_string() })?;
     config_image(config, "spec.osImageURL", url).map(Source::Registry)
 }
 
@@ -376,16 +346,11 @@ fn config_image(
     field: &'static str,
     url: &str,
 ) -> Result<ImageRef, Error> {
-    url.parse()
-        .map_err(|source| wrong_image(config, field, source))
+    url.parse().map_err(|source| wrong_image(config, field, source))
 }
 
 fn wrong_image(config: &RenderedConfig, field: &'static str, source: ReferenceError) -> Error {
-    Error::ConfigImage {
-        config: config.name().to_string(),
-        field,
-        source,
-    }
+    Error::ConfigImage { config: config.name().to_string(), field, source }
 }
 
 fn base(wanted: &Wanted, resolved: &Resolved) -> Result<Base, Error> {
@@ -430,9 +395,7 @@ fn unchecked_images(
         }
     };
     let sources = images.into_iter().map(Source::Registry);
-    sources
-        .filter_map(|source| client.unchecked_signature(&source))
-        .collect()
+    sources.filter_map(|source| client.unchecked_signature(&source)).collect()
 }
 
 /// The image with packages, where packages are wanted.
@@ -475,11 +438,9 @@ mod tests {
         let policy = r#"{"default":[{"type":"insecureAcceptAnything"}],
             "transports":{"docker":{"q.io/signed":[{"type":"sigstoreSigned","keyData":"eA=="}]}}}"#;
         std::fs::write(&file, policy).unwrap();
-        let client = Client::new(&Options {
-            signature_policy: Some((file, true)),
-            ..Options::default()
-        })
-        .unwrap();
+        let client =
+            Client::new(&Options { signature_policy: Some((file, true)), ..Options::default() })
+                .unwrap();
         let platform = "linux/amd64".parse().unwrap();
         for (what, text, want) in [
             ("FROM", "FROM q.io/signed/a:1", &["q.io/signed/a:1"][..]),
@@ -493,10 +454,7 @@ mod tests {
         ] {
             let arguments = [("A".to_owned(), "signed".to_owned())].into();
             let found = unchecked_images(&client, text, &arguments, &platform);
-            let of: Vec<_> = found
-                .iter()
-                .filter_map(|one| one.object.as_deref())
-                .collect();
+            let of: Vec<_> = found.iter().filter_map(|one| one.object.as_deref()).collect();
             assert_eq!(of, want, "{what}: {found:?}");
             assert!(found.iter().all(|one| one.code == "signature-not-checked"));
         }

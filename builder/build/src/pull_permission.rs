@@ -13,10 +13,7 @@ pub fn pull_permission(
     pushes: &[&str],
 ) -> Result<(), String> {
     let name = secret.name.as_deref().unwrap_or_default();
-    let label = secret
-        .labels
-        .as_ref()
-        .and_then(|all| all.get(labels::PULL_SECRET));
+    let label = secret.labels.as_ref().and_then(|all| all.get(labels::PULL_SECRET));
     let is_labelled = label.is_some_and(|value| value == "true");
     let is_listed = settings.pull_secrets.iter().any(|listed| listed == name);
     if is_labelled || is_listed || settings.global_pull_secret == name {
@@ -51,13 +48,7 @@ mod tests {
             ..ClusterSettings::default()
         };
         for (what, name, is_labelled, pushes, want) in [
-            (
-                "neither",
-                "other",
-                false,
-                &[][..],
-                Some("label it mosb.dev/pull-secret=true"),
-            ),
+            ("neither", "other", false, &[][..], Some("label it mosb.dev/pull-secret=true")),
             (
                 "another's push secret",
                 "other",
@@ -66,29 +57,11 @@ mod tests {
                 Some("MachineOSConfig infra, worker pushes with it"),
             ),
             ("it says so", "other", true, &[], None),
-            (
-                "it says so, and somebody named it for pushes",
-                "other",
-                true,
-                &["infra"],
-                None,
-            ),
+            ("it says so, and somebody named it for pushes", "other", true, &["infra"], None),
             ("listed", "listed", false, &[], None),
-            (
-                "listed, and somebody named it for pushes",
-                "listed",
-                false,
-                &["infra"],
-                None,
-            ),
+            ("listed, and somebody named it for pushes", "listed", false, &["infra"], None),
             ("the global one", "everybodys", false, &["infra"], None),
-            (
-                "the global one by default",
-                "global-pull-secret-copy",
-                false,
-                &[],
-                Some("label it"),
-            ),
+            ("the global one by default", "global-pull-secret-copy", false, &[], Some("label it")),
         ] {
             let labels = json!({ "mosb.dev/pull-secret": is_labelled.to_string() });
             let secret = json!({ "name": name, "labels": labels });

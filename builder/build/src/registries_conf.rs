@@ -44,11 +44,7 @@ pub fn registries_conf(settings: &ClusterSettings) -> Option<String> {
         if is_insecure(source) {
             text.push_str("insecure = true\n");
         }
-        for (mirror, serves) in what
-            .mirrors
-            .iter()
-            .filter(|(mirror, _)| !is_blocked(mirror))
-        {
+        for (mirror, serves) in what.mirrors.iter().filter(|(mirror, _)| !is_blocked(mirror)) {
             write!(
                 text,
                 "[[registry.mirror]]\nlocation = \"{mirror}\"\npull-from-mirror = \"{serves}\"\n"
@@ -84,19 +80,15 @@ fn mirrored(settings: &ClusterSettings) -> BTreeMap<String, Source> {
 
 /// What the narrowest of these sources says about a part of it.
 fn inherited(scope: &str, sources: &BTreeMap<String, Source>) -> Source {
-    let covering = sources
-        .iter()
-        .filter_map(|(source, what)| Some((source, what, covers(source, scope)?)));
+    let covering =
+        sources.iter().filter_map(|(source, what)| Some((source, what, covers(source, scope)?)));
     let Some((_, what, covered)) = covering.max_by_key(|(source, ..)| source.len()) else {
         return Source::default();
     };
     let below = |(mirror, serves): &(String, &'static str)| {
         (format!("{mirror}{}", &scope[covered..]), *serves)
     };
-    Source {
-        blocked: what.blocked,
-        mirrors: what.mirrors.iter().map(below).collect(),
-    }
+    Source { blocked: what.blocked, mirrors: what.mirrors.iter().map(below).collect() }
 }
 
 #[cfg(test)]
@@ -124,17 +116,9 @@ mirrors:
             (
                 "quay.io/acme/os",
                 By::Digest,
-                vec![
-                    "mirror.example/acme/os",
-                    "second.example:5000/a/os",
-                    "quay.io/acme/os",
-                ],
+                vec!["mirror.example/acme/os", "second.example:5000/a/os", "quay.io/acme/os"],
             ),
-            (
-                "quay.io/acme/os",
-                By::Tag,
-                vec!["tags.example/acme/os", "quay.io/acme/os"],
-            ),
+            ("quay.io/acme/os", By::Tag, vec!["tags.example/acme/os", "quay.io/acme/os"]),
             ("quay.io/other/os", By::Digest, vec!["quay.io/other/os"]),
             (
                 "a.internal.example/x",
@@ -148,10 +132,7 @@ mirrors:
             assert_eq!(places, want, "{image}");
         }
         let error = conf.pull_places(&"only.example/os".parse().unwrap(), By::Tag);
-        assert!(
-            error.is_err(),
-            "a source that is never asked, and no mirror for tags"
-        );
+        assert!(error.is_err(), "a source that is never asked, and no mirror for tags");
         assert_eq!(registries_conf(&ClusterSettings::default()), None);
     }
 
@@ -175,33 +156,18 @@ mirrors:
             ("a.evil.example/x", vec![]),
             ("plain.example:5000/x", vec![("plain.example:5000/x", true)]),
             ("plain.example/x", vec![("plain.example/x", false)]),
-            (
-                "quay.io/acme/os",
-                vec![("mirror.example/acme/os", true), ("quay.io/acme/os", false)],
-            ),
+            ("quay.io/acme/os", vec![("mirror.example/acme/os", true), ("quay.io/acme/os", false)]),
             (
                 "quay.io/acme/lab/os",
-                vec![
-                    ("mirror.example/acme/lab/os", true),
-                    ("quay.io/acme/lab/os", true),
-                ],
+                vec![("mirror.example/acme/lab/os", true), ("quay.io/acme/lab/os", true)],
             ),
-            (
-                "quay.io/acme/secret/os",
-                vec![("mirror.example/acme/secret/os", true)],
-            ),
+            ("quay.io/acme/secret/os", vec![("mirror.example/acme/secret/os", true)]),
         ] {
             let repo = image.parse().unwrap();
             let places = conf.pull_places(&repo, By::Digest);
             let places = places.unwrap_or_default();
-            let places: Vec<_> = places
-                .iter()
-                .map(|p| (p.repo.to_string(), p.insecure))
-                .collect();
-            let want: Vec<_> = want
-                .iter()
-                .map(|(repo, tls)| ((*repo).to_owned(), *tls))
-                .collect();
+            let places: Vec<_> = places.iter().map(|p| (p.repo.to_string(), p.insecure)).collect();
+            let want: Vec<_> = want.iter().map(|(repo, tls)| ((*repo).to_owned(), *tls)).collect();
             assert_eq!(places, want, "{image}");
             let pushed = conf.push_insecure(&repo);
             let blocked =

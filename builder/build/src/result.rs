@@ -262,9 +262,7 @@ impl JobResult {
     /// With every text and list cut to what a result may have.
     fn bounded(mut self) -> Self {
         match &mut self.outcome {
-            Outcome::Succeeded {
-                warnings: findings, ..
-            }
+            Outcome::Succeeded { warnings: findings, .. }
             | Outcome::NeedsContainerfile { reasons: findings } => {
                 findings.truncate(WARNINGS);
                 for finding in findings {
@@ -274,12 +272,7 @@ impl JobResult {
                     }
                 }
             }
-            Outcome::Failed {
-                message,
-                last_lines,
-                reason,
-                ..
-            } => {
+            Outcome::Failed { message, last_lines, reason, .. } => {
                 *reason = cut(reason, 64);
                 *message = cut(message, MESSAGE);
                 last_lines.drain(..last_lines.len().saturating_sub(LINES));
@@ -294,15 +287,9 @@ impl JobResult {
     /// Leaves out one thing; false if there is nothing left to leave out.
     fn shrink(&mut self) -> bool {
         match &mut self.outcome {
-            Outcome::Succeeded {
-                warnings: findings, ..
-            }
+            Outcome::Succeeded { warnings: findings, .. }
             | Outcome::NeedsContainerfile { reasons: findings } => findings.pop().is_some(),
-            Outcome::Failed {
-                message,
-                last_lines,
-                ..
-            } => {
+            Outcome::Failed { message, last_lines, .. } => {
                 if !last_lines.is_empty() {
                     last_lines.remove(0);
                     return true;
@@ -327,11 +314,7 @@ fn cut(text: &str, limit: usize) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end]
-        .chars()
-        .map(harmless)
-        .chain(dots.chars())
-        .collect()
+    text[..end].chars().map(harmless).chain(dots.chars()).collect()
 }
 
 #[cfg(test)]

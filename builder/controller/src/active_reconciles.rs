@@ -32,10 +32,7 @@ struct State {
 impl ActiveReconciles {
     /// None is under way; each will be ended after this time.
     pub fn new(deadline: Duration) -> Self {
-        Self {
-            deadline,
-            state: Mutex::default(),
-        }
+        Self { deadline, state: Mutex::default() }
     }
 
     /// Runs a reconcile of this object to its end, or to the deadline.
@@ -64,10 +61,8 @@ impl ActiveReconciles {
     /// Those that outlived their deadline, in a line each.
     pub fn overdue(&self) -> Vec<String> {
         let state = self.lock();
-        let overdue = state
-            .begun
-            .values()
-            .filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE);
+        let overdue =
+            state.begun.values().filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE);
         let line = |(what, since): &(String, Instant)| {
             let (age, deadline) = (since.elapsed().as_secs(), self.deadline.as_secs());
             format!("{what}: under way for {age} s, though it is ended after {deadline} s")
@@ -79,16 +74,12 @@ impl ActiveReconciles {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state
-            .begun
-            .insert(number, (what.to_owned(), Instant::now()));
+        state.begun.insert(number, (what.to_owned(), Instant::now()));
         Active { of: self, number }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nobody panics while holding it: maps and clocks don't")
+        self.state.lock().expect("nobody panics while holding it: maps and clocks don't")
     }
 }
 
@@ -128,9 +119,6 @@ mod tests {
         tokio::time::advance(70 * SECOND).await;
         assert_eq!(active.overdue(), Vec::<String>::new());
         tokio::time::advance(SECOND).await;
-        assert_eq!(
-            active.overdue(),
-            ["pool b: under way for 71 s, though it is ended after 10 s"]
-        );
+        assert_eq!(active.overdue(), ["pool b: under way for 71 s, though it is ended after 10 s"]);
     }
 }

@@ -190,10 +190,9 @@ impl Because {
 impl fmt::Display for Because {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotOptedIn => write!(
-                f,
-                "nobody asks for images: create a MachineOSConfig with the pool's name"
-            ),
+            Self::NotOptedIn => {
+                write!(f, "nobody asks for images: create a MachineOSConfig with the pool's name")
+            }
             Self::LabelIncomplete(what) => {
                 write!(f, "the pool has the label layering-enabled, but {what}")
             }
@@ -236,8 +235,7 @@ impl fmt::Display for Because {
             Self::NoControlPlaneNode { build, why } => write!(
                 f,
                 "{build} waits for a control-plane node, as it is for control-plane machines: {}; make room on one, or name other nodes in job.controlPlane of ConfigMap mosb-config",
-                why.as_deref()
-                    .unwrap_or("the pool's node selector selects none")
+                why.as_deref().unwrap_or("the pool's node selector selects none")
             ),
             Self::PoolDegraded(kinds) => write!(
                 f,
@@ -258,10 +256,9 @@ impl fmt::Display for Because {
                 f,
                 "the pool's rendered config was made with machineconfig {component}, which is gone: whoever renders pools makes another, and only that is built; where nobody does, run mosb controller --render"
             ),
-            Self::Seeding(image) => write!(
-                f,
-                "{image} was built elsewhere, and is being put in service"
-            ),
+            Self::Seeding(image) => {
+                write!(f, "{image} was built elsewhere, and is being put in service")
+            }
             Self::UpToDate(image) => write!(f, "{image} is what is wanted"),
             Self::Adopting(image) => write!(
                 f,
@@ -276,10 +273,9 @@ impl fmt::Display for Because {
             Self::Replacing(build) => write!(f, "{build} waits until what had its name is gone"),
             Self::Preparing(build) => write!(f, "{build} is being prepared"),
             Self::Pending { build, why: None } => write!(f, "{build}: its pod is about to start"),
-            Self::Pending {
-                build,
-                why: Some(why),
-            } => write!(f, "{build}: its pod does not start: {why}"),
+            Self::Pending { build, why: Some(why) } => {
+                write!(f, "{build}: its pod does not start: {why}")
+            }
             Self::Building { build, attempt: 1 } => write!(f, "{build} is being built"),
             Self::Building { build, attempt } => {
                 write!(f, "{build} is being built, attempt {attempt}")
@@ -287,12 +283,9 @@ impl fmt::Display for Because {
             Self::Confirming(build) => {
                 write!(f, "{build} was pushed, and the registry is asked for it")
             }
-            Self::Waiting {
-                build,
-                attempt,
-                seconds,
-                why,
-            } => write!(f, "{build}: attempt {attempt} in {seconds} s: {why}"),
+            Self::Waiting { build, attempt, seconds, why } => {
+                write!(f, "{build}: attempt {attempt} in {seconds} s: {why}")
+            }
             Self::Failed { build, message } => write!(
                 f,
                 "{build} failed, and is not tried again until something changes: {message}"

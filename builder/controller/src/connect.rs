@@ -29,19 +29,12 @@ pub async fn connect(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
 ) -> Result<(Client, String), Error> {
-    let options = KubeConfigOptions {
-        context,
-        ..KubeConfigOptions::default()
-    };
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let none = |said: String| Error::NoCluster { said };
     let config = match kubeconfig {
         Some(file) => {
             let wrong = |error: kube::config::KubeconfigError| {
-                none(format!(
-                    "{}: {}",
-                    file.display(),
-                    mosb_types::report::said(&error)
-                ))
+                none(format!("{}: {}", file.display(), mosb_types::report::said(&error)))
             };
             let read = Kubeconfig::read_from(&file).map_err(wrong)?;
             let config = Config::from_custom_kubeconfig(read, &options).await;
@@ -218,10 +211,7 @@ mod tests {
         let by_digest = format!("quay.io/acme/mosb@{}", id("a"));
         let fixed = format!("quay.io/acme/mosb:1@{}", id("b"));
         let runs = |name: &str, image_id: &str| json!({ "name": name, "image": "", "imageID": image_id, "ready": true, "restartCount": 0 });
-        let mesh = runs(
-            "istio-proxy",
-            &format!("mesh.example.com/proxy@{}", id("c")),
-        );
+        let mesh = runs("istio-proxy", &format!("mesh.example.com/proxy@{}", id("c")));
         let tag = Some("quay.io/acme/mosb:1");
         let cases: [(&str, Value, Value, Option<&str>); 10] = [
             (
@@ -230,19 +220,9 @@ mod tests {
                 json!([mesh, runs("controller", &by_digest)]),
                 Some(&by_digest),
             ),
-            (
-                "not started yet",
-                json!([mosb]),
-                json!([runs("controller", "")]),
-                tag,
-            ),
+            ("not started yet", json!([mosb]), json!([runs("controller", "")]), tag),
             ("no status", json!([mosb]), Value::Null, tag),
-            (
-                "only the other one reports",
-                json!([proxy, mosb]),
-                json!([mesh]),
-                tag,
-            ),
+            ("only the other one reports", json!([proxy, mosb]), json!([mesh]), tag),
             (
                 "loaded by hand: the id of a config",
                 json!([mosb]),
@@ -252,19 +232,13 @@ mod tests {
             (
                 "loaded by hand: a name of the node's own",
                 json!([mosb]),
-                json!([runs(
-                    "controller",
-                    &format!("docker.io/library/import@{}", id("d"))
-                )]),
+                json!([runs("controller", &format!("docker.io/library/import@{}", id("d")))]),
                 tag,
             ),
             (
                 "cri-dockerd",
                 json!([mosb]),
-                json!([runs(
-                    "controller",
-                    &format!("docker-pullable://{by_digest}")
-                )]),
+                json!([runs("controller", &format!("docker-pullable://{by_digest}"))]),
                 Some(&by_digest),
             ),
             (

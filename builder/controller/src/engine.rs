@@ -109,10 +109,7 @@ impl Engine {
         }
         let facts = self.facts(key).await;
         let mut world = observe(&self.acting.stores, key, facts);
-        let rendered = world
-            .pool
-            .as_ref()
-            .map(|pool| pool.spec.configuration.name.clone());
+        let rendered = world.pool.as_ref().map(|pool| pool.spec.configuration.name.clone());
         let build = world
             .config
             .as_ref()
@@ -193,8 +190,7 @@ impl Engine {
             true => self.notes().forget(key),
             false => {
                 let kept = kept.filter(|_| keep);
-                self.notes()
-                    .note(key, kept, written, round.created().to_vec());
+                self.notes().note(key, kept, written, round.created().to_vec());
             }
         }
         match done {
@@ -426,36 +422,14 @@ impl Notes {
 /// What a step changes, and the version that it was changed from.
 fn written(step: &Step) -> Option<(String, String)> {
     match step {
-        Step::WriteBuildStatus {
-            uid,
-            resource_version,
-            ..
+        Step::WriteBuildStatus { uid, resource_version, .. }
+        | Step::WriteConfigStatus { uid, resource_version, .. }
+        | Step::UpdateConfig { uid, resource_version, .. }
+        | Step::UpdateComponent { uid, resource_version, .. }
+        | Step::Unsuspend { uid, resource_version, .. }
+        | Step::WritePoolCondition { uid, resource_version, .. } => {
+            Some((uid.clone(), resource_version.clone()))
         }
-        | Step::WriteConfigStatus {
-            uid,
-            resource_version,
-            ..
-        }
-        | Step::UpdateConfig {
-            uid,
-            resource_version,
-            ..
-        }
-        | Step::UpdateComponent {
-            uid,
-            resource_version,
-            ..
-        }
-        | Step::Unsuspend {
-            uid,
-            resource_version,
-            ..
-        }
-        | Step::WritePoolCondition {
-            uid,
-            resource_version,
-            ..
-        } => Some((uid.clone(), resource_version.clone())),
         Step::AnnotateBuild(change) | Step::AnnotateConfig(change) | Step::AnnotatePool(change) => {
             Some((change.uid.clone(), change.resource_version.clone()))
         }
@@ -466,11 +440,7 @@ fn written(step: &Step) -> Option<(String, String)> {
 /// What somebody must mend before a step can be carried out.
 fn told(stopped: &Stopped) -> Option<Problem> {
     let class = stopped.class().filter(|class| *class != Class::Retry)?;
-    Some(Problem {
-        class,
-        reason: stopped.reason().to_owned(),
-        message: stopped.to_string(),
-    })
+    Some(Problem { class, reason: stopped.reason().to_owned(), message: stopped.to_string() })
 }
 
 /// What a round reports: a lookup that may go another way next time before anything else.
@@ -486,13 +456,8 @@ fn problem_of(world: &Snapshot, decision: &Decision) -> Option<Problem> {
         Because::Problem(problem) => Some(problem),
         _ => None,
     };
-    let found: Vec<&Problem> = plan
-        .into_iter()
-        .chain(exists)
-        .chain(os_image)
-        .chain(results)
-        .chain(decided)
-        .collect();
+    let found: Vec<&Problem> =
+        plan.into_iter().chain(exists).chain(os_image).chain(results).chain(decided).collect();
     let mut passing = found.iter().filter(|problem| problem.class == Class::Retry);
     passing.next().or(found.first()).copied().cloned()
 }

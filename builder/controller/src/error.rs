@@ -76,11 +76,7 @@ impl Error {
     /// An error of the API about this object.
     pub fn api(object: impl Into<String>, verb: &'static str) -> impl FnOnce(kube::Error) -> Self {
         let object = object.into();
-        move |source| Self::Api {
-            object,
-            verb,
-            source: Box::new(source),
-        }
+        move |source| Self::Api { object, verb, source: Box::new(source) }
     }
 
     /// The answer's code, if the API server gave one.
@@ -188,10 +184,7 @@ mod tests {
     #[test]
     fn a_right_is_to_be_granted_where_one_is_missing_only() {
         for (said, is_right) in [
-            (
-                "jobs.batch is forbidden: User \"x\" cannot create resource \"jobs\"",
-                true,
-            ),
+            ("jobs.batch is forbidden: User \"x\" cannot create resource \"jobs\"", true),
             (
                 "pods \"x\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on",
                 true,
@@ -231,9 +224,9 @@ mod tests {
             let error = Error::api("job/x", "create")(kube::Error::Api(status));
             assert_eq!((error.class(), error.reason()), (class, reason), "{code}");
             assert!(
-                error.to_string().starts_with(&format!(
-                    "job/x: create: the API server answers {code}: said"
-                )),
+                error
+                    .to_string()
+                    .starts_with(&format!("job/x: create: the API server answers {code}: said")),
                 "{error}"
             );
         }

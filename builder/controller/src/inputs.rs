@@ -80,16 +80,12 @@ pub fn versions(
     let mut versions = shared_versions(stores);
     if let Some(config) = config {
         let pull = config.spec.base_image_pull_secret.as_ref();
-        let named = [
-            Some(&config.spec.rendered_image_push_secret.name),
-            pull.map(|pull| &pull.name),
-        ];
+        let named =
+            [Some(&config.spec.rendered_image_push_secret.name), pull.map(|pull| &pull.name)];
         versions.extend(named.into_iter().flatten().map(|name| secret(stores, name)));
     }
     let key = labels::RENDERED_IMAGE_PUSH_SECRET;
-    let pushed_with = builds
-        .iter()
-        .filter_map(|build| build.metadata.annotation(key));
+    let pushed_with = builds.iter().filter_map(|build| build.metadata.annotation(key));
     versions.extend(pushed_with.map(|name| secret(stores, name)));
     if let Some(pool) = pool {
         let name = &pool.spec.configuration.name;
@@ -103,9 +99,7 @@ pub fn versions(
 /// What lookups for every pool read: the settings, and the Secrets that these name.
 pub(super) fn shared_versions(stores: &Stores) -> Versions {
     let map = |name: &'static str| {
-        let version = stores
-            .named(name)
-            .and_then(|map| map.metadata.resource_version.clone());
+        let version = stores.named(name).and_then(|map| map.metadata.resource_version.clone());
         (format!("configmap {name}"), version)
     };
     let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES].map(map).into();
@@ -173,9 +167,7 @@ mod tests {
     fn stores() -> Stores {
         let stores = Stores::empty("mosb");
         let named = "worker".to_owned();
-        stores
-            .configs
-            .take(Event::Apply((named.clone(), config(|_| ()))));
+        stores.configs.take(Event::Apply((named.clone(), config(|_| ()))));
         stores.pools.take(Event::Apply((named, pool(|_| ()))));
         stores.secrets.take(Event::Apply(secret("push", "1")));
         stores
@@ -197,9 +189,7 @@ mod tests {
                         object["metadata"]["resourceVersion"] = json!("2");
                         object["status"] = json!({ "conditions": [{ "type": "Blocked", "status": "True", "message": "x" }] });
                     });
-                    stores
-                        .configs
-                        .take(Event::Apply(("worker".to_owned(), new)));
+                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
                 },
                 false,
             ),
@@ -224,9 +214,7 @@ mod tests {
                 |stores| {
                     let new =
                         config(|object| object["spec"]["renderedImagePushSpec"] = json!("x/y:z"));
-                    stores
-                        .configs
-                        .take(Event::Apply(("worker".to_owned(), new)));
+                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
                 },
                 true,
             ),
@@ -235,9 +223,7 @@ mod tests {
                 |stores| {
                     let new =
                         config(|object| object["metadata"]["annotations"] = json!({ "a": "b" }));
-                    stores
-                        .configs
-                        .take(Event::Apply(("worker".to_owned(), new)));
+                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
                 },
                 true,
             ),
@@ -250,9 +236,7 @@ mod tests {
                 "the registries that are blocked",
                 |stores| {
                     let image = json!({ "metadata": { "name": IMAGE_CONFIG, "generation": 2 } });
-                    stores
-                        .image_configs
-                        .take(Event::Apply((IMAGE_CONFIG.to_owned(), image)));
+                    stores.image_configs.take(Event::Apply((IMAGE_CONFIG.to_owned(), image)));
                 },
                 true,
             ),

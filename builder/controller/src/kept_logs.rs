@@ -63,9 +63,8 @@ impl KeepLogs {
             return None;
         }
         // A container may tell its end before its kubelet tells that it began.
-        let told = containers
-            .iter()
-            .position(|name| told_by.is_some_and(|told| told.as_str() == name));
+        let told =
+            containers.iter().position(|name| told_by.is_some_and(|told| told.as_str() == name));
         begun.extend(containers.iter().take(told.map_or(0, |at| at + 1)).cloned());
         let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
         let mut labels = meta.labels.clone();
@@ -76,10 +75,7 @@ impl KeepLogs {
         ]);
         let annotations = [
             (labels::MACHINE_OS_BUILD, meta.name.clone()),
-            (
-                labels::MACHINE_OS_CONFIG,
-                build.spec.machine_os_config.name.clone(),
-            ),
+            (labels::MACHINE_OS_CONFIG, build.spec.machine_os_config.name.clone()),
             (labels::ATTEMPT, attempt.to_string()),
         ];
         Some(Self {
@@ -87,9 +83,7 @@ impl KeepLogs {
             build_uid: meta.uid().to_owned(),
             attempt,
             labels,
-            annotations: annotations
-                .map(|(key, value)| (key.to_owned(), value))
-                .into(),
+            annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),
             pod: pod.metadata.name.clone()?,
             containers,
             begun,
@@ -157,10 +151,7 @@ pub fn read(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, Strin
     let logs = data.filter_map(|(key, value)| {
         let (_, container) = key.strip_suffix(SUFFIX)?.split_once('-')?;
         let text = gzip::unpacked(&value.0, LIMIT).ok()??;
-        Some((
-            container.to_owned(),
-            String::from_utf8_lossy(&text).into_owned(),
-        ))
+        Some((container.to_owned(), String::from_utf8_lossy(&text).into_owned()))
     });
     Some((attempt.parse().ok()?, logs.collect()))
 }
@@ -238,24 +229,16 @@ mod tests {
         assert_eq!(begun(&keep), ["image-build", "wait-for-done"]);
         let told = KeepLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
         assert_eq!(begun(&told), ["image-build", "image-push", "wait-for-done"]);
-        assert_eq!(
-            keep.containers,
-            ["image-build", "image-push", "wait-for-done"]
-        );
+        assert_eq!(keep.containers, ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(keep.secrets, ["etc-pki-entitlement", "final-x", "proxy-x"]);
         let mut tail = Tail::default();
         ["one", "", "twö"].iter().for_each(|line| tail.push(line));
-        let logs = [
-            ("image-build".to_owned(), tail),
-            ("wait-for-done".to_owned(), Tail::default()),
-        ];
+        let logs =
+            [("image-build".to_owned(), tail), ("wait-for-done".to_owned(), Tail::default())];
         let secret = keep.secret(&logs);
         assert_eq!(secret, keep.secret(&logs), "the same bytes");
         let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        let want = vec![
-            text("image-build", "one\n\ntwö\n"),
-            text("wait-for-done", ""),
-        ];
+        let want = vec![text("image-build", "one\n\ntwö\n"), text("wait-for-done", "")];
         assert_eq!(read(&secret, "u"), Some((3, want)));
         assert_eq!(read(&secret, "v"), None, "of one that is gone");
         let meta = &secret.metadata;
@@ -271,10 +254,7 @@ mod tests {
 
         let mut silent = pod();
         silent.status = None;
-        assert_eq!(
-            KeepLogs::of(&build(), 1, &silent, Some(Container::ImagePush)),
-            None
-        );
+        assert_eq!(KeepLogs::of(&build(), 1, &silent, Some(Container::ImagePush)), None);
     }
 
     #[test]
@@ -284,11 +264,7 @@ mod tests {
             tail.push(&format!("{n} é"));
         }
         let text = tail.text();
-        assert!(
-            text.len() <= LIMIT && text.len() > LIMIT - 16,
-            "{}",
-            text.len()
-        );
+        assert!(text.len() <= LIMIT && text.len() > LIMIT - 16, "{}", text.len());
         assert!(text.ends_with("\n9999 é\n"));
         for line in ["x".repeat(LIMIT * 2), "é".repeat(LIMIT)] {
             tail.push(&line);

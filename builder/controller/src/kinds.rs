@@ -42,24 +42,15 @@ impl Kind {
             Self::MachineConfig => (GROUP, "v1", "MachineConfig", "machineconfigs"),
             Self::ControllerConfig => (GROUP, "v1", "ControllerConfig", "controllerconfigs"),
             Self::KubeletConfig => (GROUP, "v1", "KubeletConfig", "kubeletconfigs"),
-            Self::ContainerRuntimeConfig => (
-                GROUP,
-                "v1",
-                "ContainerRuntimeConfig",
-                "containerruntimeconfigs",
-            ),
-            Self::ImageDigestMirrorSet => (
-                "config.openshift.io",
-                "v1",
-                "ImageDigestMirrorSet",
-                "imagedigestmirrorsets",
-            ),
-            Self::ImageTagMirrorSet => (
-                "config.openshift.io",
-                "v1",
-                "ImageTagMirrorSet",
-                "imagetagmirrorsets",
-            ),
+            Self::ContainerRuntimeConfig => {
+                (GROUP, "v1", "ContainerRuntimeConfig", "containerruntimeconfigs")
+            }
+            Self::ImageDigestMirrorSet => {
+                ("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets")
+            }
+            Self::ImageTagMirrorSet => {
+                ("config.openshift.io", "v1", "ImageTagMirrorSet", "imagetagmirrorsets")
+            }
             Self::ImageConfig => ("config.openshift.io", "v1", "Image", "images"),
             Self::ImageContentSourcePolicy => (
                 "operator.openshift.io",

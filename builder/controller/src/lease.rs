@@ -114,11 +114,7 @@ impl Lease {
             return Ok(());
         }
         *self.renewed() = None;
-        Err(Error::WentBack {
-            name: format!("{}/{}", self.namespace, self.name),
-            before,
-            now,
-        })
+        Err(Error::WentBack { name: format!("{}/{}", self.namespace, self.name), before, now })
     }
 
     /// Waits until it is ours.
@@ -159,11 +155,7 @@ impl Lease {
             // Its end of the time is reached at the latest; a change is told sooner.
             let left = runs_out.saturating_duration_since(Instant::now());
             let changed = timeout(left, self.changed(&seen)).await;
-            tracing::debug!(
-                changed = changed.is_ok(),
-                "{}: looking again",
-                self.object()
-            );
+            tracing::debug!(changed = changed.is_ok(), "{}: looking again", self.object());
         }
     }
 
@@ -194,10 +186,7 @@ impl Lease {
         let get = self.api.get_opt(&self.name).await;
         let Some(mut object) = get.map_err(Error::api(self.object(), "get"))? else {
             let object = Object {
-                metadata: ObjectMeta {
-                    name: Some(self.name.clone()),
-                    ..ObjectMeta::default()
-                },
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
                 spec: Some(self.spec_after(None)),
             };
             return match self.api.create(&PostParams::default(), &object).await {
@@ -279,17 +268,11 @@ impl Lease {
 
     /// What is said by who finds it no longer held.
     pub fn lost(&self) -> Error {
-        self.lost_because(format!(
-            "not renewed for {} s",
-            self.times.deadline.as_secs()
-        ))
+        self.lost_because(format!("not renewed for {} s", self.times.deadline.as_secs()))
     }
 
     fn lost_because(&self, why: String) -> Error {
-        Error::LostLease {
-            name: format!("{}/{}", self.namespace, self.name),
-            why,
-        }
+        Error::LostLease { name: format!("{}/{}", self.namespace, self.name), why }
     }
 
     /// Renews it once; else whose it is. Somebody else's write is seen by the conflict, and looked at the next time.
@@ -325,10 +308,7 @@ impl Lease {
     pub async fn release(&self) {
         *self.renewed() = None;
         if !self.writes.ended(LAST_WRITES).await {
-            tracing::warn!(
-                "{}: not given back: a write is still under way",
-                self.object()
-            );
+            tracing::warn!("{}: not given back: a write is still under way", self.object());
             return;
         }
         let released: Result<(), kube::Error> = async {
@@ -351,9 +331,7 @@ impl Lease {
 }
 
 fn duration_of(spec: &LeaseSpec, default: Duration) -> Duration {
-    let seconds = spec
-        .lease_duration_seconds
-        .and_then(|s| u64::try_from(s).ok());
+    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
     seconds.map_or(default, Duration::from_secs)
 }
 
@@ -405,30 +383,10 @@ mod tests {
             ("nobody's", spec(None, 1), None, true),
             ("given back", spec(Some(""), 1), None, true),
             ("ours", spec(Some("us"), 1), None, true),
-            (
-                "of long ago by its clock, just seen",
-                theirs.clone(),
-                None,
-                false,
-            ),
-            (
-                "seen shortly",
-                theirs.clone(),
-                Some((&theirs, seconds(14))),
-                false,
-            ),
-            (
-                "seen long enough",
-                theirs.clone(),
-                Some((&theirs, seconds(15))),
-                true,
-            ),
-            (
-                "renewed meanwhile",
-                spec(Some("them"), 2),
-                Some((&theirs, seconds(99))),
-                false,
-            ),
+            ("of long ago by its clock, just seen", theirs.clone(), None, false),
+            ("seen shortly", theirs.clone(), Some((&theirs, seconds(14))), false),
+            ("seen long enough", theirs.clone(), Some((&theirs, seconds(15))), true),
+            ("renewed meanwhile", spec(Some("them"), 2), Some((&theirs, seconds(99))), false),
         ] {
             assert_eq!(may_take(&now, "us", seen, seconds(60)), want, "{what}");
         }
@@ -450,12 +408,8 @@ mod tests {
 
     /// An API server in whose data the Lease has these versions, one request after another.
     fn server_of(versions: &[&str]) -> Client {
-        let versions: Mutex<VecDeque<String>> = Mutex::new(
-            versions
-                .iter()
-                .map(|version| (*version).to_owned())
-                .collect(),
-        );
+        let versions: Mutex<VecDeque<String>> =
+            Mutex::new(versions.iter().map(|version| (*version).to_owned()).collect());
         let answer = move |request: Request<Body>| {
             let mut left = versions.lock().unwrap();
             let version = left.pop_front().expect("no more requests than versions");
@@ -474,28 +428,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_went_back_in_time_ends_the_program() {
         let of = |versions: &[&str]| {
-            Lease::new(
-                server_of(versions),
-                "mosb-system",
-                "x",
-                "us",
-                Times::default(),
-            )
+            Lease::new(server_of(versions), "mosb-system", "x", "us", Times::default())
         };
         // Read and taken, read again and renewed, then renewed from what was written.
         let lease = of(&["7", "8", "8", "9", "12", "4"]);
         lease.acquire().await.unwrap();
         let ended = lease.keep().await;
-        let went_back = |error: &Error| {
-            matches!(
-                error,
-                Error::WentBack {
-                    before: 12,
-                    now: 4,
-                    ..
-                }
-            )
-        };
+        let went_back = |error: &Error| matches!(error, Error::WentBack { before: 12, now: 4, .. });
         assert!(went_back(&ended), "{ended}");
         assert!(!lease.is_held());
         // Who waits for it learns it too.

@@ -113,12 +113,8 @@ mod tests {
             sent.lock().unwrap().clear();
             let writes = [
                 maps.create(&PostParams::default(), &new).await.is_ok(),
-                maps.replace("x", &PostParams::default(), &new)
-                    .await
-                    .is_ok(),
-                maps.patch("x", &PatchParams::default(), &change)
-                    .await
-                    .is_ok(),
+                maps.replace("x", &PostParams::default(), &new).await.is_ok(),
+                maps.patch("x", &PatchParams::default(), &change).await.is_ok(),
                 maps.delete("x", &DeleteParams::default()).await.is_ok(),
             ];
             assert_eq!(writes, [is_held; 4]);
@@ -132,14 +128,9 @@ mod tests {
         let (client, lease, sent) = world(None);
         lease.hold_in_a_test();
         let began = Instant::now();
-        let error = maps(&client)
-            .create(&PostParams::default(), &ConfigMap::default())
-            .await
-            .unwrap_err();
-        assert_eq!(
-            began.elapsed().as_secs(),
-            Times::default().deadline.as_secs()
-        );
+        let error =
+            maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
+        assert_eq!(began.elapsed().as_secs(), Times::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
         let said = super::super::error::told(&error);
         assert!(said.contains("lease mosb-system/x: lost"), "{said}");

@@ -81,9 +81,7 @@ mod tests {
     ) -> Result<Response<impl hyper::body::Body<Error = Infallible>>, Infallible> {
         use futures_util::StreamExt as _;
         let frame: Result<_, Infallible> = Ok(Frame::data(Bytes::from("{\"items\":[")));
-        Ok(Response::new(StreamBody::new(
-            stream::iter([frame]).chain(stream::pending()),
-        )))
+        Ok(Response::new(StreamBody::new(stream::iter([frame]).chain(stream::pending()))))
     }
 
     #[tokio::test(start_paused = true)]

@@ -55,11 +55,8 @@ pub async fn logs(
         if !begun(&pods, &name, &container, follow).await? {
             continue;
         }
-        let params = LogParams {
-            container: Some(container.clone()),
-            follow,
-            ..LogParams::default()
-        };
+        let params =
+            LogParams { container: Some(container.clone()), follow, ..LogParams::default() };
         let object = || format!("pod {namespace}/{name}");
         let log = pods.log_stream(&name, &params).await;
         let log = log.map_err(Error::api(object(), "get log"))?;
@@ -91,10 +88,7 @@ pub async fn kept_logs(
     let found = found.and_then(|secret| read(&secret, uid));
     Ok(found.map(|(attempt, logs)| {
         let lines = logs.into_iter().flat_map(|(container, text)| {
-            let said: Vec<Line> = text
-                .lines()
-                .map(|line| Line::Text(line.to_owned()))
-                .collect();
+            let said: Vec<Line> = text.lines().map(|line| Line::Text(line.to_owned())).collect();
             [Line::Container(container)].into_iter().chain(said)
         });
         (attempt, lines.collect())
@@ -192,9 +186,7 @@ pub(super) fn containers(pod: &Pod) -> Vec<String> {
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
     let main = spec.map(|spec| &spec.containers);
     let all = init.into_iter().chain(main).flatten();
-    let mut names: Vec<String> = all
-        .map(|container: &Container| container.name.clone())
-        .collect();
+    let mut names: Vec<String> = all.map(|container: &Container| container.name.clone()).collect();
     names.sort_by_key(|name| name == SIDECAR);
     names
 }
@@ -233,19 +225,12 @@ pub(super) fn state(pod: &Pod, container: &str) -> Option<bool> {
     let init = status.init_container_statuses.iter().flatten();
     let mut all = init.chain(status.container_statuses.iter().flatten());
     let found = all.find(|status| status.name == container)?;
-    let ContainerState {
-        running,
-        terminated,
-        ..
-    } = found.state.as_ref()?;
+    let ContainerState { running, terminated, .. } = found.state.as_ref()?;
     Some(running.is_some() || terminated.is_some())
 }
 
 fn ended(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
@@ -262,10 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_is_read_as_it_is_and_one_without_end_only_so_far() {
-        let line = |text: &str, is_cut| Raw {
-            text: text.to_owned(),
-            is_cut,
-        };
+        let line = |text: &str, is_cut| Raw { text: text.to_owned(), is_cut };
         let exact = "x".repeat(LINE);
         for (what, log, want) in [
             ("nothing", String::new(), vec![]),
@@ -273,28 +255,15 @@ mod tests {
             (
                 "empty ones, and none at the end",
                 "\na\r\n\nb".to_owned(),
-                vec![
-                    line("", false),
-                    line("a", false),
-                    line("", false),
-                    line("b", false),
-                ],
+                vec![line("", false), line("a", false), line("", false), line("b", false)],
             ),
             (
                 "as long as may be",
                 format!("{exact}\nb\n"),
                 vec![line(&exact, false), line("b", false)],
             ),
-            (
-                "longer by one",
-                format!("{exact}y\nb\n"),
-                vec![line(&exact, true), line("b", false)],
-            ),
-            (
-                "without end",
-                "x".repeat(20 * LINE),
-                vec![line(&exact, true)],
-            ),
+            ("longer by one", format!("{exact}y\nb\n"), vec![line(&exact, true), line("b", false)]),
+            ("without end", "x".repeat(20 * LINE), vec![line(&exact, true)]),
         ] {
             assert_eq!(read(log.as_bytes()).await, want, "{what}");
         }
@@ -316,11 +285,7 @@ mod tests {
         for (what, state_of, want) in [
             ("waiting", json!({ "waiting": {} }), Some(false)),
             ("running", json!({ "running": {} }), Some(true)),
-            (
-                "ended",
-                json!({ "terminated": { "exitCode": 0 } }),
-                Some(true),
-            ),
+            ("ended", json!({ "terminated": { "exitCode": 0 } }), Some(true)),
             ("not told", json!(null), None),
         ] {
             let pod: Pod = serde_json::from_value(json!({ "status": { "containerStatuses": [

@@ -22,20 +22,14 @@ impl Namespaces {
     /// One for all.
     pub fn one(own: impl Into<String>) -> Self {
         let own = own.into();
-        Self {
-            operator: own.clone(),
-            own,
-        }
+        Self { operator: own.clone(), own }
     }
 
     /// Ours, and that of the Machine Config Operator if one is installed in this cluster.
     pub async fn find(client: &Client, own: String) -> Self {
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
         match deployments.get_opt(OPERATOR).await {
-            Ok(Some(_)) => Self {
-                own,
-                operator: OPERATOR_NAMESPACE.to_owned(),
-            },
+            Ok(Some(_)) => Self { own, operator: OPERATOR_NAMESPACE.to_owned() },
             Ok(None) => Self::one(own),
             Err(error) => {
                 // Without the right to read there, a person sees less of why a pool is not built.

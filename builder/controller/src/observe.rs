@@ -179,13 +179,8 @@ impl Stores {
     /// Whether somebody else renders pools, here or where the operator's own namespace is.
     pub fn other_renderer(&self) -> Option<String> {
         let places = [&*self.operator_namespace, OPERATOR_NAMESPACE];
-        let mut named = places
-            .map(|namespace| format!("{namespace}/{RENDERER}"))
-            .into_iter();
-        let here = self
-            .deployments
-            .get(RENDERER)
-            .is_some_and(|wanted| *wanted > 0);
+        let mut named = places.map(|namespace| format!("{namespace}/{RENDERER}")).into_iter();
+        let here = self.deployments.get(RENDERER).is_some_and(|wanted| *wanted > 0);
         if here {
             return named.next().map(|name| format!("Deployment {name}"));
         }
@@ -195,12 +190,7 @@ impl Stores {
 }
 
 fn cluster(stores: &Stores, facts: Facts) -> Cluster {
-    let runs = |name: &str| {
-        stores
-            .deployments
-            .get(name)
-            .is_some_and(|wanted| *wanted > 0)
-    };
+    let runs = |name: &str| stores.deployments.get(name).is_some_and(|wanted| *wanted > 0);
     // Whoever plans says what is wrong with the settings.
     let settings = stores.settings().ok().map(|(settings, _)| settings);
     let never = settings
@@ -214,9 +204,7 @@ fn cluster(stores: &Stores, facts: Facts) -> Cluster {
             true => Support::Forbidden,
             false => facts.user_namespaces,
         },
-        run_retries: settings
-            .as_ref()
-            .map_or(0, |settings| settings.job.run_retries),
+        run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(stores),
         namespace: stores.namespace.clone(),
@@ -238,11 +226,7 @@ pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
 
 fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
     pool.metadata.labels.get(labels::LAYERING_ENABLED)?;
-    let data = |name: &str| {
-        stores
-            .named(name)
-            .map(|map| map.data.clone().unwrap_or_default())
-    };
+    let data = |name: &str| stores.named(name).map(|map| map.data.clone().unwrap_or_default());
     Some(LabelOptIn {
         settings: data(BUILD_CONFIG),
         containerfile: data(CUSTOM_DOCKERFILE).and_then(|mut map| map.remove(&pool.metadata.name)),
@@ -252,9 +236,7 @@ fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
 fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRunner> {
     // Somebody may have changed what a runner says of itself.
     let keys = || {
-        let owned = builds
-            .iter()
-            .map(|build| Key::Controller(build.metadata.uid().to_owned()));
+        let owned = builds.iter().map(|build| Key::Controller(build.metadata.uid().to_owned()));
         [Key::Config(name.to_owned())].into_iter().chain(owned)
     };
     let with_pods = |runner: Runner| {
@@ -309,18 +291,14 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
         (InputKind::RoleBinding, &stores.role_bindings),
     ] {
         let found = shelf.of([Key::Config(name.to_owned())]).into_iter();
-        inputs.extend(
-            found
-                .filter(|input| input.ephemeral)
-                .map(|input| SeenInput {
-                    kind,
-                    name: input.name.clone(),
-                    uid: input.uid.clone(),
-                    runner_uid: input.runner.clone().unwrap_or_default(),
-                    build: input.build.clone().unwrap_or_default(),
-                    going_away: input.going_away,
-                }),
-        );
+        inputs.extend(found.filter(|input| input.ephemeral).map(|input| SeenInput {
+            kind,
+            name: input.name.clone(),
+            uid: input.uid.clone(),
+            runner_uid: input.runner.clone().unwrap_or_default(),
+            build: input.build.clone().unwrap_or_default(),
+            going_away: input.going_away,
+        }));
     }
     inputs
 }
@@ -328,9 +306,7 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
 fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
     let maps = stores.results.of([Key::Config(name.to_owned())]);
     let results = maps.iter().filter_map(|map| result_in(map));
-    results
-        .map(|result| (result.build.to_string(), result))
-        .collect()
+    results.map(|result| (result.build.to_string(), result)).collect()
 }
 
 /// The result in a ConfigMap, if there is one that is believed.

@@ -32,9 +32,6 @@ impl PendingProblem {
 
     /// As a decision sees it.
     pub fn earlier(&self) -> EarlierProblem {
-        EarlierProblem {
-            cause: self.cause.clone(),
-            lasted: self.since.elapsed(),
-        }
+        EarlierProblem { cause: self.cause.clone(), lasted: self.since.elapsed() }
     }
 }

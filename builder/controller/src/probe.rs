@@ -26,10 +26,7 @@ pub async fn user_namespaces(client: &Client, namespace: &str) -> Result<Support
                 "seccompProfile": { "type": "RuntimeDefault" } } }] },
     }))
     .expect("a pod");
-    let dry = PostParams {
-        dry_run: true,
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-    };
+    let dry = PostParams { dry_run: true, field_manager: Some(FIELD_MANAGER.to_owned()) };
     let object = format!("pod {namespace}/mosb-probe (dry run)");
     let answer = pods.create(&dry, &pod).await;
     let kept = answer.map_err(Error::api(object, "create"))?;
@@ -50,9 +47,8 @@ pub async fn user_namespaces(client: &Client, namespace: &str) -> Result<Support
 /// What the runtime that a node uses by itself can.
 fn has_user_namespaces(node: &Node) -> bool {
     let status = node.status.as_ref();
-    let mut handlers = status
-        .into_iter()
-        .flat_map(|status| status.runtime_handlers.iter().flatten());
+    let mut handlers =
+        status.into_iter().flat_map(|status| status.runtime_handlers.iter().flatten());
     handlers.any(|handler| {
         let by_itself = handler.name.as_deref().unwrap_or_default().is_empty();
         let features = handler.features.as_ref();
@@ -100,11 +96,7 @@ mod tests {
         for (what, handlers, want) in [
             ("an old kubelet", json!(null), false),
             ("its own", json!([handler("", true)]), true),
-            (
-                "another one",
-                json!([handler("kata", true), handler("", false)]),
-                false,
-            ),
+            ("another one", json!([handler("kata", true), handler("", false)]), false),
         ] {
             let node = json!({ "status": { "runtimeHandlers": handlers } });
             let node: Node = serde_json::from_value(node).unwrap();

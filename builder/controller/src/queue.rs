@@ -209,9 +209,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state
-            .lock()
-            .expect("nobody panics while holding it: no caller's code runs inside")
+        self.state.lock().expect("nobody panics while holding it: no caller's code runs inside")
     }
 }
 
@@ -220,12 +218,7 @@ impl<K: Ord + Clone> State<K> {
     fn take_due(&mut self, now: Instant) -> Result<K, Option<Instant>> {
         let is_due =
             |due: &&mut BTreeSet<(Instant, K)>| due.first().is_some_and(|(at, _)| *at <= now);
-        if let Some((_, key)) = self
-            .due
-            .iter_mut()
-            .find(is_due)
-            .and_then(BTreeSet::pop_first)
-        {
+        if let Some((_, key)) = self.due.iter_mut().find(is_due).and_then(BTreeSet::pop_first) {
             return Ok(key);
         }
         let first = self.due.iter().filter_map(BTreeSet::first);
@@ -320,16 +313,9 @@ mod tests {
         assert_eq!(queue.next().await, "a");
         assert_eq!(queue.next().await, "b");
         queue.wake(&"a");
-        assert!(
-            timeout(SOON, queue.next()).await.is_err(),
-            "a is being worked on"
-        );
+        assert!(timeout(SOON, queue.next()).await.is_err(), "a is being worked on");
         queue.done(&"a", Outcome::Idle);
-        assert_eq!(
-            queue.next().await,
-            "a",
-            "what came meanwhile brings it back"
-        );
+        assert_eq!(queue.next().await, "a", "what came meanwhile brings it back");
         queue.done(&"a", Outcome::Idle);
         queue.done(&"b", Outcome::Idle);
         assert!(queue.is_empty());
@@ -353,11 +339,7 @@ mod tests {
             ("behind again", &[Outcome::Stale; 2], 40),
             (
                 "well in between",
-                &[
-                    failed(Class::Bug),
-                    Outcome::After(SOON),
-                    failed(Class::Retry),
-                ],
+                &[failed(Class::Bug), Outcome::After(SOON), failed(Class::Retry)],
                 500,
             ),
         ] {
@@ -462,20 +444,15 @@ mod tests {
                 queue.wake(&key);
             }
         };
-        let ((a, b, c), ()) = timeout(SOON, async { tokio::join!(workers, waking) })
-            .await
-            .unwrap();
+        let ((a, b, c), ()) = timeout(SOON, async { tokio::join!(workers, waking) }).await.unwrap();
         assert_eq!(BTreeSet::from([a, b, c]), BTreeSet::from(["a", "b", "c"]));
     }
 
     #[test]
     fn the_waits_have_an_end() {
-        for (class, most) in [
-            (Class::Retry, 60),
-            (Class::Refused, 120),
-            (Class::UserInput, 300),
-            (Class::Bug, 300),
-        ] {
+        for (class, most) in
+            [(Class::Retry, 60), (Class::Refused, 120), (Class::UserInput, 300), (Class::Bug, 300)]
+        {
             assert_eq!(back_off(class, u32::MAX), Duration::from_secs(most));
         }
         assert_eq!(stale_wait(u32::MAX), Duration::from_secs(10));

@@ -154,10 +154,7 @@ pub async fn run(
         held = lease.acquire() => held?,
         () = &mut stop => return Ok(()),
     }
-    tracing::info!(
-        "this controller acts now, in namespace {}",
-        options.namespaces.own
-    );
+    tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);
     let (stopping, stopped) = watch::channel(false);
     let loops = (Arc::clone(&queue), renderer, active);
@@ -233,11 +230,7 @@ async fn wake_all(
 /// Looks at keys until it is stopped; what is under way is done first.
 async fn act(
     engine: Arc<Engine>,
-    (queue, renderer, active): (
-        Arc<Queue<String>>,
-        Option<Arc<Renderer>>,
-        Arc<ActiveReconciles>,
-    ),
+    (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
     stopped: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
@@ -250,11 +243,7 @@ async fn act(
         board.complete().await;
     }
     let mut probing = JoinSet::new();
-    probing.spawn(probe_nodes(
-        Arc::clone(&engine),
-        Arc::clone(&queue),
-        nodes_changed,
-    ));
+    probing.spawn(probe_nodes(Arc::clone(&engine), Arc::clone(&queue), nodes_changed));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
         workers.spawn(worker(

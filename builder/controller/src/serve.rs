@@ -52,10 +52,7 @@ impl Server {
         let mut listeners = Vec::new();
         for address in addresses {
             let listener = TcpListener::bind(address).await;
-            listeners.push(listener.map_err(|source| Error::Listen {
-                address: *address,
-                source,
-            })?);
+            listeners.push(listener.map_err(|source| Error::Listen { address: *address, source })?);
         }
         Ok(Self { listeners })
     }
@@ -134,11 +131,7 @@ fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<B
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
             answers.metrics(),
         ),
-        _ => (
-            StatusCode::NOT_FOUND,
-            text,
-            "there are /healthz, /readyz and /metrics\n".to_owned(),
-        ),
+        _ => (StatusCode::NOT_FOUND, text, "there are /healthz, /readyz and /metrics\n".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
@@ -150,11 +143,7 @@ fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<B
 fn state(text: HeaderValue, wrong: &[String]) -> (StatusCode, HeaderValue, String) {
     match wrong {
         [] => (StatusCode::OK, text, "ok\n".to_owned()),
-        wrong => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            text,
-            wrong.join("\n") + "\n",
-        ),
+        wrong => (StatusCode::SERVICE_UNAVAILABLE, text, wrong.join("\n") + "\n"),
     }
 }
 
@@ -196,22 +185,10 @@ mod tests {
         let hangs = "pool a: under way for 900 s".to_owned();
         for (missing, hanging, is_healthy, is_ready) in [
             (vec![], vec![], "200 ok", "200 ok"),
-            (
-                vec![not_listed],
-                vec![],
-                "200 ok",
-                "503 pools: not listed yet",
-            ),
-            (
-                vec![],
-                vec![hangs],
-                "503 pool a: under way for 900 s",
-                "200 ok",
-            ),
+            (vec![not_listed], vec![], "200 ok", "503 pools: not listed yet"),
+            (vec![], vec![hangs], "503 pool a: under way for 900 s", "200 ok"),
         ] {
-            let server = Server::listen(&["127.0.0.1:0".parse().unwrap()])
-                .await
-                .unwrap();
+            let server = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
             let address = server.addresses()[0];
             let running = tokio::spawn(server.run(Arc::new(Fixed { missing, hanging })));
             for (line, want) in [
@@ -229,9 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_in_use_is_told() {
-        let first = Server::listen(&["127.0.0.1:0".parse().unwrap()])
-            .await
-            .unwrap();
+        let first = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
         let second = Server::listen(&first.addresses()).await;
         assert!(matches!(second, Err(Error::Listen { .. })));
     }

@@ -144,10 +144,11 @@ impl<T: PartialEq> Shelf<T> {
                     state.objects.insert(name, told);
                 }
                 self.index(&mut state);
-                changes.extend(before.into_values().map(|gone| Change {
-                    before: Some(gone.object),
-                    after: None,
-                }));
+                changes.extend(
+                    before
+                        .into_values()
+                        .map(|gone| Change { before: Some(gone.object), after: None }),
+                );
                 changes
             }
             Event::Apply((name, object)) => {
@@ -157,18 +158,12 @@ impl<T: PartialEq> Shelf<T> {
                 let before = before.map(|before| before.object);
                 state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
                 state.note(&name, (self.keys)(&after));
-                vec![Change {
-                    before,
-                    after: Some(after),
-                }]
+                vec![Change { before, after: Some(after) }]
             }
             Event::Delete((name, _)) => {
                 let before = state.objects.remove(&name).map(|before| before.object);
                 state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
-                vec![Change {
-                    before,
-                    after: None,
-                }]
+                vec![Change { before, after: None }]
             }
         };
         let real = |change: &Change<T>| change.before != change.after;
@@ -179,10 +174,7 @@ impl<T: PartialEq> Shelf<T> {
     pub fn fill(&self, objects: impl IntoIterator<Item = (String, T)>) {
         let objects = objects.into_iter();
         let mut state = self.lock();
-        let told = |object| Told {
-            object: Arc::new(object),
-            at: None,
-        };
+        let told = |object| Told { object: Arc::new(object), at: None };
         state.objects = objects.map(|(name, o)| (name, told(o))).collect();
         self.index(&mut state);
     }
@@ -200,9 +192,7 @@ impl<T: PartialEq> Shelf<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state
-            .lock()
-            .expect("nobody panics while holding it: comparing and cloning don't")
+        self.state.lock().expect("nobody panics while holding it: comparing and cloning don't")
     }
 }
 
@@ -270,10 +260,7 @@ mod tests {
             told(shelf.take(Event::InitDone)),
             [(Some(2), Some(5)), (None, Some(4)), (Some(3), None)]
         );
-        assert_eq!(
-            told(shelf.take(Event::Delete(("d".to_owned(), 4)))),
-            [(Some(4), None)]
-        );
+        assert_eq!(told(shelf.take(Event::Delete(("d".to_owned(), 4)))), [(Some(4), None)]);
         assert_eq!(shelf.all(), [Arc::new(1), Arc::new(5)]);
         assert_eq!(shelf.only(|value| *value > 1), [Arc::new(5)]);
     }
@@ -308,16 +295,8 @@ mod tests {
             let values = shelf.of(keys).into_iter().map(|value: Arc<i32>| *value);
             values.collect::<Vec<_>>()
         };
-        shelf.fill([
-            ("a".to_owned(), 1),
-            ("b".to_owned(), 2),
-            ("c".to_owned(), 0),
-        ]);
-        assert_eq!(
-            found([pool("1"), Key::Config("any".to_owned())]),
-            [1, 2],
-            "each once"
-        );
+        shelf.fill([("a".to_owned(), 1), ("b".to_owned(), 2), ("c".to_owned(), 0)]);
+        assert_eq!(found([pool("1"), Key::Config("any".to_owned())]), [1, 2], "each once");
         shelf.take(apply("b", 1));
         shelf.take(apply("c", 2));
         assert_eq!(

@@ -151,10 +151,7 @@ trait Visitor {
 
 impl Stores {
     fn new(namespaces: &Namespaces) -> Self {
-        Self {
-            operator_namespace: namespaces.operator.clone(),
-            ..Self::empty(&namespaces.own)
-        }
+        Self { operator_namespace: namespaces.operator.clone(), ..Self::empty(&namespaces.own) }
     }
 
     /// Whether Secrets are read in a second namespace too, in which no watch shows them.
@@ -207,10 +204,7 @@ impl Stores {
     /// A kind that can't be listed, or must be there and isn't.
     pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
         let stores = Self::new(namespaces);
-        let mut lister = Lister {
-            board: Arc::clone(&stores.board),
-            lists: Vec::new(),
-        };
+        let mut lister = Lister { board: Arc::clone(&stores.board), lists: Vec::new() };
         stores.each_kind(client, &mut lister);
         try_join_all(lister.lists).await?;
         Ok(stores)
@@ -224,15 +218,9 @@ impl Stores {
         rendering: bool,
         wake: Arc<dyn Fn(Cause) + Send + Sync>,
     ) -> (Arc<Self>, tokio::task::JoinSet<()>) {
-        let stores = Arc::new(Self {
-            rendering,
-            ..Self::new(namespaces)
-        });
-        let mut follower = Follower {
-            board: Arc::clone(&stores.board),
-            wake,
-            tasks: tokio::task::JoinSet::new(),
-        };
+        let stores = Arc::new(Self { rendering, ..Self::new(namespaces) });
+        let mut follower =
+            Follower { board: Arc::clone(&stores.board), wake, tasks: tokio::task::JoinSet::new() };
         stores.each_kind(client, &mut follower);
         (stores, follower.tasks)
     }
@@ -267,27 +255,16 @@ impl Stores {
     }
 
     fn machine_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
-        visitor.visit(
-            whole(client, Kind::MachineOsConfig),
-            &self.configs,
-            read,
-            |config| {
-                let pool = config.spec.machine_config_pool.name.clone();
-                Cause::Config(config.metadata.name.clone(), pool)
-            },
-        );
-        visitor.visit(
-            whole(client, Kind::MachineOsBuild),
-            &self.builds,
-            read,
-            |build| Cause::Serves(build.spec.machine_os_config.name.clone()),
-        );
-        visitor.visit(
-            whole(client, Kind::MachineConfigPool),
-            &self.pools,
-            read,
-            |pool| Cause::Pool(pool.metadata.name.clone()),
-        );
+        visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
+            let pool = config.spec.machine_config_pool.name.clone();
+            Cause::Config(config.metadata.name.clone(), pool)
+        });
+        visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
+            Cause::Serves(build.spec.machine_os_config.name.clone())
+        });
+        visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
+            Cause::Pool(pool.metadata.name.clone())
+        });
         let kind = Kind::MachineConfig;
         let machine_configs = Watched {
             what: kind.resource().plural,
@@ -314,11 +291,7 @@ impl Stores {
     }
 
     fn our_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
-        let ours = format!(
-            "{},{}",
-            labels::EPHEMERAL_BUILD_OBJECT,
-            labels::ON_CLUSTER_LAYERING
-        );
+        let ours = format!("{},{}", labels::EPHEMERAL_BUILD_OBJECT, labels::ON_CLUSTER_LAYERING);
         let jobs = self.watched::<Job>(client, "jobs", Some(&ours));
         visitor.visit(jobs, &self.jobs, job, |job| serves(&job.metadata));
         let pods = self.watched::<Pod>(client, "pods", Some(&ours));
@@ -328,19 +301,11 @@ impl Stores {
             granted_apart: true,
             ..self.watched::<OpenShiftBuild>(client, OPENSHIFT_BUILDS, Some(&ours))
         };
-        visitor.visit(builds, &self.openshift_builds, typed, |build| {
-            serves(&build.metadata)
-        });
+        visitor.visit(builds, &self.openshift_builds, typed, |build| serves(&build.metadata));
         let results = format!("{ours},{}", labels::RESULT);
         let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
         visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));
-        self.our_inputs::<ConfigMap>(
-            client,
-            visitor,
-            "configmaps",
-            Some(&ours),
-            &self.config_maps,
-        );
+        self.our_inputs::<ConfigMap>(client, visitor, "configmaps", Some(&ours), &self.config_maps);
         self.our_inputs::<ServiceAccount>(
             client,
             visitor,
@@ -358,11 +323,9 @@ impl Stores {
         );
         // All of the namespace: a secret that was missing wakes who waits for it.
         let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
-        visitor.visit(secrets, &self.secrets, serving, |secret| {
-            match secret.cause() {
-                Cause::Nobody => Cause::Secret(secret.name.clone()),
-                ours => ours,
-            }
+        visitor.visit(secrets, &self.secrets, serving, |secret| match secret.cause() {
+            Cause::Nobody => Cause::Secret(secret.name.clone()),
+            ours => ours,
         });
     }
 
@@ -429,21 +392,14 @@ impl Stores {
             visitor.visit(watched, shelf, typed, cause);
         }
         let kind = Kind::ControllerConfig;
-        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| {
-            Cause::All
-        });
-        let mirrors = [
-            Kind::ImageDigestMirrorSet,
-            Kind::ImageTagMirrorSet,
-            Kind::ImageContentSourcePolicy,
-        ];
+        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| Cause::All);
+        let mirrors =
+            [Kind::ImageDigestMirrorSet, Kind::ImageTagMirrorSet, Kind::ImageContentSourcePolicy];
         for (kind, shelf) in mirrors.into_iter().zip(&self.mirror_sets) {
             visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
         }
         let kind = Kind::ImageConfig;
-        visitor.visit(whole(client, kind), &self.image_configs, read, |_| {
-            Cause::All
-        });
+        visitor.visit(whole(client, kind), &self.image_configs, read, |_| Cause::All);
         let deployments = self.of_operator::<Deployment>(client, "deployments");
         visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
         let daemon_sets = self.of_operator::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
@@ -496,8 +452,7 @@ impl Visitor for Follower {
         };
         let board = Arc::clone(&self.board);
         board.expect(&watched.what, watched.optional);
-        self.tasks
-            .spawn(follow(watched, board, Arc::clone(shelf), read, wake));
+        self.tasks.spawn(follow(watched, board, Arc::clone(shelf), read, wake));
     }
 }
 
@@ -560,10 +515,7 @@ mod tests {
     fn what_serves_a_long_name_wakes_it_and_not_what_its_label_says() {
         let of =
             |value: &str| Some([(labels::MACHINE_OS_CONFIG.to_owned(), value.to_owned())].into());
-        let mut job = ObjectMeta {
-            labels: of("cut"),
-            ..ObjectMeta::default()
-        };
+        let mut job = ObjectMeta { labels: of("cut"), ..ObjectMeta::default() };
         assert_eq!(serves(&job), Cause::Serves("cut".to_owned()));
         job.annotations = of("long");
         assert_eq!(serves(&job), Cause::Serves("long".to_owned()));

@@ -96,9 +96,7 @@ pub fn views(stores: &Stores, only: Option<&str>) -> Vec<View> {
         if !meant(name) {
             continue;
         }
-        let configs = stores
-            .configs
-            .only(|config| config.spec.machine_config_pool.name == *name);
+        let configs = stores.configs.only(|config| config.spec.machine_config_pool.name == *name);
         // The one with the pool's name goes first, as in the API's own rule.
         let own = configs.iter().find(|config| config.metadata.name == *name);
         match own.or(configs.first()) {
@@ -144,10 +142,7 @@ fn view(stores: &Stores, key: &str) -> View {
     };
     let current =
         config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
-    let build = world
-        .builds
-        .iter()
-        .find(|build| Some(build.metadata.name.as_str()) == current);
+    let build = world.builds.iter().find(|build| Some(build.metadata.name.as_str()) == current);
     let pool = world.pool.as_ref();
     View {
         pool: match (pool, config) {
@@ -155,9 +150,7 @@ fn view(stores: &Stores, key: &str) -> View {
             (None, Some(config)) => config.spec.machine_config_pool.name.clone(),
             (None, None) => key.to_owned(),
         },
-        rendered: pool
-            .map(|pool| pool.spec.configuration.name.clone())
-            .unwrap_or_default(),
+        rendered: pool.map(|pool| pool.spec.configuration.name.clone()).unwrap_or_default(),
         config: config.map(|config| config.metadata.name.clone()),
         because,
         image: config
@@ -174,9 +167,7 @@ fn view(stores: &Stores, key: &str) -> View {
 pub async fn request_rebuild(client: &Client, config: &str) -> Result<(), Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
     let change = json!({ "metadata": { "annotations": { labels::REBUILD: "" } } });
-    let patched = api
-        .patch(config, &PatchParams::default(), &Patch::Merge(&change))
-        .await;
+    let patched = api.patch(config, &PatchParams::default(), &Patch::Merge(&change)).await;
     let object = format!("machineosconfig {config}");
     patched.map(drop).map_err(Error::api(object, "patch"))
 }

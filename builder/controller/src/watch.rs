@@ -76,10 +76,7 @@ impl State {
 
 impl Default for Board {
     fn default() -> Self {
-        Self {
-            watches: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
+        Self { watches: Mutex::default(), changed: watch::Sender::new(()) }
     }
 }
 
@@ -100,11 +97,7 @@ impl Board {
             }
             Progress::Listing | Progress::Current | Progress::NotServed => None,
         };
-        let state = State {
-            progress,
-            optional,
-            failing,
-        };
+        let state = State { progress, optional, failing };
         watches.insert(what.to_owned(), state);
         drop(watches);
         self.changed.send_replace(());
@@ -133,10 +126,7 @@ impl Board {
     pub fn serves(&self, what: &str) -> bool {
         let watches = self.lock();
         let progress = watches.get(what).map(|state| &state.progress);
-        matches!(
-            progress,
-            Some(Progress::Current | Progress::Broken { listed: true, .. })
-        )
+        matches!(progress, Some(Progress::Current | Progress::Broken { listed: true, .. }))
     }
 
     /// Until nothing is missing.
@@ -153,9 +143,7 @@ impl Board {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, State>> {
-        self.watches
-            .lock()
-            .expect("nobody panics while holding it: maps and clones don't")
+        self.watches.lock().expect("nobody panics while holding it: maps and clones don't")
     }
 }
 
@@ -186,13 +174,7 @@ pub async fn follow<K, T>(
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     T: PartialEq + Send + Sync,
 {
-    let Watched {
-        what,
-        api,
-        config,
-        optional,
-        granted_apart,
-    } = watched;
+    let Watched { what, api, config, optional, granted_apart } = watched;
     let tell = |progress| board.set(&what, progress, optional);
     let begin = || watcher(api.clone(), config.clone());
     let mut stream = pin!(begin());
@@ -323,20 +305,12 @@ mod tests {
 
     #[test]
     fn a_board_tells_what_is_missing() {
-        let broken = |listed| Progress::Broken {
-            listed,
-            why: "forbidden".to_owned(),
-        };
+        let broken = |listed| Progress::Broken { listed, why: "forbidden".to_owned() };
         for (what, progress, optional, missing) in [
             ("listing", Progress::Listing, false, true),
             ("current", Progress::Current, false, false),
             ("a kind too few", Progress::NotServed, false, true),
-            (
-                "a kind that may be missing",
-                Progress::NotServed,
-                true,
-                false,
-            ),
+            ("a kind that may be missing", Progress::NotServed, true, false),
             ("broken at once", broken(false), true, true),
             ("broken later", broken(true), false, false),
         ] {
@@ -364,10 +338,7 @@ mod tests {
     /// An API server with an empty list, that does what it is told.
     fn api(does: Arc<Mutex<Server>>) -> kube::Client {
         let answer = move |request: Request<kube::client::Body>| {
-            let is_watch = request
-                .uri()
-                .query()
-                .is_some_and(|q| q.contains("watch=true"));
+            let is_watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
             let does = *does.lock().unwrap();
             let status = |code: u16, reason: &str| json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "away" });
             let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });

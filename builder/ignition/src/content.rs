@@ -87,9 +87,9 @@ impl Resource {
             Some(source) => self.unpack(decode(source, limit)?, limit)?,
         };
         match &self.verification {
-            Some(v) if v.function.hex(&bytes) != v.sum => Err(ContentError::HashMismatch {
-                function: v.function.as_str(),
-            }),
+            Some(v) if v.function.hex(&bytes) != v.sum => {
+                Err(ContentError::HashMismatch { function: v.function.as_str() })
+            }
             _ => Ok(bytes),
         }
     }
@@ -101,9 +101,7 @@ impl Resource {
                 let mut bytes = Vec::new();
                 let mut unpacked =
                     MultiGzDecoder::new(packed.as_slice()).take(limit.saturating_add(1));
-                unpacked
-                    .read_to_end(&mut bytes)
-                    .map_err(ContentError::Gzip)?;
+                unpacked.read_to_end(&mut bytes).map_err(ContentError::Gzip)?;
                 within(bytes.len(), limit)?;
                 Ok(bytes)
             }
@@ -160,10 +158,7 @@ mod tests {
     }
 
     fn url(bytes: &[u8]) -> String {
-        format!(
-            "data:;base64,{}",
-            base64::engine::general_purpose::STANDARD.encode(bytes)
-        )
+        format!("data:;base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 
     fn resource(
@@ -171,15 +166,9 @@ mod tests {
         compression: Compression,
         hash_of: Option<(HashFunction, &[u8])>,
     ) -> Resource {
-        let verification = hash_of.map(|(function, bytes)| Verification {
-            function,
-            sum: function.hex(bytes),
-        });
-        Resource {
-            source: Some(source.to_owned()),
-            compression,
-            verification,
-        }
+        let verification =
+            hash_of.map(|(function, bytes)| Verification { function, sum: function.hex(bytes) });
+        Resource { source: Some(source.to_owned()), compression, verification }
     }
 
     #[test]
@@ -188,27 +177,15 @@ mod tests {
         use HashFunction::{Sha256, Sha512};
         let twice = [gzip(b"ab"), gzip(b"cd")].concat();
         for (what, given, want) in [
-            (
-                "plain",
-                resource("data:,hi", Plain, None),
-                Ok(b"hi".to_vec()),
-            ),
+            ("plain", resource("data:,hi", Plain, None), Ok(b"hi".to_vec())),
             ("empty source", resource("", Plain, None), Ok(Vec::new())),
-            (
-                "empty source, gzip",
-                resource("", Gzip, None),
-                Ok(Vec::new()),
-            ),
+            ("empty source, gzip", resource("", Gzip, None), Ok(Vec::new())),
             (
                 "empty source, wrong hash",
                 resource("", Plain, Some((Sha512, b"x"))),
                 Err("wrong-hash"),
             ),
-            (
-                "gzip",
-                resource(&url(&gzip(b"hi")), Gzip, Some((Sha256, b"hi"))),
-                Ok(b"hi".to_vec()),
-            ),
+            ("gzip", resource(&url(&gzip(b"hi")), Gzip, Some((Sha256, b"hi"))), Ok(b"hi".to_vec())),
             (
                 "two members",
                 resource(&url(&twice), Gzip, Some((Sha512, b"abcd"))),
@@ -229,27 +206,11 @@ mod tests {
                 resource(&url(&[gzip(b"hi"), vec![0; 20]].concat()), Gzip, None),
                 Err("bad-gzip"),
             ),
-            (
-                "cut gzip",
-                resource(&url(&gzip(b"hi")[..15]), Gzip, None),
-                Err("bad-gzip"),
-            ),
+            ("cut gzip", resource(&url(&gzip(b"hi")[..15]), Gzip, None), Err("bad-gzip")),
             ("no gzip", resource("data:,hi", Gzip, None), Err("bad-gzip")),
-            (
-                "nothing as gzip",
-                resource("data:,", Gzip, None),
-                Err("bad-gzip"),
-            ),
-            (
-                "remote",
-                resource("https://example.com/", Plain, None),
-                Err("remote-source"),
-            ),
-            (
-                "bad data URL",
-                resource("data:,a b", Plain, None),
-                Err("bad-data-url"),
-            ),
+            ("nothing as gzip", resource("data:,", Gzip, None), Err("bad-gzip")),
+            ("remote", resource("https://example.com/", Plain, None), Err("remote-source")),
+            ("bad data URL", resource("data:,a b", Plain, None), Err("bad-data-url")),
         ] {
             let got = given.bytes(100).map_err(|e| e.reason());
             assert_eq!(got, want, "{what}");
@@ -271,11 +232,8 @@ mod tests {
 
     #[test]
     fn neither_errors_nor_debug_show_contents() {
-        let secret = resource(
-            "data:,hunter2 ",
-            Compression::None,
-            Some((HashFunction::Sha512, b"hunter2")),
-        );
+        let secret =
+            resource("data:,hunter2 ", Compression::None, Some((HashFunction::Sha512, b"hunter2")));
         let error = secret.bytes(100).unwrap_err();
         let said = format!("{secret:?} {error:?} {error}");
         assert!(!said.contains("hunter2"), "{said}");

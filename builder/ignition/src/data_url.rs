@@ -77,11 +77,7 @@ impl<'u> Body<'u> {
         if !url.starts_with(PREFIX) {
             return Err(DataUrlError::Prefix);
         }
-        let (base64, start) = Header {
-            bytes,
-            at: PREFIX.len(),
-        }
-        .read()?;
+        let (base64, start) = Header { bytes, at: PREFIX.len() }.read()?;
         let data = &bytes[start..];
         if base64 {
             check_base64(data)?;
@@ -130,9 +126,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 fn hex(digit: Option<u8>) -> u8 {
-    let value = digit
-        .and_then(|d| char::from(d).to_digit(16))
-        .expect("checked when it was found");
+    let value = digit.and_then(|d| char::from(d).to_digit(16)).expect("checked when it was found");
     u8::try_from(value).expect("a hex digit is below 16")
 }
 
@@ -200,15 +194,8 @@ impl<'u> Header<'u> {
     }
 
     fn media_type(&mut self) -> Result<(), DataUrlError> {
-        const KNOWN: [&[u8]; 7] = [
-            b"text",
-            b"image",
-            b"audio",
-            b"video",
-            b"application",
-            b"message",
-            b"multipart",
-        ];
+        const KNOWN: [&[u8]; 7] =
+            [b"text", b"image", b"audio", b"video", b"application", b"message", b"multipart"];
         let kind = self.token()?;
         let known = KNOWN.iter().any(|k| kind.starts_with(k))
             || kind.starts_with(b"x-")
@@ -237,16 +224,10 @@ impl<'u> Header<'u> {
             match self.peek()? {
                 b'"' => break,
                 b'\\' => {
-                    return Err(DataUrlError::Unusual {
-                        what: "a backslash",
-                        at: self.at,
-                    });
+                    return Err(DataUrlError::Unusual { what: "a backslash", at: self.at });
                 }
                 b'#' => {
-                    return Err(DataUrlError::Unusual {
-                        what: "a `#`",
-                        at: self.at,
-                    });
+                    return Err(DataUrlError::Unusual { what: "a `#`", at: self.at });
                 }
                 b' ' => {}
                 graphic if graphic.is_ascii_graphic() => {}
@@ -262,10 +243,7 @@ impl<'u> Header<'u> {
         while let Some(byte) = self.bytes.get(self.at) {
             match byte {
                 b'#' => {
-                    return Err(DataUrlError::Unusual {
-                        what: "a `#`",
-                        at: self.at,
-                    });
+                    return Err(DataUrlError::Unusual { what: "a `#`", at: self.at });
                 }
                 b'(' | b')' | b'<' | b'>' | b'@' | b',' | b';' | b':' | b'\\' | b'"' | b'/'
                 | b'[' | b']' | b'?' | b'=' => break,
@@ -277,10 +255,7 @@ impl<'u> Header<'u> {
     }
 
     fn peek(&self) -> Result<u8, DataUrlError> {
-        self.bytes
-            .get(self.at)
-            .copied()
-            .ok_or(DataUrlError::NoComma)
+        self.bytes.get(self.at).copied().ok_or(DataUrlError::NoComma)
     }
 
     fn bad(&self) -> DataUrlError {
@@ -292,13 +267,9 @@ impl<'u> Header<'u> {
 fn check_percent_digits(token: &[u8], start: usize) -> Result<(), DataUrlError> {
     let wrong = (0..token.len()).find(|&i| {
         token[i] == b'%'
-            && !token
-                .get(i + 1..i + 3)
-                .is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit))
+            && !token.get(i + 1..i + 3).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit))
     });
-    wrong.map_or(Ok(()), |offset| {
-        Err(DataUrlError::Percent { at: start + offset })
-    })
+    wrong.map_or(Ok(()), |offset| Err(DataUrlError::Percent { at: start + offset }))
 }
 
 #[cfg(test)]
@@ -347,20 +318,8 @@ mod tests {
             ("data:;base64;a=b,YQ==", MediaType { at: 12 }),
             ("data:;a=,b", MediaType { at: 8 }),
             ("data:;a=%zz,b", Percent { at: 8 }),
-            (
-                "data:;a=\"\\\"\",b",
-                Unusual {
-                    what: "a backslash",
-                    at: 9,
-                },
-            ),
-            (
-                "data:text/pl#ain,b",
-                Unusual {
-                    what: "a `#`",
-                    at: 12,
-                },
-            ),
+            ("data:;a=\"\\\"\",b", Unusual { what: "a backslash", at: 9 }),
+            ("data:text/pl#ain,b", Unusual { what: "a `#`", at: 12 }),
             ("data:,a b", Character { at: 7 }),
             ("data:,a#b", Character { at: 7 }),
             ("data:,[", Character { at: 6 }),

@@ -57,10 +57,7 @@ fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
         o.truth("resize");
     }
     if o.sound() {
-        let guids = [guid, type_guid]
-            .into_iter()
-            .flatten()
-            .any(|g| !g.is_empty());
+        let guids = [guid, type_guid].into_iter().flatten().any(|g| !g.is_empty());
         if should_exist == Some(false)
             && (label.is_some() || guids || start.is_some() || size.is_some())
         {
@@ -83,11 +80,7 @@ fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
             o.problem_here("bad-disk", "needs a number of at least 1, or a label");
         }
         if label.is_some_and(|l| l.len() > 36 || l.contains(':')) {
-            o.problem(
-                "label",
-                "bad-disk",
-                "must be at most 36 bytes, without a colon",
-            );
+            o.problem("label", "bad-disk", "must be at most 36 bytes, without a colon");
         }
         for (key, value) in [("guid", guid), ("typeGuid", type_guid)] {
             if value.is_some_and(|v| !v.is_empty() && !is_guid(v)) {
@@ -99,13 +92,7 @@ fn partition<'v>(o: &mut Object<'v, '_>) -> Partition<'v> {
             }
         }
     }
-    Partition {
-        number,
-        label,
-        should_exist,
-        start,
-        size,
-    }
+    Partition { number, label, should_exist, start, size }
 }
 
 fn is_guid(text: &str) -> bool {
@@ -117,20 +104,10 @@ fn check_partitions(disk: &Object<'_, '_>, partitions: &[Partition<'_>]) {
     let (mut numbers, mut labels) = (HashSet::new(), HashSet::new());
     for (index, partition) in partitions.iter().enumerate() {
         if partition.number != 0 && !numbers.insert(partition.number) {
-            disk.problem_in(
-                "partitions",
-                index,
-                "bad-disk",
-                "has the number of another partition",
-            );
+            disk.problem_in("partitions", index, "bad-disk", "has the number of another partition");
         }
         if partition.label.is_some_and(|label| !labels.insert(label)) {
-            disk.problem_in(
-                "partitions",
-                index,
-                "bad-disk",
-                "has the label of another partition",
-            );
+            disk.problem_in("partitions", index, "bad-disk", "has the label of another partition");
         }
     }
     let mut extents: Vec<_> = partitions
@@ -144,12 +121,7 @@ fn check_partitions(disk: &Object<'_, '_>, partitions: &[Partition<'_>]) {
             continue;
         };
         if start <= end {
-            disk.problem_in(
-                "partitions",
-                *index,
-                "bad-disk",
-                "overlaps another partition",
-            );
+            disk.problem_in("partitions", *index, "bad-disk", "overlaps another partition");
         }
     }
     if partitions.iter().any(|p| p.number == 0)
@@ -246,11 +218,7 @@ pub(super) fn filesystems(storage: &mut Object<'_, '_>) -> Vec<String> {
         if let (Some(longest), Some(label)) = (longest_label, label)
             && label.len() > longest
         {
-            o.problem(
-                "label",
-                "bad-filesystem",
-                format!("must be at most {longest} bytes"),
-            );
+            o.problem("label", "bad-filesystem", format!("must be at most {longest} bytes"));
         }
         device.to_owned()
     })

@@ -77,11 +77,7 @@ impl Document {
             }
         };
         prune(&mut shaped);
-        Ok(ReadDocument {
-            document: Self(shaped),
-            spec,
-            warnings,
-        })
+        Ok(ReadDocument { document: Self(shaped), spec, warnings })
     }
 
     /// The version that it is in the shape of: 3.5.0, or 3.6.0.
@@ -136,10 +132,9 @@ fn known(value: &Value, object: &'static Object, version: SpecVersion) -> Value 
                 items.iter().map(|item| known(item, of, version)).collect()
             }
             // Go reads null in a list of strings as an empty one.
-            (Kind::List(..), Value::Array(items)) => items
-                .iter()
-                .map(|item| Value::from(item.as_str().unwrap_or_default()))
-                .collect(),
+            (Kind::List(..), Value::Array(items)) => {
+                items.iter().map(|item| Value::from(item.as_str().unwrap_or_default())).collect()
+            }
             (Kind::Scalar | Kind::List(..), scalar) => scalar.clone(),
         };
         fields.insert(field.name.to_owned(), value);
@@ -282,10 +277,7 @@ mod tests {
                 let pointer = place.replace(['.', '['], "/").replace(']', "");
                 let (parent, field) = pointer.rsplit_once('/').unwrap();
                 let parent = kept.pointer_mut(parent).and_then(Value::as_object_mut);
-                assert!(
-                    parent.unwrap().remove(field).is_some(),
-                    "{version}: {place}"
-                );
+                assert!(parent.unwrap().remove(field).is_some(), "{version}: {place}");
             }
             upgrade(&mut kept, version);
             prune(&mut kept);
@@ -315,10 +307,8 @@ mod tests {
                 "wrong",
                 "3.0.0",
                 json!({ "storage": { "files": [{ "path": "a" }, { "path": "/a", "contents": { "source": "ftp://a/" } }] } }),
-                &[
-                    "bad-path storage.files[0].path",
-                    "bad-source storage.files[1].contents.source",
-                ][..],
+                &["bad-path storage.files[0].path", "bad-source storage.files[1].contents.source"]
+                    [..],
             ),
             (
                 "no source to merge",
@@ -327,9 +317,7 @@ mod tests {
                 &["bad-source ignition.config.merge[0]"][..],
             ),
         ] {
-            let Err(Error::Invalid { problems }) = read(version, config) else {
-                panic!("{what}")
-            };
+            let Err(Error::Invalid { problems }) = read(version, config) else { panic!("{what}") };
             assert_eq!(codes(&problems), want, "{what}");
         }
         let reason = |version: &str| read(version, json!({})).unwrap_err().reason();

@@ -124,16 +124,8 @@ impl fmt::Display for Listed<'_> {
             f.write_str("the Ignition config is not valid: ")?;
             return one(f, only);
         }
-        let or_more = if self.0.len() < MOST_FINDINGS {
-            ""
-        } else {
-            " or more"
-        };
-        write!(
-            f,
-            "the Ignition config has {}{or_more} faults:",
-            self.0.len()
-        )?;
+        let or_more = if self.0.len() < MOST_FINDINGS { "" } else { " or more" };
+        write!(f, "the Ignition config has {}{or_more} faults:", self.0.len())?;
         for problem in self.0.iter().take(SHOWN_PROBLEMS) {
             f.write_str("\n  ")?;
             one(f, problem)?;
@@ -171,16 +163,8 @@ mod tests {
     fn a_long_list_is_counted_to_its_end() {
         let problem =
             |n: usize| Finding::new("bad-path", "is wrong").on(format!("storage.files[{n}].path"));
-        let text = |n| {
-            Error::Invalid {
-                problems: (0..n).map(problem).collect(),
-            }
-            .to_string()
-        };
-        assert_eq!(
-            text(1),
-            "the Ignition config is not valid: storage.files[0].path: is wrong"
-        );
+        let text = |n| Error::Invalid { problems: (0..n).map(problem).collect() }.to_string();
+        assert_eq!(text(1), "the Ignition config is not valid: storage.files[0].path: is wrong");
         assert_eq!(text(20).lines().count(), 21);
         assert!(text(5000).ends_with("\n  and 4980 more"));
     }

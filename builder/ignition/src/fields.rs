@@ -31,15 +31,7 @@ impl<'v, 'p> Object<'v, 'p> {
         image_path: Option<&'v str>,
     ) -> Self {
         let (known, newer, unread_before) = (Vec::new(), Vec::new(), sink.unread_so_far());
-        Self {
-            sink,
-            at,
-            members,
-            known,
-            newer,
-            unread_before,
-            image_path,
-        }
+        Self { sink, at, members, known, newer, unread_before, image_path }
     }
 
     /// The version whose rules count.
@@ -104,8 +96,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Whether there is anything under `key`.
     pub fn given(&self, key: &str) -> bool {
-        self.members
-            .is_some_and(|m| m.iter().any(|(k, v)| same_field(k, key) && !v.is_null()))
+        self.members.is_some_and(|m| m.iter().any(|(k, v)| same_field(k, key) && !v.is_null()))
     }
 
     /// Reads each object of the list under `key`.
@@ -172,8 +163,7 @@ impl<'v, 'p> Object<'v, 'p> {
                         false => "the same entry".to_owned(),
                     };
                     let message = format!("{what} stands here twice; remove one");
-                    self.sink
-                        .problem(self.finding(list.index(index), "duplicate", message));
+                    self.sink.problem(self.finding(list.index(index), "duplicate", message));
                 }
             }
         }
@@ -181,8 +171,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Something is wrong with the field `key`.
     pub fn problem(&self, key: &str, code: &'static str, message: impl Into<String>) {
-        self.sink
-            .problem(self.finding(self.at.key(key), code, message));
+        self.sink.problem(self.finding(self.at.key(key), code, message));
     }
 
     /// Something is wrong with an entry of the list under `key`.
@@ -193,8 +182,7 @@ impl<'v, 'p> Object<'v, 'p> {
         code: &'static str,
         message: impl Into<String>,
     ) {
-        self.sink
-            .problem(self.finding(self.at.key(key).index(index), code, message));
+        self.sink.problem(self.finding(self.at.key(key).index(index), code, message));
     }
 
     /// Something is wrong with the whole object.
@@ -204,8 +192,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     /// Something is odd with the field `key`.
     pub fn warn(&self, key: &str, code: &'static str, message: impl Into<String>) {
-        self.sink
-            .warn(self.finding(self.at.key(key), code, message));
+        self.sink.warn(self.finding(self.at.key(key), code, message));
     }
 
     /// Something is odd with the field `key` of an entry of `list`.
@@ -217,8 +204,7 @@ impl<'v, 'p> Object<'v, 'p> {
         code: &'static str,
         message: impl Into<String>,
     ) {
-        self.sink
-            .warn(self.finding(self.at.key(list).index(index).key(key), code, message));
+        self.sink.warn(self.finding(self.at.key(list).index(index).key(key), code, message));
     }
 
     /// Warns of the fields that mean nothing here.
@@ -246,8 +232,7 @@ impl<'v, 'p> Object<'v, 'p> {
 
     fn list(&mut self, key: &'static str) -> Option<&'v [Value]> {
         let value = self.take(key)?;
-        self.typed(key, value, value.as_array(), "a list")
-            .map(Vec::as_slice)
+        self.typed(key, value, value.as_array(), "a list").map(Vec::as_slice)
     }
 
     fn take(&mut self, key: &'static str) -> Option<&'v Value> {
@@ -257,16 +242,11 @@ impl<'v, 'p> Object<'v, 'p> {
         if found.next().is_some() {
             let message =
                 "is given in several spellings, and which one counts is not known; keep this one";
-            self.sink
-                .unread(self.finding(self.at.key(key), "ambiguous-field", message));
+            self.sink.unread(self.finding(self.at.key(key), "ambiguous-field", message));
             return None;
         }
         if spelt != key {
-            self.warn(
-                spelt,
-                "misspelt-field",
-                format!("is read as {key:?}; write it so"),
-            );
+            self.warn(spelt, "misspelt-field", format!("is read as {key:?}; write it so"));
         }
         Some(value).filter(|v| !v.is_null())
     }
@@ -313,8 +293,5 @@ pub(super) fn same_field(key: &str, field: &str) -> bool {
     };
     key.eq_ignore_ascii_case(field)
         || (!key.is_ascii()
-            && key
-                .chars()
-                .map(fold)
-                .eq(field.chars().map(|c| c.to_ascii_lowercase())))
+            && key.chars().map(fold).eq(field.chars().map(|c| c.to_ascii_lowercase())))
 }

@@ -15,9 +15,7 @@ impl Document {
         for file in files.into_iter().flatten() {
             if file.pointer("/contents/compression") == Some(&json!("")) {
                 let contents = file["contents"].as_object_mut();
-                contents
-                    .expect("it has a compression")
-                    .remove("compression");
+                contents.expect("it has a compression").remove("compression");
             }
             let sourced = file.pointer("/contents/source").is_some();
             if sourced && file.get("overwrite").is_none() {

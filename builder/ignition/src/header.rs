@@ -41,12 +41,9 @@ fn said_version(config: &Value) -> Result<&str, Error> {
 
 /// The first field of this name: that there are two is noticed when the section is read.
 fn find<'v>(members: &'v Map<String, Value>, field: &str) -> Option<&'v Value> {
-    members.get(field).or_else(|| {
-        members
-            .iter()
-            .find(|(k, _)| same_field(k, field))
-            .map(|(_, v)| v)
-    })
+    members
+        .get(field)
+        .or_else(|| members.iter().find(|(k, _)| same_field(k, field)).map(|(_, v)| v))
 }
 
 /// Reads the section.
@@ -72,10 +69,7 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
         authority.source.unwrap_or_default()
     });
     if tls.sound() {
-        tls.no_duplicates(
-            "certificateAuthorities",
-            authorities.iter().map(String::as_str),
-        );
+        tls.no_duplicates("certificateAuthorities", authorities.iter().map(String::as_str));
     }
     tls.finish();
     security.finish();
@@ -88,9 +82,7 @@ pub(super) fn read(root: &mut Object<'_, '_>) {
 
 fn read_references(config: &mut Object<'_, '_>) {
     const RENDER: &str = "this config refers to another one, and nothing is fetched while an image is built; render it first";
-    let merged = config.each("merge", |o| {
-        resource::read_reference(o, Remote::Allowed).source
-    });
+    let merged = config.each("merge", |o| resource::read_reference(o, Remote::Allowed).source);
     let mut replace = config.object("replace");
     let replaced = resource::read_reference(&mut replace, Remote::Allowed).source;
     replace.finish();
@@ -112,10 +104,7 @@ fn read_references(config: &mut Object<'_, '_>) {
             }
         }
         if config.sound() {
-            config.no_duplicates(
-                "merge",
-                merged.iter().map(|s| s.as_deref().unwrap_or_default()),
-            );
+            config.no_duplicates("merge", merged.iter().map(|s| s.as_deref().unwrap_or_default()));
         }
     }
     if replaced.is_some() && refused {
@@ -130,11 +119,7 @@ fn read_proxy(proxy: &mut Object<'_, '_>) {
             continue;
         };
         if !matches!(url::scheme(value).as_deref(), Some("http" | "https")) {
-            proxy.problem(
-                key,
-                "bad-proxy",
-                "must be a URL that begins with http:// or https://",
-            );
+            proxy.problem(key, "bad-proxy", "must be a URL that begins with http:// or https://");
         }
     }
     let exempt = proxy.texts("noProxy");

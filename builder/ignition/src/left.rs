@@ -14,11 +14,7 @@ impl Config {
                 &self.passwd.users,
                 "users, their passwords and keys are set up on the machine",
             ),
-            (
-                "group",
-                &self.passwd.groups,
-                "groups are set up on the machine",
-            ),
+            ("group", &self.passwd.groups, "groups are set up on the machine"),
             (
                 "kernel argument",
                 &self.kernel_arguments.should_exist,
@@ -29,26 +25,14 @@ impl Config {
                 &self.kernel_arguments.should_not_exist,
                 "the kernel's command line is the machine's",
             ),
-            (
-                "disk",
-                &storage.disks,
-                "disks are partitioned when the machine is installed",
-            ),
-            (
-                "raid",
-                &storage.raid,
-                "arrays are made when the machine is installed",
-            ),
+            ("disk", &storage.disks, "disks are partitioned when the machine is installed"),
+            ("raid", &storage.raid, "arrays are made when the machine is installed"),
             (
                 "filesystem",
                 &storage.filesystems,
                 "file systems are made when the machine is installed",
             ),
-            (
-                "luks volume",
-                &storage.luks,
-                "volumes are encrypted when the machine is installed",
-            ),
+            ("luks volume", &storage.luks, "volumes are encrypted when the machine is installed"),
         ];
         let finding = |(kind, names, why): (&str, &[String], &str)| {
             names

@@ -146,14 +146,5 @@ fn judge(
     if !problems.is_empty() {
         return Err(Error::Invalid { problems });
     }
-    Ok(Parsed {
-        config: Config {
-            version,
-            kernel_arguments,
-            passwd,
-            storage,
-            systemd,
-        },
-        warnings,
-    })
+    Ok(Parsed { config: Config { version, kernel_arguments, passwd, storage, systemd }, warnings })
 }

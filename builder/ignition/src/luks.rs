@@ -14,10 +14,8 @@ pub(super) fn read(storage: &mut Object<'_, '_>) -> Vec<String> {
     }
     storage.each("luks", |o| {
         let name = o.text("name").unwrap_or_default();
-        let (device, label) = (
-            o.text("device").unwrap_or_default(),
-            o.text("label").unwrap_or_default(),
-        );
+        let (device, label) =
+            (o.text("device").unwrap_or_default(), o.text("label").unwrap_or_default());
         o.text("uuid");
         o.truth("wipeVolume");
         o.texts("options");
@@ -31,9 +29,7 @@ pub(super) fn read(storage: &mut Object<'_, '_>) -> Vec<String> {
         };
         let mut key_file = o.object("keyFile");
         // The machine fetches it, not the build.
-        let key = resource::read(&mut key_file, Remote::Allowed)
-            .source
-            .unwrap_or_default();
+        let key = resource::read(&mut key_file, Remote::Allowed).source.unwrap_or_default();
         key_file.finish();
         let clevis = clevis(&mut o.object("clevis"));
         let cex = o.has("cex", SpecVersion::V3_5) && {
@@ -78,10 +74,8 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
         custom.truth("needsNetwork") == Some(true) && custom.version() > SpecVersion::V3_2;
     if custom.sound() && !(pin.is_empty() && config.is_empty() && !network) {
         if custom.version() < SpecVersion::V3_6 && !matches!(pin, "tpm2" | "tang" | "sss") {
-            let message = format!(
-                "{} must be tpm2, tang or sss; spec 3.6.0 takes others",
-                shown(pin)
-            );
+            let message =
+                format!("{} must be tpm2, tang or sss; spec 3.6.0 takes others", shown(pin));
             custom.problem("pin", "bad-luks", message);
         } else if pin.is_empty() {
             custom.problem("pin", "bad-luks", "is needed for a pin of one's own");
@@ -106,10 +100,8 @@ fn clevis(clevis: &mut Object<'_, '_>) -> bool {
 }
 
 fn tang<'v>(o: &mut Object<'v, '_>) -> &'v str {
-    let (url, thumbprint) = (
-        o.text("url").unwrap_or_default(),
-        o.text("thumbprint").unwrap_or_default(),
-    );
+    let (url, thumbprint) =
+        (o.text("url").unwrap_or_default(), o.text("thumbprint").unwrap_or_default());
     let advertisement = if o.has("advertisement", SpecVersion::V3_4) {
         o.text("advertisement").unwrap_or_default()
     } else {
@@ -117,11 +109,7 @@ fn tang<'v>(o: &mut Object<'v, '_>) -> &'v str {
     };
     if o.sound() {
         if !matches!(url::scheme(url).as_deref(), Some("http" | "https")) {
-            o.problem(
-                "url",
-                "bad-luks",
-                "must be a URL that begins with http:// or https://",
-            );
+            o.problem("url", "bad-luks", "must be a URL that begins with http:// or https://");
         }
         if thumbprint.is_empty() {
             o.problem("thumbprint", "bad-luks", "is needed");

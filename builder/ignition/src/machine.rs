@@ -10,10 +10,7 @@ pub(super) fn kernel_arguments(root: &mut Object<'_, '_>) -> KernelArguments {
         return KernelArguments::default();
     }
     let mut arguments = root.object("kernelArguments");
-    let (wanted, unwanted) = (
-        arguments.texts("shouldExist"),
-        arguments.texts("shouldNotExist"),
-    );
+    let (wanted, unwanted) = (arguments.texts("shouldExist"), arguments.texts("shouldNotExist"));
     if arguments.sound() {
         arguments.no_duplicates_among([
             ("shouldExist", wanted.iter().copied()),
@@ -22,10 +19,7 @@ pub(super) fn kernel_arguments(root: &mut Object<'_, '_>) -> KernelArguments {
     }
     arguments.finish();
     let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-    KernelArguments {
-        should_exist: owned(wanted),
-        should_not_exist: owned(unwanted),
-    }
+    KernelArguments { should_exist: owned(wanted), should_not_exist: owned(unwanted) }
 }
 
 /// Reads the section `passwd`.

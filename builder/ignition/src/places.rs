@@ -19,36 +19,18 @@ pub(super) fn check(sink: &Sink, storage: &Storage, systemd: &Systemd) {
 
 /// Every node of the config: list, index, path.
 fn nodes(storage: &Storage) -> impl Iterator<Item = (&'static str, usize, &str)> {
-    let directories = storage
-        .directories
-        .iter()
-        .enumerate()
-        .map(|(i, d)| ("directories", i, d.path.as_str()));
-    let files = storage
-        .files
-        .iter()
-        .enumerate()
-        .map(|(i, f)| ("files", i, f.path.as_str()));
-    let links = storage
-        .links
-        .iter()
-        .enumerate()
-        .map(|(i, l)| ("links", i, l.path.as_str()));
+    let directories =
+        storage.directories.iter().enumerate().map(|(i, d)| ("directories", i, d.path.as_str()));
+    let files = storage.files.iter().enumerate().map(|(i, f)| ("files", i, f.path.as_str()));
+    let links = storage.links.iter().enumerate().map(|(i, l)| ("links", i, l.path.as_str()));
     directories.chain(files).chain(links)
 }
 
 fn links_in_the_way(sink: &Sink, storage: &Storage) {
-    let links: HashMap<&str, usize> = storage
-        .links
-        .iter()
-        .enumerate()
-        .map(|(i, l)| (l.path.as_str(), i))
-        .collect();
+    let links: HashMap<&str, usize> =
+        storage.links.iter().enumerate().map(|(i, l)| (l.path.as_str(), i)).collect();
     for (list, index, path) in nodes(storage) {
-        let above = path
-            .match_indices('/')
-            .filter(|(at, _)| *at > 0)
-            .map(|(at, _)| &path[..at]);
+        let above = path.match_indices('/').filter(|(at, _)| *at > 0).map(|(at, _)| &path[..at]);
         for link in above.filter_map(|above| links.get(above)) {
             let message = format!(
                 "lies under {}, which storage.links[{link}] makes a link; give the path that the link leads to",
@@ -85,17 +67,8 @@ fn units_in_the_way(sink: &Sink, storage: &Storage, systemd: &Systemd) {
 }
 
 fn hard_links(sink: &Sink, storage: &Storage) {
-    let directories: HashSet<&str> = storage
-        .directories
-        .iter()
-        .map(|d| d.path.as_str())
-        .collect();
-    for (index, link) in storage
-        .links
-        .iter()
-        .enumerate()
-        .filter(|(_, link)| link.hard)
-    {
+    let directories: HashSet<&str> = storage.directories.iter().map(|d| d.path.as_str()).collect();
+    for (index, link) in storage.links.iter().enumerate().filter(|(_, link)| link.hard) {
         let finding = |code, field: &str, message: &str| {
             Finding::new(code, message)
                 .on(format!("storage.links[{index}]{field}"))

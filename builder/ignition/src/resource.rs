@@ -22,11 +22,7 @@ pub(super) fn read(o: &mut Object<'_, '_>, remote: Remote) -> Resource {
     let source = read_source(o, remote);
     let may_be_verified = source.is_some() || !o.sound();
     let verification = read_verification(o, may_be_verified);
-    Resource {
-        source,
-        compression,
-        verification,
-    }
+    Resource { source, compression, verification }
 }
 
 /// Reads a reference to a config or to a certificate: contents, but with fewer fields and rules in spec 3.0.
@@ -36,11 +32,7 @@ pub(super) fn read_reference(o: &mut Object<'_, '_>, remote: Remote) -> Resource
     }
     let source = read_source(o, remote);
     let verification = read_verification(o, true);
-    Resource {
-        source,
-        compression: Compression::None,
-        verification,
-    }
+    Resource { source, compression: Compression::None, verification }
 }
 
 fn read_compression(o: &mut Object<'_, '_>) -> Compression {
@@ -124,10 +116,7 @@ fn check_source(o: &Object<'_, '_>, source: &str, remote: Remote) {
 
 fn read_headers(o: &mut Object<'_, '_>, source: &str) {
     let names = o.each("httpHeaders", |header| {
-        let (name, value) = (
-            header.text("name").unwrap_or_default(),
-            header.text("value"),
-        );
+        let (name, value) = (header.text("name").unwrap_or_default(), header.text("value"));
         if header.sound() && name.is_empty() {
             header.problem("name", "bad-source", "a header needs a name");
         }
@@ -205,8 +194,5 @@ pub(super) fn read_hash(
     if !sum.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(("unusable-verification", "must be hex digits after the dash"));
     }
-    Ok(Verification {
-        function,
-        sum: sum.to_ascii_lowercase(),
-    })
+    Ok(Verification { function, sum: sum.to_ascii_lowercase() })
 }

@@ -109,21 +109,11 @@ const fn plain(fields: &'static [Field]) -> Object {
 }
 
 const fn entry(key: Key, fields: &'static [Field]) -> Object {
-    Object {
-        fields,
-        key,
-        whole_with: None,
-        gone_without: None,
-    }
+    Object { fields, key, whole_with: None, gone_without: None }
 }
 
 const fn contents(fields: &'static [Field]) -> Object {
-    Object {
-        fields,
-        key: Key::Private("source"),
-        whole_with: Some("source"),
-        gone_without: None,
-    }
+    Object { fields, key: Key::Private("source"), whole_with: Some("source"), gone_without: None }
 }
 
 use Items::{Names, Objects, Texts};
@@ -149,11 +139,8 @@ static IGNITION: Object = plain(&[
 
 static REFERENCES: Object = plain(&[keyed("merge", &REFERENCE), object("replace", &REFERENCE)]);
 
-static PROXY: Object = plain(&[
-    scalar("httpProxy"),
-    scalar("httpsProxy"),
-    list("noProxy", Names, Keyed),
-]);
+static PROXY: Object =
+    plain(&[scalar("httpProxy"), scalar("httpsProxy"), list("noProxy", Names, Keyed)]);
 
 static SECURITY: Object = plain(&[object("tls", &TLS)]);
 
@@ -190,10 +177,8 @@ static VERIFICATION: Object = plain(&[scalar("hash")]);
 
 const ARGUMENTS: Merging = KeyedAcross(&["shouldExist", "shouldNotExist"]);
 
-static KERNEL_ARGUMENTS: Object = plain(&[
-    list("shouldExist", Names, ARGUMENTS),
-    list("shouldNotExist", Names, ARGUMENTS),
-]);
+static KERNEL_ARGUMENTS: Object =
+    plain(&[list("shouldExist", Names, ARGUMENTS), list("shouldNotExist", Names, ARGUMENTS)]);
 
 static PASSWD: Object = plain(&[keyed("groups", &GROUP), keyed("users", &USER)]);
 
@@ -280,11 +265,7 @@ static OWNER: Object = plain(&[scalar("id"), scalar("name")]);
 
 static DISK: Object = entry(
     Key::Name("device"),
-    &[
-        scalar("device"),
-        keyed("partitions", &PARTITION),
-        scalar("wipeTable"),
-    ],
+    &[scalar("device"), keyed("partitions", &PARTITION), scalar("wipeTable")],
 );
 
 static PARTITION: Object = entry(
@@ -335,22 +316,14 @@ static LUKS: Object = entry(
 
 static CEX: Object = plain(&[scalar("enabled")]);
 
-static CLEVIS: Object = plain(&[
-    object("custom", &CUSTOM),
-    keyed("tang", &TANG),
-    scalar("threshold"),
-    scalar("tpm2"),
-]);
+static CLEVIS: Object =
+    plain(&[object("custom", &CUSTOM), keyed("tang", &TANG), scalar("threshold"), scalar("tpm2")]);
 
 static CUSTOM: Object = plain(&[scalar("config"), scalar("needsNetwork"), scalar("pin")]);
 
 static TANG: Object = entry(
     Key::Private("url"),
-    &[
-        scalar("advertisement").since(V3_4),
-        scalar("thumbprint"),
-        scalar("url"),
-    ],
+    &[scalar("advertisement").since(V3_4), scalar("thumbprint"), scalar("url")],
 );
 
 static RAID: Object = entry(

@@ -79,24 +79,15 @@ enum Step<'p> {
 impl<'p> At<'p> {
     /// The config itself.
     pub fn root() -> Self {
-        At {
-            parent: None,
-            step: Step::Root,
-        }
+        At { parent: None, step: Step::Root }
     }
 
     pub fn key(&'p self, key: &'p str) -> At<'p> {
-        At {
-            parent: Some(self),
-            step: Step::Key(key),
-        }
+        At { parent: Some(self), step: Step::Key(key) }
     }
 
     pub fn index(&'p self, index: usize) -> At<'p> {
-        At {
-            parent: Some(self),
-            step: Step::Index(index),
-        }
+        At { parent: Some(self), step: Step::Index(index) }
     }
 }
 

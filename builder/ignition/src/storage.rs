@@ -30,21 +30,9 @@ pub(super) fn read(root: &mut Object<'_, '_>) -> Storage {
     };
     if storage.sound() {
         storage.no_duplicates_among([
-            (
-                "directories",
-                read.directories
-                    .iter()
-                    .map(|d| d.path.as_str())
-                    .collect::<Vec<_>>(),
-            ),
-            (
-                "files",
-                read.files.iter().map(|f| f.path.as_str()).collect(),
-            ),
-            (
-                "links",
-                read.links.iter().map(|l| l.path.as_str()).collect(),
-            ),
+            ("directories", read.directories.iter().map(|d| d.path.as_str()).collect::<Vec<_>>()),
+            ("files", read.files.iter().map(|f| f.path.as_str()).collect()),
+            ("links", read.links.iter().map(|l| l.path.as_str()).collect()),
         ]);
         for (key, names) in [
             ("disks", &read.disks),
@@ -74,15 +62,7 @@ fn file(o: &mut Object<'_, '_>) -> File {
         o.problem("overwrite", "overwrite-without-contents", message);
     }
     let contents = given.source.is_some().then_some(given);
-    File {
-        path,
-        overwrite,
-        mode,
-        user,
-        group,
-        contents,
-        append,
-    }
+    File { path, overwrite, mode, user, group, contents, append }
 }
 
 fn append(o: &mut Object<'_, '_>) -> Resource {
@@ -115,34 +95,15 @@ fn link(o: &mut Object<'_, '_>) -> Link {
     let target = o.text("target").unwrap_or_default();
     if o.sound() {
         if target.is_empty() {
-            let code = if o.version() < SpecVersion::V3_3 {
-                "unusable-link"
-            } else {
-                "bad-link"
-            };
+            let code = if o.version() < SpecVersion::V3_3 { "unusable-link" } else { "bad-link" };
             o.problem("target", code, "a link needs a target");
         } else if target.contains('\0') {
-            o.problem(
-                "target",
-                "unusable-link",
-                "no path can hold a NUL character",
-            );
+            o.problem("target", "unusable-link", "no path can hold a NUL character");
         } else if target.len() > PATH_MAX {
-            o.problem(
-                "target",
-                "unusable-link",
-                "no path can be longer than 4095 bytes",
-            );
+            o.problem("target", "unusable-link", "no path can be longer than 4095 bytes");
         }
     }
-    Link {
-        path,
-        overwrite,
-        user,
-        group,
-        target: target.to_owned(),
-        hard,
-    }
+    Link { path, overwrite, user, group, target: target.to_owned(), hard }
 }
 
 /// The path of a node. At `/` there is a directory already, and nothing else can be there.
@@ -157,11 +118,7 @@ fn node_path(o: &mut Object<'_, '_>, may_not_be_root: bool) -> String {
     if let Err(message) = check_path(path) {
         o.problem("path", "bad-path", message);
     } else if may_not_be_root && path == "/" {
-        o.problem(
-            "path",
-            "unusable-path",
-            "the root is a directory and stays one",
-        );
+        o.problem("path", "unusable-path", "the root is a directory and stays one");
     } else if path.contains('\0') {
         o.problem("path", "unusable-path", "no path can hold a NUL character");
     } else if path.len() > PATH_MAX || path.split('/').any(|name| name.len() > NAME_MAX) {
@@ -183,10 +140,7 @@ pub(super) fn check_path(path: &str) -> Result<(), String> {
         return Err("a path is missing".to_owned());
     }
     let Some(inner) = path.strip_prefix('/') else {
-        return Err(format!(
-            "{} must be absolute: begin with a slash",
-            shown(path)
-        ));
+        return Err(format!("{} must be absolute: begin with a slash", shown(path)));
     };
     if !inner.is_empty() && inner.split('/').any(|name| matches!(name, "" | "." | "..")) {
         return Err(format!(
@@ -221,10 +175,7 @@ fn mode(o: &mut Object<'_, '_>) -> Option<u32> {
 
 fn owner(o: &mut Object<'_, '_>, key: &'static str) -> Owner {
     let mut owner = o.object(key);
-    let (id, name) = (
-        owner.number("id"),
-        owner.text("name").filter(|name| !name.is_empty()),
-    );
+    let (id, name) = (owner.number("id"), owner.text("name").filter(|name| !name.is_empty()));
     if id.is_some() && name.is_some() {
         owner.problem_here("bad-owner", "gives both an id and a name; keep one");
     }

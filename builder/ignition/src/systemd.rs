@@ -47,13 +47,7 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
     if o.sound() {
         o.no_duplicates("dropins", dropins.iter().map(|d| d.name.as_str()));
     }
-    Unit {
-        name,
-        enabled,
-        mask,
-        contents,
-        dropins,
-    }
+    Unit { name, enabled, mask, contents, dropins }
 }
 
 fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
@@ -63,11 +57,7 @@ fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
         o.problem(
             "contents",
             "bad-unit",
-            format!(
-                "drop-in {} of unit {} is no unit file: {problem}",
-                shown(&name),
-                shown(unit)
-            ),
+            format!("drop-in {} of unit {} is no unit file: {problem}", shown(&name), shown(unit)),
         );
     }
     if o.sound() {
@@ -75,11 +65,7 @@ fn dropin(o: &mut Object<'_, '_>, unit: &str) -> Dropin {
             o.problem(
                 "name",
                 "bad-dropin-name",
-                format!(
-                    "{} of unit {} must end in `.conf`",
-                    shown(&name),
-                    shown(unit)
-                ),
+                format!("{} of unit {} must end in `.conf`", shown(&name), shown(unit)),
             );
         } else if name.len() > NAME_MAX
             || name.contains(|c: char| c == '/' || c.is_control())
@@ -128,28 +114,19 @@ fn check_unit_name(o: &Object<'_, '_>, name: &str) {
 
 /// What stands behind the last dot of the last component.
 fn extension(name: &str) -> Option<&str> {
-    name.rsplit('/')
-        .next()
-        .and_then(|last| last.rsplit_once('.'))
-        .map(|(_, ext)| ext)
+    name.rsplit('/').next().and_then(|last| last.rsplit_once('.')).map(|(_, ext)| ext)
 }
 
 /// Enabling an instance takes the `[Install]` section of its template.
 fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
     let by_name: HashMap<&str, &Unit> = units.iter().map(|u| (u.name.as_str(), u)).collect();
-    for (index, unit) in units
-        .iter()
-        .enumerate()
-        .filter(|(_, u)| u.enabled == Some(true))
-    {
+    for (index, unit) in units.iter().enumerate().filter(|(_, u)| u.enabled == Some(true)) {
         let Some((prefix, _)) = unit.name.strip_suffix(".service").and_then(split_instance) else {
             continue;
         };
         let template = format!("{prefix}@.service");
-        let text = by_name
-            .get(template.as_str())
-            .and_then(|t| t.contents.as_deref())
-            .unwrap_or_default();
+        let text =
+            by_name.get(template.as_str()).and_then(|t| t.contents.as_deref()).unwrap_or_default();
         if !text.is_empty() && unit_text::check(text).is_ok_and(|found| !found.install) {
             let message = format!(
                 "unit {} is enabled, but its template {template} has no [Install] section, so that enabling does nothing",
@@ -162,11 +139,7 @@ fn warn_of_templates(systemd: &Object<'_, '_>, units: &[Unit]) {
 
 /// `x@y` as `x` and `y`, both not empty.
 fn split_instance(name: &str) -> Option<(&str, &str)> {
-    let at = name
-        .char_indices()
-        .skip(1)
-        .find(|(_, c)| *c == '@')
-        .map(|(at, _)| at)?;
+    let at = name.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at)?;
     let (prefix, instance) = (&name[..at], &name[at + 1..]);
     (!instance.is_empty()).then_some((prefix, instance))
 }

@@ -45,10 +45,7 @@ fn every_case_of_the_table() {
         };
         let (first, last): (SpecVersion, SpecVersion) =
             (first.parse().unwrap(), last.parse().unwrap());
-        for version in SpecVersion::ALL
-            .into_iter()
-            .filter(|v| (first..=last).contains(v))
-        {
+        for version in SpecVersion::ALL.into_iter().filter(|v| (first..=last).contains(v)) {
             let (problems, warnings) = match parse(&with_version(&case["config"], version)) {
                 Ok(parsed) => {
                     assert_eq!(parsed.config.version, version);
@@ -79,33 +76,17 @@ fn the_version_decides_first() {
     for (what, config, want) in [
         ("no object", json!([]), "invalid-ignition"),
         ("nothing", json!(null), "invalid-ignition"),
-        (
-            "no section",
-            json!({ "storage": 5 }),
-            "unknown-ignition-spec",
-        ),
+        ("no section", json!({ "storage": 5 }), "unknown-ignition-spec"),
         ("null", json!({ "ignition": null }), "unknown-ignition-spec"),
-        (
-            "no version",
-            json!({ "ignition": {} }),
-            "unknown-ignition-spec",
-        ),
-        (
-            "a number",
-            json!({ "ignition": { "version": 3 } }),
-            "invalid-ignition",
-        ),
+        ("no version", json!({ "ignition": {} }), "unknown-ignition-spec"),
+        ("a number", json!({ "ignition": { "version": 3 } }), "invalid-ignition"),
         ("a list", json!({ "ignition": [] }), "invalid-ignition"),
         (
             "spec 2",
             json!({ "ignition": { "version": "2.2.0" }, "storage": 5 }),
             "old-ignition-spec",
         ),
-        (
-            "the next",
-            json!({ "ignition": { "version": "3.7.0" } }),
-            "unknown-ignition-spec",
-        ),
+        ("the next", json!({ "ignition": { "version": "3.7.0" } }), "unknown-ignition-spec"),
         (
             "two versions",
             json!({ "ignition": { "version": "3.1.0", "Version": "3.5.0" } }),
@@ -120,10 +101,7 @@ fn the_version_decides_first() {
         assert_eq!(parse(&config).unwrap_err().reason(), want, "{what}");
     }
     let other_case = json!({ "Ignition": { "VERSION": "3.1.0" } });
-    assert_eq!(
-        parse(&other_case).unwrap().config.version,
-        SpecVersion::V3_1
-    );
+    assert_eq!(parse(&other_case).unwrap().config.version, SpecVersion::V3_1);
 }
 
 #[test]
@@ -152,14 +130,8 @@ fn the_typed_form() {
         contents: None,
         append: Vec::new(),
     };
-    let empty = Resource {
-        source: Some(String::new()),
-        ..Resource::default()
-    };
-    let verification = Verification {
-        function: HashFunction::Sha256,
-        sum: "ab".repeat(32),
-    };
+    let empty = Resource { source: Some(String::new()), ..Resource::default() };
+    let verification = Verification { function: HashFunction::Sha256, sum: "ab".repeat(32) };
     let contents = Resource {
         source: Some("data:,a".to_owned()),
         compression: Compression::Gzip,
@@ -178,10 +150,7 @@ fn the_typed_form() {
                 ..node("/a")
             },
             node("/b"),
-            File {
-                contents: Some(empty),
-                ..node("/c")
-            },
+            File { contents: Some(empty), ..node("/c") },
         ]
     );
     let directory = &config.storage.directories[0];
@@ -189,25 +158,15 @@ fn the_typed_form() {
         (directory.path.as_str(), directory.mode, directory.overwrite),
         ("/d", Some(0o777), Some(false))
     );
-    let links: Vec<_> = config
-        .storage
-        .links
-        .iter()
-        .map(|l| (l.path.as_str(), l.target.as_str(), l.hard))
-        .collect();
+    let links: Vec<_> =
+        config.storage.links.iter().map(|l| (l.path.as_str(), l.target.as_str(), l.hard)).collect();
     assert_eq!(links, [("/l", "../x", false), ("/h", "x", true)]);
     let unit = &config.systemd.units[0];
     assert_eq!(
         (unit.enabled, unit.mask, unit.contents.as_deref()),
         (Some(false), Some(true), Some(""))
     );
-    assert_eq!(
-        unit.dropins,
-        [Dropin {
-            name: "x.conf".to_owned(),
-            contents: None
-        }]
-    );
+    assert_eq!(unit.dropins, [Dropin { name: "x.conf".to_owned(), contents: None }]);
 }
 
 #[test]
@@ -269,9 +228,7 @@ fn no_error_shows_a_secret() {
         "systemd": { "units": [{ "name": "a.service", "contents": format!("[Service]\n{secret}\n") }] },
     });
     let error = parse(&config).unwrap_err();
-    let Error::Invalid { problems } = &error else {
-        panic!("{error}")
-    };
+    let Error::Invalid { problems } = &error else { panic!("{error}") };
     assert_eq!(problems.len(), 11, "{error}");
     let said = format!("{error} {error:?}");
     assert!(!said.contains(secret), "{said}");
@@ -300,27 +257,12 @@ fn a_message_names_what_was_found() {
             file(json!({ "source": "data:,a", "compression": "zstd" })),
             r#"storage.files[0].contents.compression ("/a"): "zstd" must be "gzip""#,
         ),
-        (
-            hash("md5-0123"),
-            r#""md5" and 4 characters must begin with"#,
-        ),
-        (
-            hash("sha512-0123"),
-            r#""sha512" and 4 characters must have 128 hex digits"#,
-        ),
-        (
-            hash("0123"),
-            "a text of 4 characters must be the hash function, a dash",
-        ),
-        (
-            file(json!({ "source": "ftp://u:p@a/" })),
-            r#"has the scheme "ftp", which"#,
-        ),
+        (hash("md5-0123"), r#""md5" and 4 characters must begin with"#),
+        (hash("sha512-0123"), r#""sha512" and 4 characters must have 128 hex digits"#),
+        (hash("0123"), "a text of 4 characters must be the hash function, a dash"),
+        (file(json!({ "source": "ftp://u:p@a/" })), r#"has the scheme "ftp", which"#),
         (file(json!({ "source": "a/b" })), "has no scheme; give"),
-        (
-            file(json!({ "source": "https://u:p@a.example/x?y" })),
-            r#"(host "a.example"), and"#,
-        ),
+        (file(json!({ "source": "https://u:p@a.example/x?y" })), r#"(host "a.example"), and"#),
         (
             unit(json!({ "name": "a.service", "contents": "[Unit" })),
             r#"systemd.units[1].contents: unit "a.service" is no unit file"#,
@@ -345,12 +287,10 @@ fn a_message_names_what_was_found() {
 #[test]
 fn many_nodes_and_large_contents_are_no_work() {
     // Quadratic work on this would be noticed: 20 000 nodes under 5 000 links' worth of prefixes, and 8 MB of text.
-    let files: Vec<Value> = (0..20_000)
-        .map(|n| json!({ "path": format!("/etc/{n}/a/b/c/d") }))
-        .collect();
-    let links: Vec<Value> = (0..5_000)
-        .map(|n| json!({ "path": format!("/usr/{n}"), "target": "x" }))
-        .collect();
+    let files: Vec<Value> =
+        (0..20_000).map(|n| json!({ "path": format!("/etc/{n}/a/b/c/d") })).collect();
+    let links: Vec<Value> =
+        (0..5_000).map(|n| json!({ "path": format!("/usr/{n}"), "target": "x" })).collect();
     let options = format!("A={}\n", "x".repeat(2000)).repeat(2000);
     let units = json!([{ "name": "a.service", "contents": format!("[Unit]\n{options}") }]);
     let large = format!("data:;base64,{}", "QUJD".repeat(1_000_000));
@@ -364,9 +304,7 @@ fn many_nodes_and_large_contents_are_no_work() {
 fn a_hostile_config_does_not_fill_the_memory_with_findings() {
     let config =
         json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": vec![0; 20_000] } });
-    let Err(Error::Invalid { problems }) = parse(&config) else {
-        panic!("no file is a number")
-    };
+    let Err(Error::Invalid { problems }) = parse(&config) else { panic!("no file is a number") };
     assert_eq!(problems.len(), 1000);
     let fields: serde_json::Map<_, _> = (0..20_000).map(|n| (n.to_string(), json!(0))).collect();
     assert_eq!(parsed(json!({ "storage": fields })).warnings.len(), 1000);

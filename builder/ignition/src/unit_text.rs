@@ -33,17 +33,9 @@ impl fmt::Display for Problem {
 
 /// Reads the whole text.
 pub(super) fn check(text: &str) -> Result<Found, Problem> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        filled: 0,
-        newline: 0,
-    };
+    let mut reader = Reader { text, at: 0, filled: 0, newline: 0 };
     reader.run().map_err(|what| {
-        let line = 1 + text.as_bytes()[..reader.at]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count();
+        let line = 1 + text.as_bytes()[..reader.at].iter().filter(|b| **b == b'\n').count();
         Problem { what, line }
     })
 }
@@ -90,10 +82,7 @@ impl Reader<'_> {
                         self.at = start;
                         return Err("has no `]` after the section's name");
                     }
-                    Step::SectionEnd {
-                        start,
-                        end: self.at - 1,
-                    }
+                    Step::SectionEnd { start, end: self.at - 1 }
                 }
                 Step::SectionEnd { start, end } => {
                     let rest = self.at;
@@ -143,11 +132,7 @@ impl Reader<'_> {
                         let line = self.line();
                         line.strip_suffix(' ').unwrap_or(line).ends_with('\\')
                     } {}
-                    if in_section {
-                        Step::SectionOrOption
-                    } else {
-                        Step::BeforeSections
-                    }
+                    if in_section { Step::SectionOrOption } else { Step::BeforeSections }
                 }
             };
         }
@@ -176,10 +161,7 @@ impl Reader<'_> {
     fn through(&mut self, delimiter: u8) -> bool {
         let bytes = self.text.as_bytes();
         loop {
-            if let Some(found) = bytes[self.at..self.filled]
-                .iter()
-                .position(|b| *b == delimiter)
-            {
+            if let Some(found) = bytes[self.at..self.filled].iter().position(|b| *b == delimiter) {
                 self.at += found + 1;
                 return true;
             }
@@ -222,41 +204,21 @@ mod tests {
         for (what, text, want) in [
             ("nothing", String::new(), Ok(false)),
             ("rubbish before a section", "a b\nc".into(), Ok(false)),
-            (
-                "a unit",
-                "[Unit]\nDescription=a\n\n[Install]\nWantedBy=x\n".into(),
-                Ok(true),
-            ),
+            ("a unit", "[Unit]\nDescription=a\n\n[Install]\nWantedBy=x\n".into(), Ok(true)),
             ("an empty section", "[Install]\n".into(), Ok(false)),
             ("no end of line", "[Install]\nA=b".into(), Ok(true)),
             ("carriage returns", "[Install]\r\nA=b\r\n".into(), Ok(true)),
-            (
-                "a continued value",
-                "[Service]\nA=b\\\n[Install]\\\nc\nD=e".into(),
-                Ok(false),
-            ),
-            (
-                "a continued comment",
-                "[Service]\n#a\\ \n[Install]\nA=b".into(),
-                Ok(false),
-            ),
+            ("a continued value", "[Service]\nA=b\\\n[Install]\\\nc\nD=e".into(), Ok(false)),
+            ("a continued comment", "[Service]\n#a\\ \n[Install]\nA=b".into(), Ok(false)),
             ("an open section", "[Unit".into(), Err(1)),
             ("more behind a section", "[Unit] x\n".into(), Err(1)),
             ("no option", "[Unit]\nA=b\nfoo\n".into(), Err(3)),
             ("no option at the end", "[Unit]\nfoo".into(), Err(2)),
             ("a line that just fits", long(2045), Ok(false)),
             ("a long line", long(2046), Err(2)),
-            (
-                "a long line at the end of the buffer",
-                late(3000),
-                Ok(false),
-            ),
+            ("a long line at the end of the buffer", late(3000), Ok(false)),
         ] {
-            assert_eq!(
-                check(&text).map(|f| f.install).map_err(|p| p.line),
-                want,
-                "{what}"
-            );
+            assert_eq!(check(&text).map(|f| f.install).map_err(|p| p.line), want, "{what}");
         }
     }
 
@@ -274,9 +236,6 @@ mod tests {
     #[test]
     fn a_problem_does_not_show_the_text() {
         let problem = check("[Service]\nhunter2\n").unwrap_err();
-        assert_eq!(
-            problem.to_string(),
-            "line 2 is neither a section nor an option (`Name=value`)"
-        );
+        assert_eq!(problem.to_string(), "line 2 is neither a section nor an option (`Name=value`)");
     }
 }

@@ -45,16 +45,12 @@ fn say_custom(clevis: &mut Map<String, Value>) {
 /// The translation from 3.4.0 forgets them, so that no machine would heed one either.
 fn lose_advertisements(clevis: &mut Map<String, Value>, volume: usize) -> Vec<Finding> {
     let servers = clevis.get_mut("tang").and_then(Value::as_array_mut);
-    let lost = servers
-        .into_iter()
-        .flatten()
-        .enumerate()
-        .filter_map(|(index, server)| {
-            server.as_object_mut()?.remove("advertisement")?;
-            let message =
-                "Ignition loses it in a config of spec 3.4.0; write the config for 3.5.0 to keep it";
-            let field = format!("storage.luks[{volume}].clevis.tang[{index}].advertisement");
-            Some(Finding::new("lost-field", message).on(field))
-        });
+    let lost = servers.into_iter().flatten().enumerate().filter_map(|(index, server)| {
+        server.as_object_mut()?.remove("advertisement")?;
+        let message =
+            "Ignition loses it in a config of spec 3.4.0; write the config for 3.5.0 to keep it";
+        let field = format!("storage.luks[{volume}].clevis.tang[{index}].advertisement");
+        Some(Finding::new("lost-field", message).on(field))
+    });
     lost.collect()
 }

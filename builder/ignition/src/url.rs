@@ -11,9 +11,8 @@ pub(super) fn scheme(url: &str) -> Option<String> {
     let (scheme, rest) = split_scheme(url)?;
     let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
     let readable = if let Some(hierarchy) = rest.strip_prefix("//") {
-        let (authority, path) = hierarchy
-            .find('/')
-            .map_or((hierarchy, ""), |slash| hierarchy.split_at(slash));
+        let (authority, path) =
+            hierarchy.find('/').map_or((hierarchy, ""), |slash| hierarchy.split_at(slash));
         authority_is_readable(&scheme, authority) && escapes_are_whole(path)
     } else if rest.starts_with('/') {
         escapes_are_whole(rest)
@@ -43,13 +42,11 @@ pub(super) fn host(url: &str) -> Option<&str> {
 pub(super) fn names_empty_version(url: &str) -> bool {
     let url = url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let mut versions = query
-        .split('&')
-        .filter_map(|pair| match pair.split_once('=') {
-            Some(("versionId", value)) => Some(value),
-            None if pair == "versionId" => Some(""),
-            _ => None,
-        });
+    let mut versions = query.split('&').filter_map(|pair| match pair.split_once('=') {
+        Some(("versionId", value)) => Some(value),
+        None if pair == "versionId" => Some(""),
+        _ => None,
+    });
     versions.next() == Some("")
 }
 
@@ -61,12 +58,7 @@ pub(super) fn is_s3_arn(url: &str) -> bool {
         return false;
     };
     let slashes = name.matches('/').count();
-    slashes
-        >= if resource.starts_with("accesspoint/") {
-            2
-        } else {
-            1
-        }
+    slashes >= if resource.starts_with("accesspoint/") { 2 } else { 1 }
 }
 
 fn split_scheme(url: &str) -> Option<(String, &str)> {
@@ -98,17 +90,11 @@ fn host_is_readable(scheme: &str, host: &str) -> bool {
         let Some(end) = host.rfind(']').filter(|end| bracket == 0 && *end > 0) else {
             return false;
         };
-        let address = host[1..end]
-            .split_once("%25")
-            .map_or(&host[1..end], |(address, _)| address);
+        let address = host[1..end].split_once("%25").map_or(&host[1..end], |(address, _)| address);
         return port_is_readable(&host[end + 1..]) && address.parse::<Ipv6Addr>().is_ok();
     }
     // Go takes the last colon for the port's, except with http and https.
-    let colon = if matches!(scheme, "http" | "https") {
-        host.find(':')
-    } else {
-        host.rfind(':')
-    };
+    let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
     let (name, port) = colon.map_or((host, ""), |at| host.split_at(at));
     let allowed =
         |b: u8| b >= 0x80 || b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]<>\"%".contains(&b);
@@ -124,9 +110,8 @@ fn host_is_readable(scheme: &str, host: &str) -> bool {
 }
 
 fn port_is_readable(port: &str) -> bool {
-    port.strip_prefix(':').map_or(port.is_empty(), |digits| {
-        digits.bytes().all(|b| b.is_ascii_digit())
-    })
+    port.strip_prefix(':')
+        .map_or(port.is_empty(), |digits| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn escapes_are_whole(text: &str) -> bool {
@@ -185,10 +170,7 @@ mod tests {
     #[test]
     fn a_host_is_told_without_what_may_be_secret() {
         for (url, want) in [
-            (
-                "http://user:secret@a.example:8080/p?token=x#y",
-                Some("a.example"),
-            ),
+            ("http://user:secret@a.example:8080/p?token=x#y", Some("a.example")),
             ("https://a?token=x", Some("a")),
             ("https://u:p@w@a/", Some("a")),
             ("tftp://[::1]:69/x", Some("[::1]")),

@@ -26,15 +26,8 @@ pub enum SpecVersion {
 
 impl SpecVersion {
     /// All of them, oldest first.
-    pub const ALL: [Self; 7] = [
-        Self::V3_0,
-        Self::V3_1,
-        Self::V3_2,
-        Self::V3_3,
-        Self::V3_4,
-        Self::V3_5,
-        Self::V3_6,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5, Self::V3_6];
 
     /// What configs are brought to, unless they are newer: a newer one is refused by older machines.
     pub const USUAL: Self = Self::V3_5;
@@ -68,9 +61,7 @@ impl FromStr for SpecVersion {
         }
         let older = matches!(s.split('.').next(), Some("1" | "2"));
         Err(if older {
-            Error::OldSpec {
-                found: s.to_owned(),
-            }
+            Error::OldSpec { found: s.to_owned() }
         } else {
             Error::UnknownSpec {
                 found: s.to_owned(),

@@ -21,9 +21,7 @@ pub enum DigestError {
 }
 
 fn parse(s: &str) -> Result<[u8; 32], DigestError> {
-    let (algorithm, hex) = s
-        .split_once(':')
-        .ok_or_else(|| DigestError::Form(s.to_owned()))?;
+    let (algorithm, hex) = s.split_once(':').ok_or_else(|| DigestError::Form(s.to_owned()))?;
     if algorithm != "sha256" {
         return Err(DigestError::Algorithm(s.to_owned()));
     }
@@ -124,22 +122,14 @@ mod tests {
         assert_eq!(Digest::of(b"").hex(), hex);
         let upper = format!("sha256:{}", hex.to_uppercase());
         for (what, input, want) in [
-            (
-                "no colon",
-                hex.to_owned(),
-                DigestError::Form(hex.to_owned()),
-            ),
+            ("no colon", hex.to_owned(), DigestError::Form(hex.to_owned())),
             (
                 "other algorithm",
                 "sha512:00".to_owned(),
                 DigestError::Algorithm("sha512:00".to_owned()),
             ),
             ("upper case", upper.clone(), DigestError::Hex(upper)),
-            (
-                "short",
-                "sha256:00".to_owned(),
-                DigestError::Hex("sha256:00".to_owned()),
-            ),
+            ("short", "sha256:00".to_owned(), DigestError::Hex("sha256:00".to_owned())),
         ] {
             assert_eq!(input.parse::<Digest>(), Err(want), "{what}");
         }

@@ -74,16 +74,8 @@ pub fn append_layer(
     };
 
     let mut config = config.clone();
-    push(
-        object(&mut config, "rootfs"),
-        "diff_ids",
-        json!(layer.diff_id),
-    );
-    let created = config
-        .get("created")
-        .and_then(Value::as_str)
-        .unwrap_or(NO_TIME)
-        .to_owned();
+    push(object(&mut config, "rootfs"), "diff_ids", json!(layer.diff_id));
+    let created = config.get("created").and_then(Value::as_str).unwrap_or(NO_TIME).to_owned();
     let history = json!({ "created": created, "created_by": layer.created_by });
     if history_is_whole(&config, manifest) {
         push(&mut config, "history", history);
@@ -112,21 +104,13 @@ pub fn append_layer(
         "layers",
         json!({ "mediaType": layer_type, "digest": layer.digest, "size": layer.size }),
     );
-    Edited {
-        manifest: canonical(&manifest),
-        media_type: media_type.to_owned(),
-        config,
-    }
+    Edited { manifest: canonical(&manifest), media_type: media_type.to_owned(), config }
 }
 
 /// Whether the history has an entry for each layer: one that hasn't would be read wrongly with one more.
 fn history_is_whole(config: &Value, manifest: &Value) -> bool {
     let list = |value: &Value, key: &str| {
-        value
-            .get(key)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
+        value.get(key).and_then(Value::as_array).cloned().unwrap_or_default()
     };
     let of_layers = list(config, "history")
         .into_iter()
@@ -142,10 +126,7 @@ pub fn is_docker(manifest: &Value) -> bool {
 /// Replaces what a manifest says of the base of its base, which would be wrong in an image made of it, by what is true of the
 /// image's own base.
 pub fn annotate_base(manifest: &mut Value, base: &BTreeMap<String, String>) {
-    if let Some(annotations) = manifest
-        .get_mut("annotations")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(annotations) = manifest.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|key, _| !key.starts_with("org.opencontainers.image.base."));
     }
     for (key, value) in base {
@@ -213,10 +194,7 @@ mod tests {
             { "created_by": "base", "comment": "x" },
             { "created": "2024-05-01T00:00:00Z", "created_by": "mosb" },
         ]);
-        assert_eq!(
-            serde_json::from_slice::<Value>(&edited.config).unwrap(),
-            want
-        );
+        assert_eq!(serde_json::from_slice::<Value>(&edited.config).unwrap(), want);
 
         let mut want = manifest.clone();
         want["mediaType"] = json!(OCI_MANIFEST);
@@ -227,14 +205,8 @@ mod tests {
             manifest["layers"][0],
             { "mediaType": OCI_LAYER, "digest": Digest::of(b"gz"), "size": 2 },
         ]);
-        assert_eq!(
-            serde_json::from_slice::<Value>(&edited.manifest).unwrap(),
-            want
-        );
-        assert_eq!(
-            append_layer(&manifest, &config, &layer(), &labels, &base),
-            edited
-        );
+        assert_eq!(serde_json::from_slice::<Value>(&edited.manifest).unwrap(), want);
+        assert_eq!(append_layer(&manifest, &config, &layer(), &labels, &base), edited);
     }
 
     #[test]
@@ -249,14 +221,8 @@ mod tests {
         );
         assert_eq!(edited.media_type, DOCKER_MANIFEST);
         let manifest: Value = serde_json::from_slice(&edited.manifest).unwrap();
-        assert_eq!(
-            manifest.pointer("/layers/0/mediaType"),
-            Some(&json!(DOCKER_LAYER))
-        );
-        assert_eq!(
-            manifest.pointer("/config/mediaType"),
-            Some(&json!(DOCKER_CONFIG))
-        );
+        assert_eq!(manifest.pointer("/layers/0/mediaType"), Some(&json!(DOCKER_LAYER)));
+        assert_eq!(manifest.pointer("/config/mediaType"), Some(&json!(DOCKER_CONFIG)));
         let config: Value = serde_json::from_slice(&edited.config).unwrap();
         assert_eq!(config.pointer("/history/0/created"), Some(&json!(NO_TIME)));
     }
@@ -267,19 +233,11 @@ mod tests {
         for (history, want) in [
             (json!(null), json!(null)),
             (json!([{}]), json!([{}])),
-            (
-                json!([{}, { "empty_layer": true }]),
-                json!([{}, { "empty_layer": true }]),
-            ),
+            (json!([{}, { "empty_layer": true }]), json!([{}, { "empty_layer": true }])),
         ] {
             let config = json!({ "history": history });
-            let edited = append_layer(
-                &manifest,
-                &config,
-                &layer(),
-                &BTreeMap::new(),
-                &BTreeMap::new(),
-            );
+            let edited =
+                append_layer(&manifest, &config, &layer(), &BTreeMap::new(), &BTreeMap::new());
             let config: Value = serde_json::from_slice(&edited.config).unwrap();
             assert_eq!(config["history"], want);
         }

@@ -58,11 +58,7 @@ fn compress_on(
     mut reader: impl Read,
     writer: impl Write,
 ) -> io::Result<Compressed> {
-    let mut written = HashedWriter {
-        inner: writer,
-        hash: Sha256::new(),
-        count: 0,
-    };
+    let mut written = HashedWriter { inner: writer, hash: Sha256::new(), count: 0 };
     written.write_all(&HEADER)?;
     let (mut sum, mut hash, mut unpacked_size) = (Crc::new(), Sha256::new(), 0);
     let limit = threads * AHEAD * PIECE;
@@ -164,19 +160,15 @@ mod tests {
 
     #[test]
     fn the_same_bytes_are_compressed_to_the_same_bytes() {
-        let text: Vec<u8> = (0..40_000_u32)
-            .flat_map(|n| format!("line {}\n", n * n % 977).into_bytes())
-            .collect();
+        let text: Vec<u8> =
+            (0..40_000_u32).flat_map(|n| format!("line {}\n", n * n % 977).into_bytes()).collect();
         let (mut at_once, mut slowly) = (Vec::new(), Vec::new());
         let said = compress(&*text, &mut at_once).unwrap();
         assert_eq!(compress(Slow(&text), &mut slowly).unwrap(), said);
         assert_eq!(at_once, slowly);
         assert_eq!(said.digest, Digest::of(&at_once));
         assert_eq!(said.diff_id, DiffId::of(&text));
-        assert_eq!(
-            (said.size, said.unpacked_size),
-            (at_once.len() as u64, text.len() as u64)
-        );
+        assert_eq!((said.size, said.unpacked_size), (at_once.len() as u64, text.len() as u64));
         // Another digest here means that every image gets another one: raise the format number.
         assert_eq!(
             said.digest.to_string(),
@@ -192,21 +184,12 @@ mod tests {
             (state >> 24) as u8
         };
         let noise: Vec<u8> = (0..3 * AHEAD * PIECE).map(|_| byte()).collect();
-        let words: Vec<u8> = noise
-            .iter()
-            .map(|b| b"etc/crio=conf\n# "[usize::from(b % 16)])
-            .collect();
+        let words: Vec<u8> =
+            noise.iter().map(|b| b"etc/crio=conf\n# "[usize::from(b % 16)]).collect();
         for bytes in [&noise, &words] {
-            for length in [
-                0,
-                1,
-                PIECE - 1,
-                PIECE,
-                PIECE + 1,
-                AHEAD * PIECE,
-                AHEAD * PIECE + 1,
-                bytes.len(),
-            ] {
+            for length in
+                [0, 1, PIECE - 1, PIECE, PIECE + 1, AHEAD * PIECE, AHEAD * PIECE + 1, bytes.len()]
+            {
                 let (bytes, mut packed) = (&bytes[..length], Vec::new());
                 let said = compress_on(1, bytes, &mut packed).unwrap();
                 // With three times as much in memory at once.

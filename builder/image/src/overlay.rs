@@ -112,11 +112,7 @@ pub struct Overlay<'a> {
 impl<'a> Overlay<'a> {
     /// The base as it is.
     pub fn new(base: &'a BaseTree) -> Self {
-        Self {
-            base,
-            changes: BTreeMap::new(),
-            has_links: false,
-        }
+        Self { base, changes: BTreeMap::new(), has_links: false }
     }
 
     /// What stands at exactly this path; links are not followed, a path below a link or file is not there.
@@ -128,11 +124,7 @@ impl<'a> Overlay<'a> {
                 let entry = self.base.get(path.relative())?;
                 Some(Found {
                     kind: entry.kind,
-                    meta: Meta {
-                        mode: entry.mode,
-                        uid: entry.uid,
-                        gid: entry.gid,
-                    },
+                    meta: Meta { mode: entry.mode, uid: entry.uid, gid: entry.gid },
                     target: entry
                         .target
                         .and_then(|t| std::str::from_utf8(t).ok())
@@ -150,12 +142,7 @@ impl<'a> Overlay<'a> {
             Node::Symlink { meta, target } => (Kind::Symlink, *meta, Some(target.clone())),
             Node::Hardlink { to } => return self.get(to),
         };
-        Some(Found {
-            kind,
-            meta,
-            target,
-            ours: true,
-        })
+        Some(Found { kind, meta, target, ours: true })
     }
 
     /// Whether a change above the path hides what the base has there.
@@ -168,10 +155,7 @@ impl<'a> Overlay<'a> {
     /// The names in a directory, sorted; empty if it is none.
     pub fn children(&self, path: &TreePath) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        if self
-            .get(path)
-            .is_none_or(|found| found.kind != Kind::Directory)
-        {
+        if self.get(path).is_none_or(|found| found.kind != Kind::Directory) {
             return names;
         }
         if !self.hidden(path) && !self.changes.get(path).is_some_and(Change::hides_base) {
@@ -181,10 +165,7 @@ impl<'a> Overlay<'a> {
                     .filter_map(|(name, _)| std::str::from_utf8(name).ok())
                     .map(str::to_owned),
             );
-            names.retain(|name| {
-                path.join(name)
-                    .is_ok_and(|child| self.get(&child).is_some())
-            });
+            names.retain(|name| path.join(name).is_ok_and(|child| self.get(&child).is_some()));
         }
         for (child, _) in self.changes.range(path.clone()..) {
             if child.parent().as_ref() == Some(path) && self.get(child).is_some() {
@@ -231,13 +212,9 @@ impl<'a> Overlay<'a> {
             node => node,
         };
         let merges = matches!(node, Node::Directory { .. })
-            && self
-                .get(&path)
-                .is_some_and(|found| found.kind == Kind::Directory);
-        let was_replaced = matches!(
-            self.changes.get(&path),
-            Some(Change::Replaced(_) | Change::Gone)
-        );
+            && self.get(&path).is_some_and(|found| found.kind == Kind::Directory);
+        let was_replaced =
+            matches!(self.changes.get(&path), Some(Change::Replaced(_) | Change::Gone));
         if !merges {
             self.forget_below(&path);
         }
@@ -246,11 +223,7 @@ impl<'a> Overlay<'a> {
         } else {
             was_replaced || matches!(node, Node::Directory { .. })
         };
-        let change = if replaces {
-            Change::Replaced(node)
-        } else {
-            Change::Put(node)
-        };
+        let change = if replaces { Change::Replaced(node) } else { Change::Put(node) };
         self.changes.insert(path, change);
     }
 
@@ -331,9 +304,7 @@ impl<'a> Overlay<'a> {
 
     /// The paths that the build put, with what stands there.
     pub fn puts(&self) -> impl Iterator<Item = (&TreePath, &Node)> {
-        self.changes
-            .iter()
-            .filter_map(|(path, change)| Some((path, change.node()?)))
+        self.changes.iter().filter_map(|(path, change)| Some((path, change.node()?)))
     }
 }
 

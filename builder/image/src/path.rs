@@ -64,11 +64,8 @@ impl TreePath {
     /// All directories above it, from the root down, without itself.
     pub fn ancestors(&self) -> impl Iterator<Item = TreePath> + '_ {
         let root = (!self.is_root()).then(Self::root);
-        root.into_iter().chain(
-            self.0
-                .match_indices('/')
-                .map(|(at, _)| Self(self.0[..at].to_owned())),
-        )
+        root.into_iter()
+            .chain(self.0.match_indices('/').map(|(at, _)| Self(self.0[..at].to_owned())))
     }
 
     /// Whether `other` is this path or lies below it.
@@ -108,14 +105,8 @@ mod tests {
 
     #[test]
     fn paths_are_clean_and_absolute() {
-        for bad in [
-            "", "etc", "/etc/", "//etc", "/etc//x", "/etc/.", "/../etc", "/a\0b",
-        ] {
-            assert_eq!(
-                bad.parse::<TreePath>(),
-                Err(TreePathError(bad.to_owned())),
-                "{bad:?}"
-            );
+        for bad in ["", "etc", "/etc/", "//etc", "/etc//x", "/etc/.", "/../etc", "/a\0b"] {
+            assert_eq!(bad.parse::<TreePath>(), Err(TreePathError(bad.to_owned())), "{bad:?}");
         }
         let path: TreePath = "/etc/a/b".parse().unwrap();
         assert_eq!(path.relative(), "etc/a/b");
@@ -131,12 +122,7 @@ mod tests {
                 && TreePath::root().holds(&path)
         );
         assert!(!"/etc/a/bc".parse::<TreePath>().unwrap().holds(&path));
-        assert!(
-            !"/etc/a/b"
-                .parse::<TreePath>()
-                .unwrap()
-                .holds(&"/etc/a/bc".parse().unwrap())
-        );
+        assert!(!"/etc/a/b".parse::<TreePath>().unwrap().holds(&"/etc/a/bc".parse().unwrap()));
         assert!(path.parent().unwrap().join("..").is_err());
     }
 }

@@ -27,9 +27,7 @@ impl Platform {
             None => format!("{os}/{architecture}"),
         };
         let word = |s: &str| {
-            !s.is_empty()
-                && s.bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+            !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
         };
         if !word(os) || !word(architecture) || !variant.is_none_or(word) {
             return Err(PlatformError(text()));
@@ -87,9 +85,7 @@ impl From<Platform> for String {
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.os, self.architecture)?;
-        self.variant
-            .as_ref()
-            .map_or(Ok(()), |variant| write!(f, "/{variant}"))
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
     }
 }
 
@@ -103,19 +99,8 @@ mod tests {
         assert!(platform("linux/arm64").accepts(&platform("linux/arm64/v8")));
         assert!(!platform("linux/arm64/v9").accepts(&platform("linux/arm64/v8")));
         assert!(!platform("linux/amd64").accepts(&platform("linux/arm64")));
-        for wrong in [
-            "linux",
-            "",
-            "linux/",
-            "/amd64",
-            "linux/amd64/",
-            "a/b/c/d",
-            "linux/am d64",
-        ] {
-            assert_eq!(
-                wrong.parse::<Platform>(),
-                Err(PlatformError(wrong.to_owned()))
-            );
+        for wrong in ["linux", "", "linux/", "/amd64", "linux/amd64/", "a/b/c/d", "linux/am d64"] {
+            assert_eq!(wrong.parse::<Platform>(), Err(PlatformError(wrong.to_owned())));
         }
     }
 }

@@ -92,10 +92,8 @@ fn is_repository(s: &str) -> bool {
         // Alphanumeric runs joined by one `.`, one or two `_`, or any number of `-`.
         let mut rest = c;
         loop {
-            let run = rest
-                .bytes()
-                .take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-                .count();
+            let run =
+                rest.bytes().take_while(|b| b.is_ascii_lowercase() || b.is_ascii_digit()).count();
             if run == 0 {
                 return false;
             }
@@ -118,14 +116,8 @@ fn is_repository(s: &str) -> bool {
 
 /// Whether a text can be a tag (OCI distribution spec).
 pub fn is_tag(s: &str) -> bool {
-    let first = s
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
-    first
-        && s.len() <= 128
-        && s.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+    let first = s.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+    first && s.len() <= 128 && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 impl RepoRef {
@@ -141,10 +133,7 @@ impl RepoRef {
 
     /// The image of this digest here.
     pub fn pinned(&self, digest: Digest) -> PinnedRef {
-        PinnedRef {
-            repo: self.clone(),
-            digest,
-        }
+        PinnedRef { repo: self.clone(), digest }
     }
 
     /// The image of this tag here.
@@ -152,11 +141,7 @@ impl RepoRef {
         if !is_tag(tag) {
             return Err(ReferenceError::Tag(format!("{self}:{tag}")));
         }
-        Ok(ImageRef {
-            repo: self.clone(),
-            tag: Some(tag.to_owned()),
-            digest: None,
-        })
+        Ok(ImageRef { repo: self.clone(), tag: Some(tag.to_owned()), digest: None })
     }
 }
 
@@ -200,30 +185,22 @@ impl PinnedRef {
 
 impl From<PinnedRef> for ImageRef {
     fn from(pinned: PinnedRef) -> Self {
-        Self {
-            repo: pinned.repo,
-            tag: None,
-            digest: Some(pinned.digest),
-        }
+        Self { repo: pinned.repo, tag: None, digest: Some(pinned.digest) }
     }
 }
 
 impl FromStr for RepoRef {
     type Err = ReferenceError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        let (host, repository) = s
-            .split_once('/')
-            .ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
+        let (host, repository) =
+            s.split_once('/').ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
         if !is_host(host) {
             return Err(ReferenceError::Host(s.to_owned()));
         }
         if !is_repository(repository) {
             return Err(ReferenceError::Repository(s.to_owned()));
         }
-        Ok(Self {
-            host: host.to_owned(),
-            repository: repository.to_owned(),
-        })
+        Ok(Self { host: host.to_owned(), repository: repository.to_owned() })
     }
 }
 
@@ -232,18 +209,15 @@ impl FromStr for ImageRef {
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let (name, digest) = match s.split_once('@') {
             Some((name, digest)) => {
-                let digest = digest.parse().map_err(|source| ReferenceError::Digest {
-                    image: s.to_owned(),
-                    source,
-                })?;
+                let digest = digest
+                    .parse()
+                    .map_err(|source| ReferenceError::Digest { image: s.to_owned(), source })?;
                 (name, Some(digest))
             }
             None => (s, None),
         };
         // A colon before the last slash is the port's.
-        let slash = name
-            .rfind('/')
-            .ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
+        let slash = name.rfind('/').ok_or_else(|| ReferenceError::Host(s.to_owned()))?;
         let (repo, tag) = match name[slash..].find(':') {
             Some(colon) => (&name[..slash + colon], Some(&name[slash + colon + 1..])),
             None => (name, None),
@@ -251,11 +225,7 @@ impl FromStr for ImageRef {
         if tag.is_some_and(|tag| !is_tag(tag)) {
             return Err(ReferenceError::Tag(s.to_owned()));
         }
-        Ok(Self {
-            repo: repo.parse()?,
-            tag: tag.map(str::to_owned),
-            digest,
-        })
+        Ok(Self { repo: repo.parse()?, tag: tag.map(str::to_owned), digest })
     }
 }
 
@@ -263,13 +233,8 @@ impl FromStr for PinnedRef {
     type Err = ReferenceError;
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let image: ImageRef = s.parse()?;
-        let digest = image
-            .digest
-            .ok_or_else(|| ReferenceError::NoDigest(s.to_owned()))?;
-        Ok(Self {
-            repo: image.repo,
-            digest,
-        })
+        let digest = image.digest.ok_or_else(|| ReferenceError::NoDigest(s.to_owned()))?;
+        Ok(Self { repo: image.repo, digest })
     }
 }
 
@@ -282,9 +247,7 @@ impl fmt::Display for RepoRef {
 impl fmt::Display for ImageRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.repo)?;
-        self.tag
-            .as_ref()
-            .map_or(Ok(()), |tag| write!(f, ":{tag}"))?;
+        self.tag.as_ref().map_or(Ok(()), |tag| write!(f, ":{tag}"))?;
         self.digest.map_or(Ok(()), |digest| write!(f, "@{digest}"))
     }
 }
@@ -349,18 +312,9 @@ mod tests {
             ("quay.io/a b", ReferenceError::Repository),
             ("quay.io/a\nb", ReferenceError::Repository),
         ] {
-            assert_eq!(
-                bad.parse::<ImageRef>(),
-                Err(want(bad.to_owned())),
-                "{bad:?}"
-            );
+            assert_eq!(bad.parse::<ImageRef>(), Err(want(bad.to_owned())), "{bad:?}");
         }
-        for bad in [
-            "quay.io/os:",
-            "quay.io/os:-x",
-            "quay.io/os:a b",
-            "quay.io/os:a:b",
-        ] {
+        for bad in ["quay.io/os:", "quay.io/os:-x", "quay.io/os:a b", "quay.io/os:a:b"] {
             assert_eq!(
                 bad.parse::<ImageRef>(),
                 Err(ReferenceError::Tag(bad.to_owned())),

@@ -75,10 +75,7 @@ const DEFAULT: &str = "default";
 
 impl Default for SignaturePolicy {
     fn default() -> Self {
-        Self {
-            default: Requirement::Accept,
-            scopes: BTreeMap::new(),
-        }
+        Self { default: Requirement::Accept, scopes: BTreeMap::new() }
     }
 }
 
@@ -100,10 +97,7 @@ impl SignaturePolicy {
                 }
             }
         }
-        Ok(Self {
-            default: requirement(DEFAULT, &raw.default)?,
-            scopes,
-        })
+        Ok(Self { default: requirement(DEFAULT, &raw.default)?, scopes })
     }
 
     /// Whether it asks for nothing of any image.
@@ -114,15 +108,11 @@ impl SignaturePolicy {
 
     /// What is asked of `host/repository`, with a tag, a digest, or without.
     pub fn verdict(&self, image: &str) -> Verdict {
-        let found = scopes_of(image)
-            .into_iter()
-            .find_map(|scope| Some((*self.scopes.get(&scope)?, scope)));
+        let found =
+            scopes_of(image).into_iter().find_map(|scope| Some((*self.scopes.get(&scope)?, scope)));
         match found {
             Some((requirement, scope)) => Verdict { scope, requirement },
-            None => Verdict {
-                scope: DEFAULT.to_owned(),
-                requirement: self.default,
-            },
+            None => Verdict { scope: DEFAULT.to_owned(), requirement: self.default },
         }
     }
 
@@ -131,10 +121,7 @@ impl SignaturePolicy {
     pub fn only(&self, allowed: &[String]) -> Self {
         let allows = Self {
             default: Requirement::Reject,
-            scopes: allowed
-                .iter()
-                .map(|scope| (scope.clone(), Requirement::Accept))
-                .collect(),
+            scopes: allowed.iter().map(|scope| (scope.clone(), Requirement::Accept)).collect(),
         };
         let all: BTreeSet<&String> = self.scopes.keys().chain(allows.scopes.keys()).collect();
         let both = |scope: &String| match allows.verdict(scope).requirement {
@@ -143,10 +130,7 @@ impl SignaturePolicy {
         };
         Self {
             default: Requirement::Reject,
-            scopes: all
-                .into_iter()
-                .map(|scope| (scope.clone(), both(scope)))
-                .collect(),
+            scopes: all.into_iter().map(|scope| (scope.clone(), both(scope))).collect(),
         }
     }
 
@@ -197,10 +181,7 @@ fn requirement(scope: &str, all: &[RawRequirement]) -> Result<Requirement, Polic
             "signedBy" => Requirement::Signature("signedBy"),
             "sigstoreSigned" => Requirement::Signature("sigstoreSigned"),
             _ => {
-                return Err(PolicyError::Type {
-                    scope: scope.to_owned(),
-                    kind: one.kind.clone(),
-                });
+                return Err(PolicyError::Type { scope: scope.to_owned(), kind: one.kind.clone() });
             }
         };
         strictest = match (strictest, read) {
@@ -296,16 +277,8 @@ mod tests {
                 "quay.io/openshift-release-dev/ocp-release",
                 Signature("sigstoreSigned"),
             ),
-            (
-                "registry.redhat.io/ubi9:latest",
-                "registry.redhat.io",
-                Signature("signedBy"),
-            ),
-            (
-                "registry.example:5000/acme/os:v1",
-                "registry.example:5000/acme",
-                Accept,
-            ),
+            ("registry.redhat.io/ubi9:latest", "registry.redhat.io", Signature("signedBy")),
+            ("registry.example:5000/acme/os:v1", "registry.example:5000/acme", Accept),
             ("registry.example:5000/other/os", "default", Reject),
             ("registry.example/acme/os", "default", Reject),
             ("r.apps.example/x", "*.apps.example", Accept),
@@ -313,11 +286,7 @@ mod tests {
             ("docker.io/busybox", "default", Reject),
         ] {
             let verdict = policy.verdict(image);
-            assert_eq!(
-                (&*verdict.scope, verdict.requirement),
-                (scope, want),
-                "{image}"
-            );
+            assert_eq!((&*verdict.scope, verdict.requirement), (scope, want), "{image}");
         }
         let hub = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"docker.io/library":[{"type":"insecureAcceptAnything"}]}}}"#;
         let hub = SignaturePolicy::parse(hub.as_bytes()).unwrap();
@@ -333,10 +302,7 @@ mod tests {
             ("no default", r#"{"transports":{}}"#),
             ("no requirements", r#"{"default":[]}"#),
             ("another type", r#"{"default":[{"type":"accept"}]}"#),
-            (
-                "another field",
-                r#"{"default":[{"type":"reject"}],"transport":{}}"#,
-            ),
+            ("another field", r#"{"default":[{"type":"reject"}],"transport":{}}"#),
             (
                 "in another transport",
                 r#"{"default":[{"type":"reject"}],"transports":{"dir":{"/x":[{"type":"maybe"}]}}}"#,
@@ -369,10 +335,7 @@ mod tests {
     fn other_tools_get_it_without_signatures_and_with_what_it_rejects() {
         let policy = SignaturePolicy::parse(OPENSHIFT.as_bytes()).unwrap();
         let text = policy.without_signatures();
-        assert!(
-            !text.contains("igned") && text.contains("containers-storage"),
-            "{text}"
-        );
+        assert!(!text.contains("igned") && text.contains("containers-storage"), "{text}");
         let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
         for (image, want) in [
             ("quay.io/evil/os", Reject),

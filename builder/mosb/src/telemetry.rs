@@ -58,9 +58,7 @@ where
         Style::Timed => layer.with_ansi(false).event_format(Timed).boxed(),
         Style::Json => layer.json().flatten_event(true).boxed(),
     };
-    let started = tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
-        .try_init();
+    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
     if started.is_err() {
         tracing::debug!("tracing was started before");
     }
@@ -89,9 +87,7 @@ where
         } else if level != Level::INFO {
             writer.write_str("debug: ")?;
         }
-        context
-            .field_format()
-            .format_fields(writer.by_ref(), event)?;
+        context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
 }
@@ -149,9 +145,6 @@ mod tests {
             tracing::warn!(place = "quay.io", "trying the next");
         });
         let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(
-            text,
-            "reading the base\nwarning: trying the next place=\"quay.io\"\n"
-        );
+        assert_eq!(text, "reading the base\nwarning: trying the next place=\"quay.io\"\n");
     }
 }

@@ -37,11 +37,7 @@ impl Temporary {
         // Not of the process id: two containers have the same ones.
         let name = format!("{TEMPORARY}{:016x}", jitter());
         let file = created(&dir, &name)?;
-        let temporary = Self {
-            dir,
-            name,
-            named: false,
-        };
+        let temporary = Self { dir, name, named: false };
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| io(&temporary.path(), "can't be locked", e))?;
         Ok((temporary, file))
@@ -76,11 +72,7 @@ pub(super) struct Lock(#[expect(dead_code, reason = "closing it is what lets go"
 /// An error of the file system, with what it happened to.
 pub(super) fn failed(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io {
-        path,
-        doing,
-        source,
-    }
+    move |source| Error::Io { path, doing, source }
 }
 
 /// A folder in a folder, made if it isn't there.
@@ -90,9 +82,7 @@ pub(super) fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(e) => return Err(io(&path, "the folder can't be made", e)),
     }
-    folder
-        .below(name)?
-        .ok_or_else(|| odd(&path, "vanished while it was used"))
+    folder.below(name)?.ok_or_else(|| odd(&path, "vanished while it was used"))
 }
 
 /// The lock of a folder, waited for.

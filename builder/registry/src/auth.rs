@@ -49,20 +49,13 @@ pub(super) struct Auth {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Auth")
-            .field("host", &self.host)
-            .finish_non_exhaustive()
+        f.debug_struct("Auth").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
 impl Auth {
     pub fn new(host: &str, keyring: Arc<Keyring>) -> Self {
-        Self {
-            host: host.to_owned(),
-            keyring,
-            scheme: Mutex::default(),
-            grants: Mutex::default(),
-        }
+        Self { host: host.to_owned(), keyring, scheme: Mutex::default(), grants: Mutex::default() }
     }
 
     /// Where the credentials for a repository come from, for an error's sentence.
@@ -84,12 +77,7 @@ impl Auth {
             return Ok(None);
         };
         let credential = self.keyring.find(&self.host, repository).await?;
-        let plain = |header| {
-            Ok(Some(Ticket {
-                header,
-                token: None,
-            }))
-        };
+        let plain = |header| Ok(Some(Ticket { header, token: None }));
         match (scheme, credential.as_deref().map(|c| &c.login)) {
             (Scheme::Basic, Some(Login::Password { user, password })) => {
                 plain(basic(user, password))
@@ -104,10 +92,7 @@ impl Auth {
                     .get_or_try_init(|| server.token(wire, &asked, credential.as_deref(), image))
                     .await?;
                 let header = token.header.clone();
-                Ok(Some(Ticket {
-                    header,
-                    token: Some(cell),
-                }))
+                Ok(Some(Ticket { header, token: Some(cell) }))
             }
         }
     }
@@ -121,10 +106,7 @@ impl Auth {
         let mut grants = lock(&self.grants);
         let mut extra = None;
         grants.retain(|grant| {
-            let fresh = grant
-                .token
-                .get()
-                .is_none_or(|token| token.renew_at > Instant::now());
+            let fresh = grant.token.get().is_none_or(|token| token.renew_at > Instant::now());
             if !fresh && grant.scopes == *scopes {
                 extra.clone_from(&grant.extra);
             }
@@ -133,11 +115,7 @@ impl Auth {
         if let Some(grant) = grants.iter().find(|grant| grant.scopes.covers(scopes)) {
             return (Arc::clone(&grant.token), asked(grant));
         }
-        let grant = Grant {
-            scopes: scopes.clone(),
-            extra,
-            token: Arc::default(),
-        };
+        let grant = Grant { scopes: scopes.clone(), extra, token: Arc::default() };
         let found = (Arc::clone(&grant.token), asked(&grant));
         grants.push(grant);
         found
@@ -166,11 +144,7 @@ impl Auth {
                 Challenge::Basic => {
                     wanted.get_or_insert(Scheme::Basic);
                 }
-                Challenge::Bearer {
-                    realm,
-                    service,
-                    scope,
-                } => {
+                Challenge::Bearer { realm, service, scope } => {
                     if let Some(server) = TokenServer::new(base, &realm, service) {
                         self.note_extra(scopes, scope);
                         wanted = Some(Scheme::Bearer(server));
@@ -192,8 +166,7 @@ impl Auth {
         let foreign = |s: &String| {
             let ours = scopes.texts();
             let name = |text: &str| text.rsplit_once(':').map(|(name, _)| name.to_owned());
-            !s.split(' ')
-                .all(|one| ours.iter().any(|o| name(o) == name(one)))
+            !s.split(' ').all(|one| ours.iter().any(|o| name(o) == name(one)))
         };
         let Some(extra) = scope.filter(foreign) else {
             return;

@@ -59,11 +59,7 @@ pub async fn obtain<B: Blobs>(
         let (cache, manifest) = (cache.clone(), *manifest);
         match blocking(move || cache.load(&manifest)).await {
             Ok(Some(tree)) => {
-                return Ok(Obtained {
-                    tree,
-                    source: TreeSource::Cache,
-                    warnings,
-                });
+                return Ok(Obtained { tree, source: TreeSource::Cache, warnings });
             }
             Ok(None) => {}
             Err(warning) => warnings.push(warning),
@@ -75,11 +71,7 @@ pub async fn obtain<B: Blobs>(
         let stored = blocking(move || cache.store(&manifest, &tree)).await;
         warnings.extend(stored.err());
     }
-    Ok(Obtained {
-        tree,
-        source: TreeSource::Computed,
-        warnings,
-    })
+    Ok(Obtained { tree, source: TreeSource::Computed, warnings })
 }
 
 /// Reads the layers of an image, several at once, and lays them onto each other.
@@ -212,11 +204,7 @@ async fn stream_into<B: Blobs, T: Send + 'static>(
 ) -> Result<T, B::Error> {
     let mut stream = blobs.open(&layer.digest, range).await?;
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
-    let pieces = Pieces {
-        receiver,
-        piece: Bytes::new(),
-        ended: false,
-    };
+    let pieces = Pieces { receiver, piece: Bytes::new(), ended: false };
     let reader = blocking(move || read(pieces));
     let feed = async {
         while let Some(piece) = stream.try_next().await? {

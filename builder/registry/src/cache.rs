@@ -60,10 +60,7 @@ pub struct Pruned {
 impl TreeCache {
     /// The cache in a directory, which is made when the first entry is written; at most `limit` bytes are kept there.
     pub fn new(directory: impl Into<PathBuf>, limit: u64) -> Self {
-        Self {
-            directory: directory.into(),
-            limit,
-        }
+        Self { directory: directory.into(), limit }
     }
 
     /// Where it is.
@@ -122,10 +119,7 @@ impl TreeCache {
             Err(error) => return Err(warning(directory, "can't be read", &error)),
         };
         check_writers(folder.fd()).map_err(|cause| {
-            let remedy = format!(
-                "chmod go-w {}, or give another --cache-dir",
-                directory.display()
-            );
+            let remedy = format!("chmod go-w {}, or give another --cache-dir", directory.display());
             ignored("the cache of base trees", directory, &cause, &remedy)
         })?;
         Ok(Some(folder))
@@ -261,10 +255,7 @@ fn check_writers(file: impl AsFd) -> Result<(), String> {
     }
     match stat.st_mode & 0o022 {
         0 => Ok(()),
-        _ => Err(format!(
-            "others may write it (mode {:04o})",
-            stat.st_mode & 0o7777
-        )),
+        _ => Err(format!("others may write it (mode {:04o})", stat.st_mode & 0o7777)),
     }
 }
 
@@ -330,10 +321,7 @@ mod tests {
     }
 
     fn age(cache: &TreeCache, n: u8, seconds: u64) {
-        let file = File::options()
-            .append(true)
-            .open(cache.path(&manifest(n)))
-            .unwrap();
+        let file = File::options().append(true).open(cache.path(&manifest(n))).unwrap();
         let then = SystemTime::now() - Duration::from_secs(seconds);
         file.set_modified(then).unwrap();
     }
@@ -398,10 +386,7 @@ mod tests {
         fs::rename(&file, &other).unwrap();
         std::os::unix::fs::symlink(&other, &file).unwrap();
         let warning = cache.load(&manifest(1)).unwrap_err();
-        assert!(
-            warning.message.contains("links are not followed"),
-            "{warning:?}"
-        );
+        assert!(warning.message.contains("links are not followed"), "{warning:?}");
         if geteuid().is_root() {
             fs::remove_file(&file).unwrap();
             fs::rename(&other, &file).unwrap();
@@ -442,11 +427,7 @@ mod tests {
         let folder = Arc::new(Folder::open(directory.path()).unwrap());
         let (writing, _writer) = Temporary::create(folder).unwrap();
         let living = writing.path();
-        fs::write(
-            directory.path().join(format!("{TEMPORARY}of-the-killed")),
-            "",
-        )
-        .unwrap();
+        fs::write(directory.path().join(format!("{TEMPORARY}of-the-killed")), "").unwrap();
         let old = format!("{}.tree-0", manifest(9).hex());
         fs::write(directory.path().join(&old), "old version").unwrap();
         let pruned = cache.prune(2 * size);

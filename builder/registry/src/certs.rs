@@ -20,10 +20,7 @@ impl Default for CertDirs {
     fn default() -> Self {
         Self {
             cert_dir: None,
-            per_host: vec![
-                "/etc/containers/certs.d".into(),
-                "/etc/docker/certs.d".into(),
-            ],
+            per_host: vec!["/etc/containers/certs.d".into(), "/etc/docker/certs.d".into()],
             everywhere: None,
         }
     }
@@ -42,12 +39,7 @@ impl CertDirs {
         if let Some(dir) = &self.cert_dir {
             return read(dir).map(Some);
         }
-        match self
-            .per_host
-            .iter()
-            .map(|root| root.join(host))
-            .find(|dir| dir.is_dir())
-        {
+        match self.per_host.iter().map(|root| root.join(host)).find(|dir| dir.is_dir()) {
             Some(dir) => read(&dir).map(Some),
             None => Ok(None),
         }
@@ -63,19 +55,12 @@ impl CertDirs {
 }
 
 fn wrong(file: &Path, cause: impl ToString) -> Error {
-    Error::Certificate {
-        file: file.to_owned(),
-        cause: cause.to_string(),
-    }
+    Error::Certificate { file: file.to_owned(), cause: cause.to_string() }
 }
 
 fn read(dir: &Path) -> Result<Certificates, Error> {
     let mut paths = std::fs::read_dir(dir)
-        .and_then(|entries| {
-            entries
-                .map(|e| e.map(|e| e.path()))
-                .collect::<Result<Vec<_>, _>>()
-        })
+        .and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>())
         .map_err(|e| wrong(dir, e))?;
     paths.sort();
     let load = |path: &Path| std::fs::read(path).map_err(|e| wrong(path, e));
@@ -136,16 +121,10 @@ mod tests {
         ] {
             std::fs::write(dir.join(file), text).unwrap();
             let error = dirs.read("reg.example:5000").unwrap_err();
-            assert!(
-                matches!(error, Error::Certificate { .. }),
-                "{what}: {error}"
-            );
+            assert!(matches!(error, Error::Certificate { .. }), "{what}: {error}");
             std::fs::remove_file(dir.join(file)).unwrap();
         }
-        let missing = CertDirs {
-            cert_dir: Some(root.path().join("nothing")),
-            ..dirs
-        };
+        let missing = CertDirs { cert_dir: Some(root.path().join("nothing")), ..dirs };
         assert!(missing.read("x").is_err());
     }
 }

@@ -46,10 +46,7 @@ pub fn parse(header: &str) -> Vec<Challenge> {
             }
         }
     }
-    found
-        .into_iter()
-        .filter_map(|(scheme, parameters)| challenge(&scheme, parameters))
-        .collect()
+    found.into_iter().filter_map(|(scheme, parameters)| challenge(&scheme, parameters)).collect()
 }
 
 fn challenge(scheme: &str, parameters: Vec<(String, String)>) -> Option<Challenge> {
@@ -65,11 +62,7 @@ fn challenge(scheme: &str, parameters: Vec<(String, String)>) -> Option<Challeng
                     _ => {}
                 }
             }
-            Some(Challenge::Bearer {
-                realm: realm?,
-                service,
-                scope,
-            })
+            Some(Challenge::Bearer { realm: realm?, service, scope })
         }
         _ => None,
     }
@@ -82,9 +75,7 @@ fn is_token(c: char) -> bool {
 /// A token or a quoted string, and what follows it.
 fn read_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
-        let end = text
-            .find(|c: char| c == ',' || c.is_ascii_whitespace())
-            .unwrap_or(text.len());
+        let end = text.find(|c: char| c == ',' || c.is_ascii_whitespace()).unwrap_or(text.len());
         return (text[..end].to_owned(), &text[end..]);
     };
     let mut value = String::new();

@@ -13,10 +13,8 @@ impl IndexEntry {
             .platform
             .as_ref()
             .is_some_and(|p| p.os == "unknown" || p.architecture == "unknown");
-        let attests = self
-            .annotations
-            .as_ref()
-            .is_some_and(|a| a.contains_key("vnd.docker.reference.type"));
+        let attests =
+            self.annotations.as_ref().is_some_and(|a| a.contains_key("vnd.docker.reference.type"));
         let known = matches!(
             &*self.media_type,
             "" | OCI_MANIFEST | OCI_INDEX | DOCKER_MANIFEST | DOCKER_LIST
@@ -25,10 +23,8 @@ impl IndexEntry {
     }
 
     fn shown(&self) -> String {
-        self.platform().map_or_else(
-            || format!("{} without a platform", self.digest),
-            |p| p.to_string(),
-        )
+        self.platform()
+            .map_or_else(|| format!("{} without a platform", self.digest), |p| p.to_string())
     }
 }
 
@@ -44,10 +40,7 @@ pub(super) fn choose<'a>(
         return match images[..] {
             [] => Err(invalid(image, "the index holds no image")),
             [only] => Ok(only),
-            _ => Err(Error::PlatformAmbiguous {
-                image: image.to_owned(),
-                has: shown(&images),
-            }),
+            _ => Err(Error::PlatformAmbiguous { image: image.to_owned(), has: shown(&images) }),
         };
     };
     let fitting: Vec<_> = images
@@ -73,10 +66,7 @@ pub(super) fn choose<'a>(
             .collect::<Vec<_>>()[..]
         {
             [exact] => Ok(exact),
-            _ => Err(Error::PlatformAmbiguous {
-                image: image.to_owned(),
-                has: shown(&fitting),
-            }),
+            _ => Err(Error::PlatformAmbiguous { image: image.to_owned(), has: shown(&fitting) }),
         },
     }
 }
@@ -116,50 +106,20 @@ mod tests {
         let artifact = ("application/vnd.acme.sbom", "linux/amd64");
         for (what, list, wanted, want) in [
             ("only one", vec![amd], None, Ok(0)),
-            (
-                "one and its attestation",
-                vec![attestation, amd, artifact],
-                None,
-                Ok(1),
-            ),
+            ("one and its attestation", vec![attestation, amd, artifact], None, Ok(1)),
             ("several", vec![amd, arm], None, Err("platform-ambiguous")),
             ("asked", vec![amd, arm], Some("linux/arm64"), Ok(1)),
-            (
-                "asked with the variant",
-                vec![amd, arm],
-                Some("linux/arm64/v8"),
-                Ok(1),
-            ),
-            (
-                "another variant",
-                vec![amd, arm],
-                Some("linux/arm64/v9"),
-                Err("platform-missing"),
-            ),
-            (
-                "missing",
-                vec![amd],
-                Some("linux/s390x"),
-                Err("platform-missing"),
-            ),
-            (
-                "no platform, only one",
-                vec![("", "")],
-                Some("linux/amd64"),
-                Ok(0),
-            ),
+            ("asked with the variant", vec![amd, arm], Some("linux/arm64/v8"), Ok(1)),
+            ("another variant", vec![amd, arm], Some("linux/arm64/v9"), Err("platform-missing")),
+            ("missing", vec![amd], Some("linux/s390x"), Err("platform-missing")),
+            ("no platform, only one", vec![("", "")], Some("linux/amd64"), Ok(0)),
             (
                 "no platform, several",
                 vec![("", ""), arm],
                 Some("linux/amd64"),
                 Err("platform-missing"),
             ),
-            (
-                "twice",
-                vec![amd, amd],
-                Some("linux/amd64"),
-                Err("platform-ambiguous"),
-            ),
+            ("twice", vec![amd, amd], Some("linux/amd64"), Err("platform-ambiguous")),
             (
                 "with and without variant",
                 vec![(m, "linux/arm/v6"), (m, "linux/arm"), (m, "linux/arm/v7")],
@@ -167,12 +127,7 @@ mod tests {
                 Ok(1),
             ),
             ("empty", vec![], None, Err("bad-manifest")),
-            (
-                "nothing but attestations",
-                vec![attestation],
-                None,
-                Err("bad-manifest"),
-            ),
+            ("nothing but attestations", vec![attestation], None, Err("bad-manifest")),
         ] {
             let list = entries(&list);
             let wanted: Option<Platform> = wanted.map(|p| p.parse().unwrap());

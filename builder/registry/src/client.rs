@@ -124,10 +124,7 @@ impl Client {
     /// The same connections and logins with counters of their own, for one of many builds.
     #[must_use]
     pub fn counting_anew(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            moved: Arc::default(),
-        }
+        Self { shared: Arc::clone(&self.shared), moved: Arc::default() }
     }
 
     /// Bytes moved by this client and its clones.
@@ -136,22 +133,14 @@ impl Client {
     }
 
     fn remote(&self, place: PullPlace, shown: &RepoRef) -> Result<Remote, Error> {
-        let PullPlace {
-            repo,
-            insecure,
-            mirror,
-        } = place;
+        let PullPlace { repo, insecure, mirror } = place;
         let key = (repo.host().to_owned(), insecure, mirror);
         let settings = &self.shared.settings;
         let mut policy = settings.policy;
         if mirror {
             policy.tries = policy.tries.min(MIRROR_TRIES);
         }
-        let mut endpoints = self
-            .shared
-            .endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut endpoints = self.shared.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = match endpoints.get(&key) {
             Some(endpoint) => Arc::clone(endpoint),
             None => {
@@ -162,12 +151,7 @@ impl Client {
             }
         };
         drop(endpoints);
-        Ok(Remote {
-            endpoint,
-            repo,
-            shown: shown.clone(),
-            moved: Arc::clone(&self.moved),
-        })
+        Ok(Remote { endpoint, repo, shown: shown.clone(), moved: Arc::clone(&self.moved) })
     }
 
     /// What the policy asks for an image and nobody checks.
@@ -202,11 +186,7 @@ impl Client {
             policy.check_push(&repo.to_string())?;
         }
         let insecure = self.shared.conf.push_insecure(repo)?;
-        let place = PullPlace {
-            repo: repo.clone(),
-            insecure,
-            mirror: false,
-        };
+        let place = PullPlace { repo: repo.clone(), insecure, mirror: false };
         self.remote(place, repo)
     }
 
@@ -272,11 +252,7 @@ impl Client {
             }
             Place::Layout(_) => None,
         };
-        Ok(Push {
-            client: self.clone(),
-            target: target.clone(),
-            begun,
-        })
+        Ok(Push { client: self.clone(), target: target.clone(), begun })
     }
 
     /// Pushes an image; when this is done, the registry has answered for the digest under every tag, or the layout holds

@@ -92,18 +92,15 @@ impl DockerConfig {
     /// Reads either format.
     pub fn parse(text: &[u8]) -> Result<Self, CredentialsError> {
         // serde's own message may quote the value that it didn't like.
-        let place = |e: serde_json::Error| CredentialsError::Json {
-            line: e.line(),
-            column: e.column(),
-        };
+        let place =
+            |e: serde_json::Error| CredentialsError::Json { line: e.line(), column: e.column() };
         if text.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self::default());
         }
         let value: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(text).map_err(place)?;
-        let is_new = ["auths", "credHelpers", "credsStore"]
-            .iter()
-            .any(|key| value.contains_key(*key));
+        let is_new =
+            ["auths", "credHelpers", "credsStore"].iter().any(|key| value.contains_key(*key));
         let raw = if is_new {
             serde_json::from_slice(text).map_err(place)?
         } else {
@@ -112,11 +109,7 @@ impl DockerConfig {
                 .into_iter()
                 .filter_map(|(key, value)| Some((key, serde_json::from_value(value).ok()?)))
                 .collect();
-            RawConfig {
-                auths: Some(auths),
-                helpers: None,
-                store: None,
-            }
+            RawConfig { auths: Some(auths), helpers: None, store: None }
         };
         let mut logins = BTreeMap::new();
         for (key, auth) in raw.auths.unwrap_or_default() {
@@ -137,11 +130,7 @@ impl DockerConfig {
                 return Err(CredentialsError::HelperName(name.clone()));
             }
         }
-        Ok(Self {
-            logins,
-            helpers,
-            store,
-        })
+        Ok(Self { logins, helpers, store })
     }
 
     /// What is written about a repository of a registry: the helper of the host, the most specific login, the store.
@@ -199,10 +188,9 @@ fn login(key: &str, raw: RawAuth) -> Result<Option<Login>, CredentialsError> {
         }));
     }
     Ok(match (given(raw.username), raw.password) {
-        (Some(user), Some(password)) => Some(Login::Password {
-            user: Secret::new(user),
-            password: Secret::new(password),
-        }),
+        (Some(user), Some(password)) => {
+            Some(Login::Password { user: Secret::new(user), password: Secret::new(password) })
+        }
         _ => None,
     })
 }
@@ -240,9 +228,7 @@ pub(super) fn normal_host(host: &str) -> &str {
 
 /// Keys are `host`, `host/namespace`, or URLs of old (`https://index.docker.io/v1/`), of which only the host counts.
 fn normal_key(key: &str) -> String {
-    let url = key
-        .strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"));
+    let url = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     match url {
         Some(rest) => normal_host(rest.split('/').next().unwrap_or(rest)).to_owned(),
         None => {
@@ -290,11 +276,7 @@ mod tests {
             ("quay.io", "acme/os", Some(password("os", "p"))),
             ("quay.io", "acme/os/deeper", Some(password("os", "p"))),
             ("docker.io", "library/busybox", Some(password("hub", "p"))),
-            (
-                "registry-1.docker.io",
-                "library/busybox",
-                Some(password("hub", "p")),
-            ),
+            ("registry-1.docker.io", "library/busybox", Some(password("hub", "p"))),
             ("localhost:5000", "os", Some(identity)),
             ("reg.example:5000", "os", Some(token)),
             ("localhost", "os", None),
@@ -312,20 +294,11 @@ mod tests {
     #[test]
     fn both_formats_and_nothing_are_read() {
         let old = DockerConfig::parse(br#"{"quay.io": {"auth": "YTpi", "email": "x"}}"#).unwrap();
-        assert_eq!(
-            old.find("quay.io", "x"),
-            Some(Found::Login(&password("a", "b")))
-        );
+        assert_eq!(old.find("quay.io", "x"), Some(Found::Login(&password("a", "b"))));
         let store =
             DockerConfig::parse(br#"{"auths": {"quay.io": {}}, "credsStore": "pass"}"#).unwrap();
         assert_eq!(store.find("quay.io", "x"), Some(Found::Helper("pass")));
-        for nothing in [
-            "",
-            " \n",
-            "{}",
-            r#"{"auths": null}"#,
-            r#"{"detachKeys": "ctrl-x"}"#,
-        ] {
+        for nothing in ["", " \n", "{}", r#"{"auths": null}"#, r#"{"detachKeys": "ctrl-x"}"#] {
             let config = DockerConfig::parse(nothing.as_bytes()).unwrap();
             assert_eq!(config.find("quay.io", "x"), None, "{nothing:?}");
         }
@@ -334,16 +307,8 @@ mod tests {
     #[test]
     fn an_unusable_file_is_an_error_that_does_not_quote_it() {
         for (what, text, want) in [
-            (
-                "not JSON",
-                "hunter2",
-                CredentialsError::Json { line: 1, column: 1 },
-            ),
-            (
-                "a list",
-                "[\"hunter2\"]",
-                CredentialsError::Json { line: 1, column: 0 },
-            ),
+            ("not JSON", "hunter2", CredentialsError::Json { line: 1, column: 1 }),
+            ("a list", "[\"hunter2\"]", CredentialsError::Json { line: 1, column: 0 }),
             (
                 "not base64",
                 r#"{"auths": {"a.io": {"auth": "hunter2!"}}}"#,

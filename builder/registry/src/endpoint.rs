@@ -122,10 +122,8 @@ impl Endpoint {
             "docker.io" => "registry-1.docker.io",
             _ => self.host(),
         };
-        Url::parse(&format!("{scheme}://{host}/")).map_err(|e| Error::Unreachable {
-            host: self.host().to_owned(),
-            cause: e.to_string(),
-        })
+        Url::parse(&format!("{scheme}://{host}/"))
+            .map_err(|e| Error::Unreachable { host: self.host().to_owned(), cause: e.to_string() })
     }
 
     async fn probe(&self) -> Result<Url, Error> {
@@ -143,13 +141,7 @@ impl Endpoint {
                 }
             }
             let failed = failed.expect("two schemes were tried");
-            match decide(
-                failed.outcome,
-                attempt,
-                began.elapsed(),
-                &self.wire.policy,
-                jitter(),
-            ) {
+            match decide(failed.outcome, attempt, began.elapsed(), &self.wire.policy, jitter()) {
                 Next::Again(pause) => tokio::time::sleep(pause).await,
                 Next::Take | Next::GiveUp => return Err(unanswered(failed, self.host(), attempt)),
             }
@@ -163,9 +155,7 @@ impl Endpoint {
         let answer = self.wire.send(&Call::new(Method::GET, ping), None).await?;
         match answer.status {
             400 if self.trust == Trust::Plain && self.speaks_tls().await => {
-                Err(Error::TlsOnLoopback {
-                    host: self.host().to_owned(),
-                })
+                Err(Error::TlsOnLoopback { host: self.host().to_owned() })
             }
             _ => Ok(()),
         }
@@ -174,11 +164,7 @@ impl Endpoint {
     /// The URL of something in a repository.
     pub async fn url(&self, repository: &str, rest: &str) -> Result<Url, Error> {
         let path = format!("v2/{repository}/{rest}");
-        Ok(self
-            .base()
-            .await?
-            .join(&path)
-            .expect("names and digests are valid in a path"))
+        Ok(self.base().await?.join(&path).expect("names and digests are valid in a path"))
     }
 
     /// Sends a request, logs in if asked to, and tries again what may pass.
@@ -213,10 +199,7 @@ impl Endpoint {
         let call = match home {
             true => Cow::Borrowed(call),
             // An upload may go elsewhere, and credentials don't go with it.
-            false => Cow::Owned(Call {
-                by_server: true,
-                ..call.clone()
-            }),
+            false => Cow::Owned(Call { by_server: true, ..call.clone() }),
         };
         let mut logins = 0;
         let mut refused = None;
@@ -261,10 +244,7 @@ impl Endpoint {
         if self.auth.challenged(&answer.headers, scopes, ticket, base) {
             return Ok(true);
         }
-        let ping = Call::new(
-            Method::GET,
-            base.join("v2/").expect("a relative path joins"),
-        );
+        let ping = Call::new(Method::GET, base.join("v2/").expect("a relative path joins"));
         let answer = self.wire.send(&ping, None).await?;
         // A redirect may have led elsewhere, and nobody else says where the registry's credentials go.
         let own = answer.status == 401 && same_origin(&answer.url, base);
@@ -284,22 +264,14 @@ impl Endpoint {
         let base = self.base().await.map_err(source)?;
         let home = same_origin(&call.url, base);
         let ticket = match home {
-            true => self
-                .auth
-                .ticket(&self.wire, scopes, repository)
-                .await
-                .map_err(source)?,
+            true => self.auth.ticket(&self.wire, scopes, repository).await.map_err(source)?,
             false => None,
         };
         let header = ticket.as_ref().map(|t| &t.header);
-        let call = Call {
-            by_server: !home,
-            ..call.clone()
-        };
+        let call = Call { by_server: !home, ..call.clone() };
         let answer = self.wire.stream(&call, length, body, header).await?;
         if answer.status == 401 && home {
-            self.auth
-                .challenged(&answer.headers, scopes, ticket.as_ref(), base);
+            self.auth.challenged(&answer.headers, scopes, ticket.as_ref(), base);
         }
         Ok(answer)
     }
@@ -320,14 +292,8 @@ impl Endpoint {
                 with: self.asked_with(answer, repository).await,
                 said: answer.said(),
             },
-            404 => Error::NotFound {
-                image,
-                said: answer.said(),
-            },
-            429 => Error::TooManyRequests {
-                host: self.host().to_owned(),
-                tries: 1,
-            },
+            404 => Error::NotFound { image, said: answer.said() },
+            429 => Error::TooManyRequests { host: self.host().to_owned(), tries: 1 },
             status @ 500..=599 => Error::Server {
                 host: self.host().to_owned(),
                 status,
@@ -335,9 +301,9 @@ impl Endpoint {
                 said: answer.said(),
             },
             // So servers answer plain HTTP where they want TLS.
-            400 if self.trust == Trust::Plain && self.speaks_tls().await => Error::TlsOnLoopback {
-                host: self.host().to_owned(),
-            },
+            400 if self.trust == Trust::Plain && self.speaks_tls().await => {
+                Error::TlsOnLoopback { host: self.host().to_owned() }
+            }
             status => Error::Unexpected {
                 image,
                 host: self.host().to_owned(),

@@ -224,10 +224,7 @@ pub enum Error {
         has: Vec<String>,
     },
     /// Several platforms, or several images of one, and none was chosen.
-    #[error(
-        "{image}: an index of several images ({}); choose one with --platform",
-        list(has)
-    )]
+    #[error("{image}: an index of several images ({}); choose one with --platform", list(has))]
     PlatformAmbiguous {
         /// The image.
         image: String,
@@ -365,20 +362,11 @@ fn remedy(error: &std::io::Error) -> &'static str {
 
 fn list(items: &[String]) -> String {
     const SHOWN: usize = 20;
-    let mut text = items
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut text = items.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     if items.len() > SHOWN {
         text.push_str(&format!(" and {} more", items.len() - SHOWN));
     }
-    if text.is_empty() {
-        "none".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "none".to_owned() } else { text }
 }
 
 impl Error {
@@ -396,43 +384,21 @@ impl Error {
     #[must_use]
     pub(super) fn after_question(self, question: &Self) -> Self {
         let (about, asked, answered) = match question {
-            Self::Denied {
-                image,
-                status,
-                said,
-                ..
-            }
-            | Self::Unexpected {
-                image,
-                status,
-                said,
-                ..
-            } => (image, *status, said),
+            Self::Denied { image, status, said, .. }
+            | Self::Unexpected { image, status, said, .. } => (image, *status, said),
             _ => return self,
         };
         match self {
-            Self::Denied {
-                image,
-                status,
-                with,
-                said,
-            } => Self::Denied {
+            Self::Denied { image, status, with, said } => Self::Denied {
                 image,
                 status,
                 with,
                 said: said.after_question(about, asked, answered),
             },
-            Self::NotFound { image, said } => Self::NotFound {
-                image,
-                said: said.after_question(about, asked, answered),
-            },
-            Self::Unexpected {
-                image,
-                host,
-                doing,
-                status,
-                said,
-            } => Self::Unexpected {
+            Self::NotFound { image, said } => {
+                Self::NotFound { image, said: said.after_question(about, asked, answered) }
+            }
+            Self::Unexpected { image, host, doing, status, said } => Self::Unexpected {
                 image,
                 host,
                 doing,

@@ -37,10 +37,7 @@ impl Folder {
             Mode::empty(),
         )
         .map_err(|e| io(path, "no folder that can be read", e))?;
-        Ok(Self {
-            path: path.to_owned(),
-            fd,
-        })
+        Ok(Self { path: path.to_owned(), fd })
     }
 
     pub fn path(&self) -> &Path {
@@ -83,10 +80,7 @@ impl Folder {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(odd(&path, "not a regular file; links are not followed"));
         }
-        Ok(Some((
-            File::from(fd),
-            u64::try_from(stat.st_size).unwrap_or_default(),
-        )))
+        Ok(Some((File::from(fd), u64::try_from(stat.st_size).unwrap_or_default())))
     }
 
     /// All of a small file.
@@ -95,23 +89,17 @@ impl Folder {
             return Ok(None);
         };
         let path = self.path.join(name);
-        let too_large = |found| Error::TooLarge {
-            image: path.display().to_string(),
-            what,
-            limit,
-            found,
-        };
+        let too_large =
+            |found| Error::TooLarge { image: path.display().to_string(), what, limit, found };
         if size > limit {
             return Err(too_large(size));
         }
         let mut bytes = Vec::new();
-        file.take(limit + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|source| Error::Io {
-                path: path.clone(),
-                doing: "not readable",
-                source,
-            })?;
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(|source| Error::Io {
+            path: path.clone(),
+            doing: "not readable",
+            source,
+        })?;
         if bytes.len() as u64 > limit {
             return Err(too_large(bytes.len() as u64));
         }
@@ -150,13 +138,9 @@ pub(super) fn file_stream(
     mut file: File,
     range: Range<u64>,
 ) -> Result<BlobStream<Error>, Error> {
-    let failed = |path: &Path, source| Error::Io {
-        path: path.to_owned(),
-        doing: "not readable",
-        source,
-    };
-    file.seek(SeekFrom::Start(range.start))
-        .map_err(|source| failed(&path, source))?;
+    let failed =
+        |path: &Path, source| Error::Io { path: path.to_owned(), doing: "not readable", source };
+    file.seek(SeekFrom::Start(range.start)).map_err(|source| failed(&path, source))?;
     let left = range.end.saturating_sub(range.start);
     let start = (tokio::fs::File::from_std(file), left, path);
     Ok(try_unfold(start, move |(mut file, left, path)| async move {
@@ -165,10 +149,7 @@ pub(super) fn file_stream(
         }
         let mut chunk = BytesMut::with_capacity(CHUNK.min(usize::try_from(left).unwrap_or(CHUNK)));
         let mut limited = (&mut file).take(left);
-        let read = limited
-            .read_buf(&mut chunk)
-            .await
-            .map_err(|source| failed(&path, source))?;
+        let read = limited.read_buf(&mut chunk).await.map_err(|source| failed(&path, source))?;
         if read == 0 {
             return Err(odd(&path, "the file became shorter while it was read"));
         }
@@ -178,18 +159,11 @@ pub(super) fn file_stream(
 }
 
 pub(super) fn io(path: &Path, doing: &'static str, error: Errno) -> Error {
-    Error::Io {
-        path: path.to_owned(),
-        doing,
-        source: error.into(),
-    }
+    Error::Io { path: path.to_owned(), doing, source: error.into() }
 }
 
 pub(super) fn odd(path: &Path, cause: &str) -> Error {
-    Error::Layout {
-        dir: path.to_owned(),
-        cause: cause.to_owned(),
-    }
+    Error::Layout { dir: path.to_owned(), cause: cause.to_owned() }
 }
 
 #[cfg(test)]
@@ -229,16 +203,10 @@ mod tests {
         assert!(folder.below("sub").unwrap().is_some());
         assert_eq!(folder.below("sublink").unwrap_err().reason(), "bad-layout");
         assert_eq!(folder.below("file").unwrap_err().reason(), "bad-layout");
-        assert_eq!(
-            folder.read("file", "a", 9).unwrap_err().reason(),
-            "too-large"
-        );
+        assert_eq!(folder.read("file", "a", 9).unwrap_err().reason(), "too-large");
         let blob = Digest::of(b"");
         assert_eq!(
-            folder
-                .stream("file", &blob, 0..11)
-                .err()
-                .map(|e| e.reason()),
+            folder.stream("file", &blob, 0..11).err().map(|e| e.reason()),
             Some("size-mismatch")
         );
         let mut bytes = folder.stream("file", &blob, 2..5).unwrap();

@@ -111,10 +111,7 @@ impl Keyring {
     pub fn read(sources: &CredentialSources) -> Result<Self, Error> {
         let parse = |origin: String, text: &[u8]| match DockerConfig::parse(text) {
             Ok(config) => Ok((origin, config)),
-            Err(e) => Err(Error::Credentials {
-                origin,
-                cause: e.to_string(),
-            }),
+            Err(e) => Err(Error::Credentials { origin, cause: e.to_string() }),
         };
         let mut configs = Vec::new();
         if let Some(Logins { origin, json }) = &sources.only {
@@ -133,10 +130,7 @@ impl Keyring {
             };
             configs.push(parse(path.display().to_string(), &text)?);
         }
-        Ok(Self {
-            configs,
-            asked: Mutex::default(),
-        })
+        Ok(Self { configs, asked: Mutex::default() })
     }
 
     /// The login for a repository of a registry, if any file or helper has one.
@@ -153,10 +147,9 @@ impl Keyring {
         for (origin, config) in &self.configs {
             let found = match config.find(host, repository) {
                 None => None,
-                Some(Found::Login(login)) => Some(Credential {
-                    login: login.clone(),
-                    origin: origin.clone(),
-                }),
+                Some(Found::Login(login)) => {
+                    Some(Credential { login: login.clone(), origin: origin.clone() })
+                }
                 Some(Found::Helper(name)) => {
                     let program = format!("docker-credential-{name}");
                     ask_helper(&program, host).await?.map(|login| Credential {
@@ -182,9 +175,7 @@ impl Keyring {
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut text = Vec::new();
-    std::fs::File::open(path)?
-        .take(MOST)
-        .read_to_end(&mut text)?;
+    std::fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -200,10 +191,7 @@ struct HelperAnswer {
 /// way of `exec`: a helper needs stdin and all of the user's environment (a key ring's socket, a cloud's variables), and
 /// what it says to stdout is a secret.
 async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
-    let broken = |cause: String| Error::Credentials {
-        origin: program.to_owned(),
-        cause,
-    };
+    let broken = |cause: String| Error::Credentials { origin: program.to_owned(), cause };
     // Docker Hub's logins are kept under the address that it had in 2013.
     let server = match normal_host(host) {
         "docker.io" => "https://index.docker.io/v1/",
@@ -217,9 +205,7 @@ async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|e| {
-            broken(format!(
-                "can't be run: {e}; install it or take it out of the docker config"
-            ))
+            broken(format!("can't be run: {e}; install it or take it out of the docker config"))
         })?;
     let mut stdin = child.stdin.take().expect("stdin is piped above");
     let stdout = child.stdout.take().expect("stdout is piped above");
@@ -240,9 +226,7 @@ async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
         if said.contains("credentials not found") {
             return Ok(None);
         }
-        return Err(broken(format!(
-            "ended with {status}; run it by hand to see why"
-        )));
+        return Err(broken(format!("ended with {status}; run it by hand to see why")));
     }
     let answer: HelperAnswer = serde_json::from_slice(&answer)
         .map_err(|_| broken("its answer is not the JSON of a credential helper".to_owned()))?;
@@ -285,34 +269,20 @@ mod tests {
                 "/h/.dockercfg"
             ]
         );
-        let variable = CredentialSources {
-            registry_auth_file: Some("/v".into()),
-            ..all
-        };
+        let variable = CredentialSources { registry_auth_file: Some("/v".into()), ..all };
         assert_eq!(paths(&variable), ["/v!"]);
-        let flag = CredentialSources {
-            authfile: Some("/a".into()),
-            ..variable
-        };
+        let flag = CredentialSources { authfile: Some("/a".into()), ..variable };
         assert_eq!(paths(&flag), ["/a!"]);
         let only = CredentialSources {
-            only: Some(Logins {
-                origin: "secret pull".to_owned(),
-                json: Secret::new(Vec::new()),
-            }),
+            only: Some(Logins { origin: "secret pull".to_owned(), json: Secret::new(Vec::new()) }),
             ..flag
         };
         assert_eq!(paths(&only), Vec::<String>::new());
         assert_eq!(paths(&CredentialSources::default()), Vec::<String>::new());
-        let home_only = CredentialSources {
-            home: Some("/h".into()),
-            ..CredentialSources::default()
-        };
+        let home_only =
+            CredentialSources { home: Some("/h".into()), ..CredentialSources::default() };
         let uid = rustix::process::getuid().as_raw();
-        assert_eq!(
-            paths(&home_only)[0],
-            format!("/run/containers/{uid}/auth.json")
-        );
+        assert_eq!(paths(&home_only)[0], format!("/run/containers/{uid}/auth.json"));
     }
 
     #[tokio::test]
@@ -334,10 +304,7 @@ mod tests {
                 r#"echo '{"ServerURL":"x","Username":"u","Secret":"p"}'"#,
                 "quay.io",
                 "quay.io",
-                Ok(Some(Login::Password {
-                    user: secret("u"),
-                    password: secret("p"),
-                })),
+                Ok(Some(Login::Password { user: secret("u"), password: secret("p") })),
             ),
             (
                 "a token",
@@ -353,13 +320,7 @@ mod tests {
                 "quay.io",
                 Ok(None),
             ),
-            (
-                "a failure",
-                "echo hunter2; exit 3",
-                "quay.io",
-                "quay.io",
-                Err(()),
-            ),
+            ("a failure", "echo hunter2; exit 3", "quay.io", "quay.io", Err(())),
             ("rubbish", "echo hunter2", "quay.io", "quay.io", Err(())),
         ] {
             let answer = ask_helper(&script(text), host).await;
@@ -369,13 +330,9 @@ mod tests {
             assert_eq!(answer.map_err(|_| ()), want, "{what}");
             assert_eq!(std::fs::read_to_string(&asked).unwrap(), server, "{what}");
         }
-        let error = ask_helper("docker-credential-mosb-test-nothing", "quay.io")
-            .await
-            .unwrap_err();
+        let error = ask_helper("docker-credential-mosb-test-nothing", "quay.io").await.unwrap_err();
         assert!(
-            error
-                .to_string()
-                .starts_with("docker-credential-mosb-test-nothing: can't be run"),
+            error.to_string().starts_with("docker-credential-mosb-test-nothing: can't be run"),
             "{error}"
         );
     }

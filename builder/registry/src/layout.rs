@@ -45,15 +45,9 @@ impl ImageFolder {
             .transpose()?
             .flatten()
             .ok_or_else(|| {
-                odd(
-                    dir,
-                    "an OCI layout without blobs/sha256; copy the image there again",
-                )
+                odd(dir, "an OCI layout without blobs/sha256; copy the image there again")
             })?;
-        Ok(Self {
-            folder,
-            kind: Kind::Layout(blobs),
-        })
+        Ok(Self { folder, kind: Kind::Layout(blobs) })
     }
 
     /// Opens a `dir:` directory.
@@ -67,10 +61,7 @@ impl ImageFolder {
                 "not a dir: directory: its file `version` is missing or of another version",
             ));
         }
-        Ok(Self {
-            folder,
-            kind: Kind::Dir,
-        })
+        Ok(Self { folder, kind: Kind::Dir })
     }
 
     pub fn path(&self) -> &Path {
@@ -83,19 +74,11 @@ impl ImageFolder {
             (Kind::Dir, _) => self
                 .folder
                 .read("manifest.json", "its manifest", MANIFEST_LIMIT)?
-                .ok_or_else(|| {
-                    odd(
-                        self.path(),
-                        "not a dir: directory: manifest.json is missing",
-                    )
-                }),
+                .ok_or_else(|| odd(self.path(), "not a dir: directory: manifest.json is missing")),
             (Kind::Layout(_), Some(digest)) => self.manifest(&digest),
             (Kind::Layout(_), None) => {
                 let index = read_index(&self.folder)?.ok_or_else(|| {
-                    odd(
-                        self.path(),
-                        "an OCI layout without index.json; copy the image there again",
-                    )
+                    odd(self.path(), "an OCI layout without index.json; copy the image there again")
                 })?;
                 self.manifest(&pick(self.path(), &index, tag)?)
             }
@@ -108,13 +91,11 @@ impl ImageFolder {
             Kind::Layout(blobs) => (blobs, digest.hex()),
             Kind::Dir => (&self.folder, format!("{}.manifest.json", digest.hex())),
         };
-        let bytes = folder
-            .read(&name, "its manifest", MANIFEST_LIMIT)?
-            .ok_or_else(|| {
-                let cause =
-                    format!("no image {digest}; check the digest, or copy the image there again");
-                odd(self.path(), &cause)
-            })?;
+        let bytes = folder.read(&name, "its manifest", MANIFEST_LIMIT)?.ok_or_else(|| {
+            let cause =
+                format!("no image {digest}; check the digest, or copy the image there again");
+            odd(self.path(), &cause)
+        })?;
         let found = Digest::of(&bytes);
         if found != *digest {
             return Err(Error::DigestMismatch {
@@ -139,21 +120,18 @@ impl ImageFolder {
 
 /// Whether `oci-layout` is there and of a version that we know.
 pub(super) fn check_version(folder: &Folder) -> Result<(), Error> {
-    let version = folder
-        .read("oci-layout", "its oci-layout", 1 << 16)?
-        .ok_or_else(|| {
-            odd(
-                folder.path(),
-                "not an OCI layout: its file oci-layout is missing; check the name of the folder",
-            )
-        })?;
+    let version = folder.read("oci-layout", "its oci-layout", 1 << 16)?.ok_or_else(|| {
+        odd(
+            folder.path(),
+            "not an OCI layout: its file oci-layout is missing; check the name of the folder",
+        )
+    })?;
     let version: Value = serde_json::from_slice(&version).unwrap_or_default();
     match version["imageLayoutVersion"].as_str() {
         Some(v) if v.starts_with("1.") => Ok(()),
-        _ => Err(odd(
-            folder.path(),
-            "not an OCI layout of version 1: imageLayoutVersion is not 1.x",
-        )),
+        _ => {
+            Err(odd(folder.path(), "not an OCI layout of version 1: imageLayoutVersion is not 1.x"))
+        }
     }
 }
 
@@ -175,9 +153,7 @@ fn pick(dir: &Path, index: &Value, tag: Option<&str>) -> Result<Digest, Error> {
     let mut found: Vec<(Digest, Option<&str>)> = Vec::new();
     for entry in index["manifests"].as_array().into_iter().flatten() {
         let digest = entry["digest"].as_str().unwrap_or_default();
-        let digest = digest
-            .parse()
-            .map_err(|e| odd(dir, &format!("index.json: {e}")))?;
+        let digest = digest.parse().map_err(|e| odd(dir, &format!("index.json: {e}")))?;
         found.push((digest, entry["annotations"][REF_NAME].as_str()));
     }
     let shown: Vec<_> = found
@@ -197,14 +173,8 @@ fn pick(dir: &Path, index: &Value, tag: Option<&str>) -> Result<Digest, Error> {
     found.dedup_by_key(|(digest, _)| *digest);
     match found[..] {
         [(digest, _)] => Ok(digest),
-        [] => Err(odd(
-            dir,
-            "an OCI layout without images; copy one there, or give another folder",
-        )),
-        _ => Err(Error::LayoutAmbiguous {
-            dir: PathBuf::from(dir),
-            has: shown,
-        }),
+        [] => Err(odd(dir, "an OCI layout without images; copy one there, or give another folder")),
+        _ => Err(Error::LayoutAmbiguous { dir: PathBuf::from(dir), has: shown }),
     }
 }
 
@@ -222,18 +192,8 @@ mod tests {
         };
         for (what, entries, tag, want) in [
             ("only one", json!([entry(&a, None)]), None, Ok(a)),
-            (
-                "one with two tags",
-                json!([entry(&a, Some("x")), entry(&a, Some("y"))]),
-                None,
-                Ok(a),
-            ),
-            (
-                "by tag",
-                json!([entry(&a, Some("x")), entry(&b, Some("y"))]),
-                Some("y"),
-                Ok(b),
-            ),
+            ("one with two tags", json!([entry(&a, Some("x")), entry(&a, Some("y"))]), None, Ok(a)),
+            ("by tag", json!([entry(&a, Some("x")), entry(&b, Some("y"))]), Some("y"), Ok(b)),
             (
                 "several",
                 json!([entry(&a, Some("x")), entry(&b, None)]),
@@ -246,12 +206,7 @@ mod tests {
                 Some("x"),
                 Err("layout-ambiguous"),
             ),
-            (
-                "no such tag",
-                json!([entry(&a, Some("x"))]),
-                Some("y"),
-                Err("bad-layout"),
-            ),
+            ("no such tag", json!([entry(&a, Some("x"))]), Some("y"), Err("bad-layout")),
             ("empty", json!([]), None, Err("bad-layout")),
             (
                 "hostile digest",
@@ -265,9 +220,7 @@ mod tests {
             assert_eq!(got, want, "{what}");
         }
         let several = json!({"manifests": [entry(&a, Some("x")), entry(&b, None)]});
-        let error = pick(Path::new("d"), &several, None)
-            .unwrap_err()
-            .to_string();
+        let error = pick(Path::new("d"), &several, None).unwrap_err().to_string();
         assert!(error.contains(&format!("x, {b}")), "{error}");
     }
 }

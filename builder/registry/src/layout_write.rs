@@ -47,12 +47,8 @@ impl LayoutWriter {
                 // In this order: whoever makes one writes oci-layout first.
                 Ok(foreign(&dir)? && folder.file("oci-layout")?.is_none())
             };
-            let refused = || {
-                odd(
-                    &dir,
-                    "holds files and is no OCI layout; choose a new or empty folder",
-                )
-            };
+            let refused =
+                || odd(&dir, "holds files and is no OCI layout; choose a new or empty folder");
             // A folder of somebody else doesn't even get a lock file.
             if not_ours()? {
                 return Err(refused());
@@ -75,11 +71,7 @@ impl LayoutWriter {
 
     /// Whether a blob of this size is there.
     pub fn has(&self, digest: &Digest, size: u64) -> Result<bool, Error> {
-        Ok(self
-            .0
-            .blobs
-            .file(&digest.hex())?
-            .is_some_and(|(_, found)| found == size))
+        Ok(self.0.blobs.file(&digest.hex())?.is_some_and(|(_, found)| found == size))
     }
 
     /// Whether a blob is there with these very bytes; what only has its name is written anew.
@@ -99,14 +91,10 @@ impl LayoutWriter {
         let path = temporary.path();
         let mut file = tokio::fs::File::from_std(file);
         while let Some(chunk) = bytes.next().await {
-            file.write_all(&chunk?)
-                .await
-                .map_err(failed(&path, "not writable"))?;
+            file.write_all(&chunk?).await.map_err(failed(&path, "not writable"))?;
         }
         file.flush().await.map_err(failed(&path, "not writable"))?;
-        file.sync_all()
-            .await
-            .map_err(failed(&path, "not writable"))?;
+        file.sync_all().await.map_err(failed(&path, "not writable"))?;
         let (folders, hex) = (Arc::clone(&self.0), blob.digest.hex());
         blocking(move || {
             let named = temporary.rename(&folders.blobs, &hex);
@@ -134,11 +122,7 @@ impl LayoutWriter {
         };
         if !self.holds(&digest, manifest)? {
             let bytes = manifest.clone();
-            self.put(
-                &blob,
-                futures_util::stream::once(async { Ok(bytes) }).boxed(),
-            )
-            .await?;
+            self.put(&blob, futures_util::stream::once(async { Ok(bytes) }).boxed()).await?;
         }
         let folders = Arc::clone(&self.0);
         let tags = tags.to_vec();
@@ -182,11 +166,7 @@ fn tagged(index: Option<Value>, blob: &BlobRef, tags: &[String]) -> Value {
                 manifests.push(entry(Some(tag)));
             }
         }
-        if tags.is_empty()
-            && !manifests
-                .iter()
-                .any(|old| old["digest"] == json!(blob.digest))
-        {
+        if tags.is_empty() && !manifests.iter().any(|old| old["digest"] == json!(blob.digest)) {
             manifests.push(entry(None));
         }
     }
@@ -242,10 +222,9 @@ mod tests {
         );
         let mut first = first;
         first["annotations"] = json!({"x": "y"});
-        for (digest, want) in [
-            (b.digest, vec![("moves".to_owned(), a.digest)]),
-            (a.digest, Vec::new()),
-        ] {
+        for (digest, want) in
+            [(b.digest, vec![("moves".to_owned(), a.digest)]), (a.digest, Vec::new())]
+        {
             assert_eq!(moved(&first, &digest, &tags(&["moves", "b"])), want);
         }
         let second = tagged(Some(first), &b, &tags(&["moves", "b"]));
@@ -299,20 +278,10 @@ mod tests {
         let wrong =
             futures_util::stream::iter([Ok(Bytes::from_static(b"x")), Err(odd(dir.path(), "cut"))]);
         assert!(layout.put(&blob(b"a"), wrong.boxed()).await.is_err());
-        assert_eq!(
-            std::fs::read_dir(dir.path().join("blobs/sha256"))
-                .unwrap()
-                .count(),
-            0
-        );
+        assert_eq!(std::fs::read_dir(dir.path().join("blobs/sha256")).unwrap().count(), 0);
         let left = std::fs::read_dir(dir.path()).unwrap();
-        let left = left.filter(|e| {
-            e.as_ref()
-                .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .starts_with(TEMPORARY)
-        });
+        let left = left
+            .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with(TEMPORARY));
         assert_eq!(left.count(), 0);
         assert!(!dir.path().join("index.json").exists());
     }
@@ -321,9 +290,6 @@ mod tests {
     async fn a_folder_with_other_files_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("photo.jpg"), "x").unwrap();
-        assert_eq!(
-            LayoutWriter::open(dir.path()).await.unwrap_err().reason(),
-            "bad-layout"
-        );
+        assert_eq!(LayoutWriter::open(dir.path()).await.unwrap_err().reason(), "bad-layout");
     }
 }

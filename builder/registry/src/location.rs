@@ -47,16 +47,12 @@ pub enum Place {
 
 /// `DIR[:TAG][@digest]`.
 fn layout(text: &str, rest: &str) -> Result<(PathBuf, Option<String>, Option<Digest>), Error> {
-    let wrong = |cause| Error::Location {
-        text: text.to_owned(),
-        cause,
-    };
+    let wrong = |cause| Error::Location { text: text.to_owned(), cause };
     let (rest, digest) = match rest.split_once('@') {
         Some((rest, digest)) => {
-            let digest = digest.parse().map_err(|source| Error::LocationDigest {
-                text: text.to_owned(),
-                source,
-            })?;
+            let digest = digest
+                .parse()
+                .map_err(|source| Error::LocationDigest { text: text.to_owned(), source })?;
             (rest, Some(digest))
         }
         None => (rest, None),
@@ -104,9 +100,7 @@ impl FromStr for Source {
             return Ok(Self::Dir(dir.into()));
         }
         // A transport that containers' tools would strip; here it says the same.
-        Ok(Self::Registry(
-            s.strip_prefix("docker://").unwrap_or(s).parse()?,
-        ))
+        Ok(Self::Registry(s.strip_prefix("docker://").unwrap_or(s).parse()?))
     }
 }
 
@@ -155,10 +149,7 @@ impl Target {
 
 impl From<RepoRef> for Target {
     fn from(repo: RepoRef) -> Self {
-        Self {
-            place: Place::Registry(repo),
-            ignored_tag: None,
-        }
+        Self { place: Place::Registry(repo), ignored_tag: None }
     }
 }
 
@@ -189,10 +180,7 @@ impl FromStr for Target {
                 cause: "a target can't have a digest: it is what the build finds out; write host/repo or oci:DIR",
             });
         }
-        Ok(Self {
-            place,
-            ignored_tag: tag,
-        })
+        Ok(Self { place, ignored_tag: tag })
     }
 }
 
@@ -228,16 +216,7 @@ mod tests {
         ] {
             assert_eq!(good.parse::<Source>().unwrap().to_string(), good);
         }
-        for bad in [
-            "oci:",
-            "oci::tag",
-            "oci:a:b:c",
-            "oci:a@b",
-            "oci:a:",
-            "dir:",
-            "busybox",
-            "",
-        ] {
+        for bad in ["oci:", "oci::tag", "oci:a:b:c", "oci:a@b", "oci:a:", "dir:", "busybox", ""] {
             assert!(bad.parse::<Source>().is_err(), "{bad:?}");
         }
     }
@@ -255,10 +234,7 @@ mod tests {
             assert_eq!(target.notice().is_some(), tag.is_some(), "{text}");
         }
         let pinned = format!("quay.io/os@{}", Digest::of(b""));
-        assert!(matches!(
-            pinned.parse::<Target>(),
-            Err(Error::Location { .. })
-        ));
+        assert!(matches!(pinned.parse::<Target>(), Err(Error::Location { .. })));
         assert!("dir:x".parse::<Target>().is_err());
     }
 }

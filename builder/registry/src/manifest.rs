@@ -103,10 +103,7 @@ pub(super) enum Document {
 }
 
 pub(super) fn invalid(image: &str, cause: impl ToString) -> Error {
-    Error::ManifestInvalid {
-        image: image.to_owned(),
-        cause: cause.to_string(),
-    }
+    Error::ManifestInvalid { image: image.to_owned(), cause: cause.to_string() }
 }
 
 /// The media type: what the document says of itself, else what came with it, else what it looks like. A document that
@@ -125,16 +122,11 @@ pub(super) fn media_type(image: &str, bytes: &[u8], told: Option<&str>) -> Resul
     let told = told
         .map(|t| t.split(';').next().unwrap_or(t).trim().to_owned())
         .filter(|t| t.starts_with("application/vnd."));
-    Ok(
-        match (
-            shape.media_type.filter(|t| !t.is_empty()).or(told),
-            &shape.manifests,
-        ) {
-            (Some(media_type), _) => media_type,
-            (None, Some(_)) => OCI_INDEX.to_owned(),
-            (None, None) => OCI_MANIFEST.to_owned(),
-        },
-    )
+    Ok(match (shape.media_type.filter(|t| !t.is_empty()).or(told), &shape.manifests) {
+        (Some(media_type), _) => media_type,
+        (None, Some(_)) => OCI_INDEX.to_owned(),
+        (None, None) => OCI_MANIFEST.to_owned(),
+    })
 }
 
 /// Reads a manifest or an index of a known media type.
@@ -188,10 +180,7 @@ pub(super) fn config_platform(image: &str, config: &[u8]) -> Result<Option<Platf
     let variant = raw.variant.as_deref().filter(|v| !v.is_empty());
     Platform::new(&raw.os, &raw.architecture, variant)
         .map(Some)
-        .map_err(|source| Error::Platform {
-            image: image.to_owned(),
-            source,
-        })
+        .map_err(|source| Error::Platform { image: image.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -217,32 +206,12 @@ mod tests {
                 Some("application/vnd.oci.image.manifest.v1+json; charset=utf-8"),
                 Ok(OCI_MANIFEST),
             ),
-            (
-                "told nothing useful",
-                index,
-                Some("application/json"),
-                Ok(OCI_INDEX),
-            ),
+            ("told nothing useful", index, Some("application/json"), Ok(OCI_INDEX)),
             ("not told", index, None, Ok(OCI_INDEX)),
             ("says", typed, Some(DOCKER_LIST), Ok(OCI_INDEX)),
-            (
-                "both",
-                r#"{"manifests":[],"config":{}}"#,
-                None,
-                Err("bad-manifest"),
-            ),
-            (
-                "schema 1",
-                r#"{"schemaVersion":1,"name":"x"}"#,
-                None,
-                Err("unsupported-media-type"),
-            ),
-            (
-                "not JSON",
-                "<html>",
-                Some(OCI_MANIFEST),
-                Err("bad-manifest"),
-            ),
+            ("both", r#"{"manifests":[],"config":{}}"#, None, Err("bad-manifest")),
+            ("schema 1", r#"{"schemaVersion":1,"name":"x"}"#, None, Err("unsupported-media-type")),
+            ("not JSON", "<html>", Some(OCI_MANIFEST), Err("bad-manifest")),
         ] {
             let got = media_type("x", text.as_bytes(), told);
             assert_eq!(got.as_deref().map_err(Error::reason), want, "{what}");
@@ -272,10 +241,7 @@ mod tests {
             assert_eq!(found.is_ok(), fine, "{layers}");
             if let Err(error) = found {
                 let text = error.to_string();
-                assert!(
-                    text.contains("it has 513 layers, and no more than 512"),
-                    "{text}"
-                );
+                assert!(text.contains("it has 513 layers, and no more than 512"), "{text}");
             }
         }
     }

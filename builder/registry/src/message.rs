@@ -81,13 +81,7 @@ pub(super) struct Call {
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}{}",
-            self.method,
-            self.url.authority(),
-            self.url.path()
-        )
+        write!(f, "{} {}{}", self.method, self.url.authority(), self.url.path())
     }
 }
 
@@ -144,19 +138,9 @@ pub(super) fn unanswered(broken: Broken, host: &str, tries: u32) -> Error {
     let host = host.to_owned();
     match broken.outcome {
         _ if broken.is_plain_http() => Error::PlainHttp { host },
-        _ if broken.tls => Error::Tls {
-            host,
-            cause: broken.cause,
-        },
+        _ if broken.tls => Error::Tls { host, cause: broken.cause },
         Outcome::TimedOut => Error::TimedOut { host, tries },
-        Outcome::TooSlow => Error::TooSlow {
-            host,
-            cause: broken.cause,
-            tries,
-        },
-        _ => Error::Unreachable {
-            host,
-            cause: broken.cause,
-        },
+        Outcome::TooSlow => Error::TooSlow { host, cause: broken.cause, tries },
+        _ => Error::Unreachable { host, cause: broken.cause },
     }
 }

@@ -132,9 +132,7 @@ impl PullFrom {
     /// It isn't there, may not be read, or ends early.
     pub async fn read_beginning(&self, blob: &BlobRef) -> Result<u64, Error> {
         let store = Store::remotes(vec![self.remote.clone()]);
-        let mut bytes = store
-            .open(&blob.digest, 0..blob.size.min(BEGINNING))
-            .await?;
+        let mut bytes = store.open(&blob.digest, 0..blob.size.min(BEGINNING)).await?;
         let mut came = 0;
         while let Some(chunk) = bytes.next().await.transpose()? {
             came += chunk.len() as u64;

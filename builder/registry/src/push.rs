@@ -130,9 +130,7 @@ impl Supply {
         let blob = &self.to_push.blob;
         match &self.to_push.from {
             BlobFrom::Bytes(bytes) => {
-                let start = usize::try_from(start)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len());
+                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
                 let rest = bytes.slice(start..);
                 Ok(stream::once(async { Ok(rest) }).boxed())
             }
@@ -340,11 +338,7 @@ async fn need(
         if repo == remote.repo {
             return Ok(Need::Nothing);
         }
-        let from = Remote {
-            repo,
-            ..remote.clone()
-        }
-        .repository();
+        let from = Remote { repo, ..remote.clone() }.repository();
         return Ok(match remote.mount(digest, &from).await? {
             Mounted::Yes => Need::Nothing,
             Mounted::Session(at) => Need::Bytes(Some(at)),
@@ -418,9 +412,8 @@ async fn put(
     let digest = Digest::of(&plan.manifest);
     let answers: Vec<_> = stream::iter(references)
         .map(|reference| async move {
-            let answer = remote
-                .put_manifest(&reference, &plan.media_type, &plan.manifest, &digest)
-                .await?;
+            let answer =
+                remote.put_manifest(&reference, &plan.media_type, &plan.manifest, &digest).await?;
             Ok::<_, Error>((reference, answer))
         })
         .buffered(parallel)
@@ -429,9 +422,7 @@ async fn put(
     let mut left = None;
     for (reference, answer) in answers {
         if let Put::BlobUnknown(error) = answer {
-            left.get_or_insert_with(|| (Vec::new(), error))
-                .0
-                .push(reference);
+            left.get_or_insert_with(|| (Vec::new(), error)).0.push(reference);
         }
     }
     Ok(left)
@@ -459,16 +450,12 @@ pub(super) async fn to_layout(
                 BlobFrom::Bytes(_) | BlobFrom::File(_) => "the new image".to_owned(),
             };
             let source = Supply { to_push, image };
-            layout
-                .put(&source.to_push.blob, source.from(0).await?)
-                .await
+            layout.put(&source.to_push.blob, source.from(0).await?).await
         })
         .buffer_unordered(parallel)
         .try_collect::<()>()
         .await?;
-    layout
-        .commit(&plan.manifest, &plan.media_type, &plan.tags)
-        .await
+    layout.commit(&plan.manifest, &plan.media_type, &plan.tags).await
 }
 
 pub(super) fn pushed(
@@ -481,11 +468,5 @@ pub(super) fn pushed(
         Place::Registry(repo) => Some(Confirmed(repo.pinned(digest))),
         Place::Layout(_) => None,
     };
-    Pushed {
-        place,
-        digest: Confirmed(digest),
-        image,
-        tags,
-        moved,
-    }
+    Pushed { place, digest: Confirmed(digest), image, tags, moved }
 }

@@ -154,11 +154,7 @@ impl RegistriesConf {
     pub fn pull_places(&self, repo: &RepoRef, by: By) -> Result<Vec<PullPlace>, Error> {
         let name = full_name(repo);
         let Some((registry, covered)) = self.entry(&name) else {
-            return Ok(vec![PullPlace {
-                repo: repo.clone(),
-                insecure: false,
-                mirror: false,
-            }]);
+            return Ok(vec![PullPlace { repo: repo.clone(), insecure: false, mirror: false }]);
         };
         let at = |location: &str, insecure, mirror| -> Result<PullPlace, Error> {
             let moved = if location.is_empty() {
@@ -166,11 +162,7 @@ impl RegistriesConf {
             } else {
                 format!("{}{}", location.trim_end_matches('/'), &name[covered..])
             };
-            Ok(PullPlace {
-                repo: moved.parse()?,
-                insecure,
-                mirror,
-            })
+            Ok(PullPlace { repo: moved.parse()?, insecure, mirror })
         };
         let mut places = Vec::new();
         for mirror in &registry.mirrors {
@@ -212,10 +204,7 @@ fn full_name(repo: &RepoRef) -> String {
 }
 
 fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
-    Error::Blocked {
-        image: repo.to_string(),
-        prefix: registry.prefix.clone(),
-    }
+    Error::Blocked { image: repo.to_string(), prefix: registry.prefix.clone() }
 }
 
 /// How many bytes of `host/repository` a prefix covers: whole components, or `*.domain` for the hosts below it.
@@ -231,10 +220,7 @@ pub fn covers(prefix: &str, name: &str) -> Option<usize> {
 }
 
 fn wrong(file: &Path, cause: String) -> Error {
-    Error::RegistriesConf {
-        file: file.to_owned(),
-        cause,
-    }
+    Error::RegistriesConf { file: file.to_owned(), cause }
 }
 
 #[cfg(test)]

@@ -51,10 +51,7 @@ impl Remote {
 
     pub async fn call(&self, method: Method, rest: &str) -> Result<Call, Error> {
         let url = self.endpoint.url(&self.repository(), rest).await?;
-        Ok(Call {
-            moved: Some(Arc::clone(&self.moved)),
-            ..Call::new(method, url)
-        })
+        Ok(Call { moved: Some(Arc::clone(&self.moved)), ..Call::new(method, url) })
     }
 
     pub fn named(&self, reference: &str) -> String {
@@ -66,15 +63,10 @@ impl Remote {
     pub async fn manifest(&self, reference: &str) -> Result<Document, Error> {
         let image = self.named(reference);
         let repository = self.repository();
-        let mut call = self
-            .call(Method::GET, &format!("manifests/{reference}"))
-            .await?;
+        let mut call = self.call(Method::GET, &format!("manifests/{reference}")).await?;
         call = call.header(ACCEPT, manifest::ACCEPT);
         call.limit = Some(MANIFEST_LIMIT);
-        let answer = self
-            .endpoint
-            .send(&call, &Scopes::pull(&repository), &repository)
-            .await?;
+        let answer = self.endpoint.send(&call, &Scopes::pull(&repository), &repository).await?;
         if !answer.is_success() {
             return Err(self
                 .endpoint
@@ -117,9 +109,7 @@ impl Remote {
         scopes: &Scopes,
     ) -> Result<Option<Digest>, Error> {
         let repository = self.repository();
-        let call = self
-            .call(Method::HEAD, &format!("manifests/{reference}"))
-            .await?;
+        let call = self.call(Method::HEAD, &format!("manifests/{reference}")).await?;
         let call = call.header(ACCEPT, manifest::ACCEPT);
         let answer = self.endpoint.send(&call, scopes, &repository).await?;
         match answer.status {
@@ -129,12 +119,7 @@ impl Remote {
                 let image = self.named(reference);
                 return Err(self
                     .endpoint
-                    .refused(
-                        &answer,
-                        &image,
-                        &repository,
-                        "the request for a manifest's digest",
-                    )
+                    .refused(&answer, &image, &repository, "the request for a manifest's digest")
                     .await);
             }
         }
@@ -242,20 +227,13 @@ impl Reader {
     async fn connect(&mut self) -> Result<(), Error> {
         let remote = &self.remote;
         let repository = remote.repository();
-        let mut call = remote
-            .call(Method::GET, &format!("blobs/{}", self.digest))
-            .await?;
+        let mut call = remote.call(Method::GET, &format!("blobs/{}", self.digest)).await?;
         call.limit = None;
         if self.range.start > 0 {
-            call = call.header(
-                RANGE,
-                &format!("bytes={}-{}", self.range.start, self.range.end - 1),
-            );
+            call =
+                call.header(RANGE, &format!("bytes={}-{}", self.range.start, self.range.end - 1));
         }
-        let answer = remote
-            .endpoint
-            .send(&call, &Scopes::pull(&repository), &repository)
-            .await?;
+        let answer = remote.endpoint.send(&call, &Scopes::pull(&repository), &repository).await?;
         let image = remote.named(&self.digest.to_string());
         let bad = |what: String| Error::BadAnswer {
             image: image.clone(),
@@ -266,9 +244,8 @@ impl Reader {
         match answer.status {
             200 => {
                 self.skip = self.range.start;
-                let length = answer
-                    .text(CONTENT_LENGTH.as_str())
-                    .and_then(|l| l.parse::<u64>().ok());
+                let length =
+                    answer.text(CONTENT_LENGTH.as_str()).and_then(|l| l.parse::<u64>().ok());
                 if let Some(found) = length.filter(|length| *length < self.range.end) {
                     return Err(Error::SizeMismatch {
                         image,
@@ -340,13 +317,7 @@ impl Reader {
             self.stuck += 1;
             let endpoint = &self.remote.endpoint;
             tracing::debug!(blob = %self.digest, at = self.range.start, cause, "going on where it was cut");
-            match decide(
-                outcome,
-                self.stuck,
-                self.progress.waited,
-                endpoint.policy(),
-                jitter(),
-            ) {
+            match decide(outcome, self.stuck, self.progress.waited, endpoint.policy(), jitter()) {
                 Next::Again(pause) => tokio::time::sleep(pause).await,
                 Next::Take | Next::GiveUp if outcome == Outcome::TooSlow => {
                     return Err(Error::TooSlow {

@@ -213,10 +213,7 @@ mod tests {
         let keep = |content: &'static [u8]| configs.keep(&blob(content), &Bytes::from(content));
         keep(b"base");
         assert_eq!(configs.get(&blob(b"base")).as_deref(), Some(&b"base"[..]));
-        let longer = BlobRef {
-            size: 5,
-            ..blob(b"base")
-        };
+        let longer = BlobRef { size: 5, ..blob(b"base") };
         assert_eq!(configs.get(&longer), None, "another size");
         assert_eq!(configs.get(&blob(b"other")), None, "another digest");
         for content in [b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8"] {

@@ -37,9 +37,7 @@ impl Said {
             return Self::default();
         };
         let printable = |text: &str| -> String {
-            let printable = text
-                .chars()
-                .filter(|c| !c.is_control() && !is_invisible(*c));
+            let printable = text.chars().filter(|c| !c.is_control() && !is_invisible(*c));
             printable.take(SHOWN).collect()
         };
         let words = errors
@@ -54,9 +52,7 @@ impl Said {
             .join("; ");
         Self {
             words: printable(&words),
-            code: errors
-                .first()
-                .map_or_else(String::new, |e| printable(&e.code)),
+            code: errors.first().map_or_else(String::new, |e| printable(&e.code)),
         }
     }
 
@@ -118,48 +114,31 @@ mod tests {
                 "{\"errors\":[{\"message\":\"a\u{202e}b\u{2028}c\u{2066}d\"}]}",
                 ": abcd".to_owned(),
             ),
-            (
-                "only a code",
-                r#"{"errors":[{"code":"DENIED"}]}"#,
-                ": DENIED".to_owned(),
-            ),
+            ("only a code", r#"{"errors":[{"code":"DENIED"}]}"#, ": DENIED".to_owned()),
             ("long", &long, format!(": {}", "x".repeat(SHOWN))),
         ] {
             assert_eq!(Said::from_body(body.as_bytes()).to_string(), want, "{what}");
         }
-        assert!(Said::has_code(
-            br#"{"errors":[{"code":"BLOB_UNKNOWN"}]}"#,
-            &["BLOB_UNKNOWN"]
-        ));
+        assert!(Said::has_code(br#"{"errors":[{"code":"BLOB_UNKNOWN"}]}"#, &["BLOB_UNKNOWN"]));
         assert!(!Said::has_code(b"BLOB_UNKNOWN", &["BLOB_UNKNOWN"]));
     }
 
     #[test]
     fn a_404_says_missing_only_with_the_code_of_a_registry() {
         for (body, want) in [
-            (
-                r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#,
-                true,
-            ),
+            (r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"x"}]}"#, true),
             (r#"{"errors":[{"code":"NAME_UNKNOWN"}]}"#, true),
             // Harbor.
             (r#"{"errors":[{"code":"NOT_FOUND","message":"x"}]}"#, true),
             // Artifactory, where a path is no Docker repository of it.
-            (
-                r#"{"errors":[{"status":404,"message":"Not Found"}]}"#,
-                false,
-            ),
+            (r#"{"errors":[{"status":404,"message":"Not Found"}]}"#, false),
             (r#"{"errors":[{"code":"DENIED"}]}"#, false),
             (r#"{"errors":[{"code":"UNAUTHORIZED"}]}"#, false),
             (r#"{"errors":[]}"#, false),
             ("default backend - 404", false),
             ("", false),
         ] {
-            assert_eq!(
-                Said::from_body(body.as_bytes()).is_missing(),
-                want,
-                "{body}"
-            );
+            assert_eq!(Said::from_body(body.as_bytes()).is_missing(), want, "{body}");
         }
     }
 
@@ -177,10 +156,7 @@ mod tests {
                 ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
             ),
         ] {
-            assert_eq!(
-                said.after_question("q.io/a:v1", 401, &question).to_string(),
-                want
-            );
+            assert_eq!(said.after_question("q.io/a:v1", 401, &question).to_string(), want);
         }
     }
 }

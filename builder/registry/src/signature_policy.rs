@@ -17,21 +17,15 @@ pub(super) struct LoadedPolicy {
 
 impl LoadedPolicy {
     pub fn read(file: &Path, named: bool) -> Result<Self, Error> {
-        Ok(Self {
-            policy: read_policy(file)?,
-            file: file.to_owned(),
-            holds_for_pushes: named,
-        })
+        Ok(Self { policy: read_policy(file)?, file: file.to_owned(), holds_for_pushes: named })
     }
 
     pub fn check_pull(&self, image: &str) -> Result<(), Error> {
         let Verdict { scope, requirement } = self.policy.verdict(image);
         match requirement {
-            Requirement::Reject => Err(Error::Rejected {
-                image: image.to_owned(),
-                scope,
-                file: self.file.clone(),
-            }),
+            Requirement::Reject => {
+                Err(Error::Rejected { image: image.to_owned(), scope, file: self.file.clone() })
+            }
             Requirement::Accept | Requirement::Signature(_) => Ok(()),
         }
     }
@@ -62,10 +56,7 @@ impl LoadedPolicy {
 /// # Errors
 /// It can't be read, or is none.
 pub fn read_policy(file: &Path) -> Result<SignaturePolicy, Error> {
-    let wrong = |cause: String| Error::SignaturePolicy {
-        file: file.to_owned(),
-        cause,
-    };
+    let wrong = |cause: String| Error::SignaturePolicy { file: file.to_owned(), cause };
     let text = std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}")))?;
     SignaturePolicy::parse(&text).map_err(|error| wrong(error.to_string()))
 }

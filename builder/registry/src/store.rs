@@ -62,10 +62,7 @@ impl Remotes {
 
 impl Store {
     pub(super) fn remotes(places: Vec<Remote>) -> Self {
-        Self(Kind::Remotes(Arc::new(Remotes {
-            places,
-            preferred: AtomicUsize::new(0),
-        })))
+        Self(Kind::Remotes(Arc::new(Remotes { places, preferred: AtomicUsize::new(0) })))
     }
 
     pub(super) fn folder(folder: ImageFolder) -> Self {
@@ -126,11 +123,7 @@ impl Store {
                         .expect(
                             "reading a small file doesn't panic, and the runtime outlives it",
                         )?;
-                Ok(Document {
-                    digest: Digest::of(&bytes),
-                    media_type: None,
-                    bytes,
-                })
+                Ok(Document { digest: Digest::of(&bytes), media_type: None, bytes })
             }
         }
     }
@@ -141,11 +134,7 @@ impl Store {
             Kind::Remotes(_) => self.manifest(None, Some(*digest)).await,
             Kind::Folder(folder) => {
                 let bytes = folder.manifest(digest)?;
-                Ok(Document {
-                    digest: *digest,
-                    media_type: None,
-                    bytes,
-                })
+                Ok(Document { digest: *digest, media_type: None, bytes })
             }
         }
     }

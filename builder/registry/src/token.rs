@@ -41,10 +41,7 @@ impl Scopes {
 
     /// A mount reads one repository and writes another.
     pub fn mount(from: &str, to: &str) -> Self {
-        Self(vec![
-            (to.to_owned(), Right::Push),
-            (from.to_owned(), Right::Pull),
-        ])
+        Self(vec![(to.to_owned(), Right::Push), (from.to_owned(), Right::Pull)])
     }
 
     pub fn covers(&self, other: &Self) -> bool {
@@ -124,12 +121,7 @@ impl TokenServer {
         let safe = realm.scheme() == "https"
             || base.scheme() == "http"
             || (on_loopback(base) && on_loopback(&realm));
-        Some(Self {
-            by_server: !same_origin(&realm, base),
-            realm,
-            service,
-            safe,
-        })
+        Some(Self { by_server: !same_origin(&realm, base), realm, service, safe })
     }
 
     /// A new token for these scopes. `image` is what it is needed for.
@@ -154,19 +146,10 @@ impl TokenServer {
         if !answer.is_success() {
             let said = answer.said();
             return Err(match answer.status {
-                status @ (400 | 401 | 403) => Error::Denied {
-                    image,
-                    status,
-                    with: told(credential),
-                    said,
-                },
-                status => Error::Unexpected {
-                    image,
-                    host,
-                    doing: DOING,
-                    status,
-                    said,
-                },
+                status @ (400 | 401 | 403) => {
+                    Error::Denied { image, status, with: told(credential), said }
+                }
+                status => Error::Unexpected { image, host, doing: DOING, status, said },
             });
         }
         let bad = |what: &str| Error::BadAnswer {
@@ -182,10 +165,7 @@ impl TokenServer {
             .flatten()
             .find(|value| !value.is_empty())
             .ok_or_else(|| bad("no token"))?;
-        let life = token
-            .expires_in
-            .unwrap_or(SHORTEST_LIFE)
-            .clamp(1, 24 * 3600);
+        let life = token.expires_in.unwrap_or(SHORTEST_LIFE).clamp(1, 24 * 3600);
         Ok(Token {
             header: bearer(&value),
             // A token that ends while a request is on its way would cost another one.
@@ -242,10 +222,7 @@ fn token_call(
         Some(Login::Password { user, password }) => Some(basic(user, password)),
         Some(Login::Identity(_) | Login::Token(_)) | None => None,
     };
-    let call = Call {
-        limit: Some(TOKEN_LIMIT),
-        ..call
-    };
+    let call = Call { limit: Some(TOKEN_LIMIT), ..call };
     (call, auth)
 }
 
@@ -270,50 +247,17 @@ mod tests {
         ] {
             assert_eq!(has.covers(wants), want, "{what}");
         }
-        assert_eq!(
-            mount.texts(),
-            ["repository:a:pull,push", "repository:b:pull"]
-        );
+        assert_eq!(mount.texts(), ["repository:a:pull,push", "repository:b:pull"]);
     }
 
     #[test]
     fn a_token_server_speaks_tls_if_its_registry_does() {
         for (base, realm, want, safe, by_server) in [
-            (
-                "https://r.example/",
-                "https://t.example/t",
-                "https://t.example/t",
-                true,
-                true,
-            ),
-            (
-                "https://r.example/",
-                "/token",
-                "https://r.example/token",
-                true,
-                false,
-            ),
-            (
-                "https://r.example/",
-                "http://t.example/t",
-                "http://t.example/t",
-                false,
-                true,
-            ),
-            (
-                "https://r.example/",
-                "http://169.254.1.1/",
-                "http://169.254.1.1/",
-                false,
-                true,
-            ),
-            (
-                "https://r.example/",
-                "http://localhost/t",
-                "http://localhost/t",
-                false,
-                true,
-            ),
+            ("https://r.example/", "https://t.example/t", "https://t.example/t", true, true),
+            ("https://r.example/", "/token", "https://r.example/token", true, false),
+            ("https://r.example/", "http://t.example/t", "http://t.example/t", false, true),
+            ("https://r.example/", "http://169.254.1.1/", "http://169.254.1.1/", false, true),
+            ("https://r.example/", "http://localhost/t", "http://localhost/t", false, true),
             // It is behind a TLS proxy that doesn't say so.
             (
                 "https://r.example:8443/",
@@ -322,13 +266,7 @@ mod tests {
                 true,
                 false,
             ),
-            (
-                "http://r.example/",
-                "http://t.example/t",
-                "http://t.example/t",
-                true,
-                true,
-            ),
+            ("http://r.example/", "http://t.example/t", "http://t.example/t", true, true),
             (
                 "https://localhost:5000/",
                 "http://127.0.0.1:5001/t",
@@ -340,11 +278,7 @@ mod tests {
             let base = Url::parse(base).unwrap();
             let server = TokenServer::new(&base, realm, None).unwrap();
             assert_eq!(server.realm.as_str(), want, "{base} {realm}");
-            assert_eq!(
-                (server.safe, server.by_server),
-                (safe, by_server),
-                "{base} {realm}"
-            );
+            assert_eq!((server.safe, server.by_server), (safe, by_server), "{base} {realm}");
         }
         let base = Url::parse("https://r.example/").unwrap();
         assert!(TokenServer::new(&base, "ftp://t.example/", None).is_none());
@@ -353,10 +287,7 @@ mod tests {
     #[test]
     fn a_token_is_asked_for_as_the_server_wants_it() {
         let realm = Url::parse("https://auth.example/token?x=1").unwrap();
-        let credential = |login| Credential {
-            login,
-            origin: "f".to_owned(),
-        };
+        let credential = |login| Credential { login, origin: "f".to_owned() };
         let secret = |s: &str| Secret::new(s.to_owned());
         let scopes = Scopes::mount("b", "a").texts();
         let (call, auth) = token_call(&realm, Some("reg"), &scopes, None);
@@ -365,16 +296,10 @@ mod tests {
             "https://auth.example/token?x=1&service=reg&scope=repository%3Aa%3Apull%2Cpush&scope=repository%3Ab%3Apull"
         );
         assert!(auth.is_none());
-        let login = Login::Password {
-            user: secret("u"),
-            password: secret("p"),
-        };
+        let login = Login::Password { user: secret("u"), password: secret("p") };
         let (call, auth) = token_call(&realm, None, &scopes[1..], Some(&credential(login)));
         assert!(call.url.as_str().ends_with("&account=u"), "{}", call.url);
-        assert_eq!(
-            auth.map(|a| a.expose().clone()).as_deref(),
-            Some("Basic dTpw")
-        );
+        assert_eq!(auth.map(|a| a.expose().clone()).as_deref(), Some("Basic dTpw"));
         let (call, auth) = token_call(
             &realm,
             Some("reg"),

@@ -68,10 +68,8 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
     let mut header = Header::new_ustar();
     header.set_mode(0o644);
     header.set_size(tree.len() as u64);
-    let packed = tar
-        .append_data(&mut header, FILE, tree)
-        .and_then(|()| tar.into_inner())
-        .and_then(|tar| {
+    let packed =
+        tar.append_data(&mut header, FILE, tree).and_then(|()| tar.into_inner()).and_then(|tar| {
             let mut layer = Vec::new();
             let made = compress(&tar[..], &mut layer)?;
             Ok((layer, made.diff_id))
@@ -132,10 +130,7 @@ pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<B
         )
         .on(&shown)
     };
-    let (config, layer) = read
-        .await
-        .map_err(|error| failed(&error))?
-        .ok_or_else(odd)?;
+    let (config, layer) = read.await.map_err(|error| failed(&error))?.ok_or_else(odd)?;
     let config: serde_json::Value = serde_json::from_slice(&config).map_err(|_| odd())?;
     if config["config"]["Labels"][LABEL] != json!(base) {
         return Err(odd());

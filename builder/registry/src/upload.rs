@@ -67,10 +67,7 @@ impl Remote {
         const DOING: &str = "the beginning of an upload";
         let repository = self.repository();
         let call = self.call(Method::POST, "blobs/uploads/").await?;
-        let answer = self
-            .endpoint
-            .send(&call, &self.pushing(), &repository)
-            .await?;
+        let answer = self.endpoint.send(&call, &self.pushing(), &repository).await?;
         if answer.status != 202 {
             return Err(self
                 .endpoint
@@ -125,13 +122,9 @@ impl Remote {
     /// The call that completes an upload.
     fn complete(&self, session: &Url, digest: &Digest) -> Call {
         let mut url = session.clone();
-        url.query_pairs_mut()
-            .append_pair("digest", &digest.to_string());
-        Call {
-            moved: Some(std::sync::Arc::clone(&self.moved)),
-            ..Call::new(Method::PUT, url)
-        }
-        .header(CONTENT_TYPE, "application/octet-stream")
+        url.query_pairs_mut().append_pair("digest", &digest.to_string());
+        Call { moved: Some(std::sync::Arc::clone(&self.moved)), ..Call::new(Method::PUT, url) }
+            .header(CONTENT_TYPE, "application/octet-stream")
     }
 
     /// Sends a small blob into an upload that was begun: one request with all of it; if that fails, a part and the end. There
@@ -147,10 +140,7 @@ impl Remote {
             // Not sent twice to one session: what a cut left in it can't be known, a new one is empty.
             let sent = match tries.made {
                 0 => {
-                    let call = Call {
-                        body: bytes.clone(),
-                        ..self.complete(&at, digest)
-                    };
+                    let call = Call { body: bytes.clone(), ..self.complete(&at, digest) };
                     self.send_once(&call).await
                 }
                 _ => self.upload_part(&at, digest, bytes).await,
@@ -242,11 +232,7 @@ impl Remote {
     /// How much of an upload arrived, and where to go on; `None` where the registry can't or won't say.
     async fn arrived(&self, session: &Url, size: u64) -> Result<Option<(Url, u64)>, Error> {
         let call = Call::new(Method::GET, session.clone());
-        let answer = match self
-            .endpoint
-            .send(&call, &self.pushing(), &self.repository())
-            .await
-        {
+        let answer = match self.endpoint.send(&call, &self.pushing(), &self.repository()).await {
             Ok(answer) => answer,
             // Asking is optional: a registry that has no answer gets everything again.
             Err(Error::Server { .. } | Error::Unexpected { .. }) => return Ok(None),
@@ -256,20 +242,15 @@ impl Remote {
             return Ok(None);
         }
         let last = answer.text(RANGE.as_str()).and_then(|range| {
-            range
-                .trim_start_matches("bytes=")
-                .strip_prefix("0-")?
-                .parse::<u64>()
-                .ok()
+            range.trim_start_matches("bytes=").strip_prefix("0-")?.parse::<u64>().ok()
         });
         // `0-0` is said of an empty upload as well as of one byte.
         let next = last.filter(|last| *last > 0).map_or(0, |last| last + 1);
         if next == 0 || next >= size {
             return Ok(None);
         }
-        let next_session = self
-            .session(&answer, "the question for an upload")
-            .unwrap_or_else(|_| session.clone());
+        let next_session =
+            self.session(&answer, "the question for an upload").unwrap_or_else(|_| session.clone());
         Ok(Some((next_session, next)))
     }
 
@@ -284,20 +265,12 @@ impl Remote {
         const DOING: &str = "the manifest";
         let repository = self.repository();
         let image = self.named(reference);
-        let mut call = self
-            .call(Method::PUT, &format!("manifests/{reference}"))
-            .await?;
+        let mut call = self.call(Method::PUT, &format!("manifests/{reference}")).await?;
         call = call.header(CONTENT_TYPE, media_type);
         call.body = bytes.clone();
-        let answer = self
-            .endpoint
-            .send(&call, &self.pushing(), &repository)
-            .await?;
+        let answer = self.endpoint.send(&call, &self.pushing(), &repository).await?;
         if !answer.is_success() {
-            let refused = self
-                .endpoint
-                .refused(&answer, &image, &repository, DOING)
-                .await;
+            let refused = self.endpoint.refused(&answer, &image, &repository, DOING).await;
             let unknown = ["BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN"];
             if matches!(answer.status, 400 | 404) && Said::has_code(&answer.body, &unknown) {
                 return Ok(Put::BlobUnknown(refused));
@@ -340,13 +313,7 @@ struct Tries<'a> {
 
 impl<'a> Tries<'a> {
     fn new(remote: &'a Remote) -> Self {
-        Self {
-            remote,
-            made: 0,
-            spent: Duration::ZERO,
-            began: Instant::now(),
-            arrived: 0,
-        }
+        Self { remote, made: 0, spent: Duration::ZERO, began: Instant::now(), arrived: 0 }
     }
 
     /// So much of the blob has arrived. A few bytes more after each try would be tried for ever.

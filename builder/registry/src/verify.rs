@@ -70,12 +70,7 @@ pub(super) async fn collect(
     bytes: BlobStream<Error>,
 ) -> Result<bytes::Bytes, Error> {
     if blob.size > limit {
-        return Err(Error::TooLarge {
-            image: image.to_owned(),
-            what,
-            limit,
-            found: blob.size,
-        });
+        return Err(Error::TooLarge { image: image.to_owned(), what, limit, found: blob.size });
     }
     let mut all = bytes::BytesMut::new();
     let mut bytes = verified(image, blob, bytes);
@@ -103,10 +98,7 @@ mod tests {
 
     async fn read(blob: &BlobRef, chunks: &[&'static str]) -> (String, Option<&'static str>) {
         let bytes = stream::iter(
-            chunks
-                .iter()
-                .map(|c| Ok(Bytes::from_static(c.as_bytes())))
-                .collect::<Vec<_>>(),
+            chunks.iter().map(|c| Ok(Bytes::from_static(c.as_bytes()))).collect::<Vec<_>>(),
         );
         let mut seen = String::new();
         let mut bytes = verified("x", blob, bytes.boxed());
@@ -129,35 +121,16 @@ mod tests {
         };
         for (what, chunks, want) in [
             ("right", vec!["hello ", "world"], ("hello world", None)),
-            (
-                "wrong",
-                vec!["hello ", "w0rld"],
-                ("hello ", Some("digest-mismatch")),
-            ),
+            ("wrong", vec!["hello ", "w0rld"], ("hello ", Some("digest-mismatch"))),
             ("short", vec!["hello "], ("hello ", Some("size-mismatch"))),
-            (
-                "long",
-                vec!["hello ", "world!"],
-                ("hello ", Some("size-mismatch")),
-            ),
-            (
-                "more",
-                vec!["hello world", "!"],
-                ("hello world", Some("size-mismatch")),
-            ),
+            ("long", vec!["hello ", "world!"], ("hello ", Some("size-mismatch"))),
+            ("more", vec!["hello world", "!"], ("hello world", Some("size-mismatch"))),
         ] {
             let (seen, error) = read(&blob, &chunks).await;
             assert_eq!((&*seen, error), want, "{what}");
         }
-        let empty = BlobRef {
-            digest: Digest::of(b"x"),
-            size: 0,
-            ..blob
-        };
-        assert_eq!(
-            read(&empty, &[]).await,
-            (String::new(), Some("digest-mismatch"))
-        );
+        let empty = BlobRef { digest: Digest::of(b"x"), size: 0, ..blob };
+        assert_eq!(read(&empty, &[]).await, (String::new(), Some("digest-mismatch")));
         let all = collect("x", &empty, "its config", 10, stream::empty().boxed()).await;
         assert_eq!(all.unwrap_err().reason(), "digest-mismatch");
     }

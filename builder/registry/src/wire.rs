@@ -107,17 +107,14 @@ impl Wire {
         let mut on_loopback = self.is_on_loopback();
         for _ in 0..=REDIRECTS {
             let named_by = NamedBy::of(by_server, on_loopback);
-            let mut request = self
-                .client(&url, named_by)?
-                .request(call.method.clone(), url.clone());
+            let mut request =
+                self.client(&url, named_by)?.request(call.method.clone(), url.clone());
             request = request.headers(call.headers.clone());
             if let Some(auth) = auth.filter(|_| same_origin(&url, &call.url)) {
                 request = request.header(AUTHORIZATION, secret_header(auth)?);
             }
             if !call.body.is_empty() || matches!(call.method, Method::POST | Method::PUT) {
-                request = request
-                    .header(CONTENT_LENGTH, call.body.len())
-                    .body(call.body.clone());
+                request = request.header(CONTENT_LENGTH, call.body.len()).body(call.body.clone());
             }
             let length = call.body.len() as u64;
             let patience =
@@ -169,20 +166,9 @@ impl Wire {
             (true, Some(limit)) => limit,
             (false, _) => ERROR_BODY,
         };
-        let body = self
-            .read(
-                response,
-                limit,
-                good.then_some(call.moved.as_deref()).flatten(),
-            )
-            .await?;
-        Ok(Answer {
-            status,
-            headers,
-            body,
-            rest: None,
-            url,
-        })
+        let body =
+            self.read(response, limit, good.then_some(call.moved.as_deref()).flatten()).await?;
+        Ok(Answer { status, headers, body, rest: None, url })
     }
 
     /// The body, up to one byte more than the limit, so that the caller sees that it is larger.
@@ -199,9 +185,7 @@ impl Wire {
             if let Some(moved) = moved {
                 moved.add_pulled(chunk.len());
             }
-            let room = usize::try_from(limit + 1)
-                .unwrap_or(usize::MAX)
-                .saturating_sub(body.len());
+            let room = usize::try_from(limit + 1).unwrap_or(usize::MAX).saturating_sub(body.len());
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if body.len() as u64 > limit {
                 break;
@@ -272,10 +256,7 @@ impl From<Broken> for Streamed {
 }
 
 pub(super) fn outcome_of(answer: &Answer) -> Outcome {
-    let asked = answer
-        .headers
-        .get(RETRY_AFTER)
-        .and_then(|v| v.to_str().ok());
+    let asked = answer.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
     Outcome::Status {
         status: answer.status,
         retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
@@ -287,21 +268,13 @@ pub(super) fn gave_up(host: &str, answer: &Answer, tries: u32) -> Error {
     let host = host.to_owned();
     match answer.status {
         429 => Error::TooManyRequests { host, tries },
-        status => Error::Server {
-            host,
-            status,
-            tries,
-            said: answer.said(),
-        },
+        status => Error::Server { host, status, tries, said: answer.said() },
     }
 }
 
 fn secret_header(auth: &Secret<String>) -> Result<HeaderValue, Broken> {
     let mut value = HeaderValue::from_str(auth.expose()).map_err(|_| {
-        Broken::new(
-            Outcome::Fatal,
-            "the credentials hold bytes that no header can have",
-        )
+        Broken::new(Outcome::Fatal, "the credentials hold bytes that no header can have")
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -325,19 +298,12 @@ fn redirect(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, Bro
     if !follow.contains(&response.status()) {
         return Ok(None);
     }
-    let Some(location) = response
-        .headers()
-        .get(LOCATION)
-        .and_then(|l| l.to_str().ok())
-    else {
+    let Some(location) = response.headers().get(LOCATION).and_then(|l| l.to_str().ok()) else {
         return Ok(None);
     };
-    follow_location(from, location).map(Some).ok_or_else(|| {
-        Broken::new(
-            Outcome::Fatal,
-            "redirected from https to http, or to no URL",
-        )
-    })
+    follow_location(from, location)
+        .map(Some)
+        .ok_or_else(|| Broken::new(Outcome::Fatal, "redirected from https to http, or to no URL"))
 }
 
 /// A `Location`, relative or absolute; `None` where it is no URL or would leave TLS.
@@ -367,10 +333,7 @@ mod tests {
                 Some("https://reg.example:8443/v2/x/blobs/uploads/1?s=2"),
             ),
             ("https://cdn.example/x", Some("https://cdn.example/x")),
-            (
-                "http://reg.example/v2/u",
-                Some("https://reg.example:8443/v2/u"),
-            ),
+            ("http://reg.example/v2/u", Some("https://reg.example:8443/v2/u")),
             ("http://cdn.example/x", None),
             ("ftp://cdn.example/x", None),
             ("https://", None),
@@ -386,10 +349,7 @@ mod tests {
         let home = url("https://reg.example/v2/");
         let mut login = Call::new(Method::POST, home.clone());
         login.body = Bytes::from_static(b"refresh_token=x");
-        let upload = Call {
-            method: Method::PUT,
-            ..login.clone()
-        };
+        let upload = Call { method: Method::PUT, ..login.clone() };
         for (other, want) in [
             ("https://reg.example:443/x", true),
             ("https://reg.example:8443/x", false),

@@ -131,8 +131,7 @@ pub(super) fn directory(
 }
 
 pub(super) fn is_directory(tree: &Overlay<'_>, path: &TreePath) -> bool {
-    tree.get(path)
-        .is_some_and(|found| found.kind == Kind::Directory)
+    tree.get(path).is_some_and(|found| found.kind == Kind::Directory)
 }
 
 /// The names in a directory reached through links, with where they really stand.
@@ -159,9 +158,7 @@ pub(super) fn make_parents(
     let mut real = TreePath::root();
     let parent = path.parent().unwrap_or_default();
     for component in parent.components() {
-        let child = real
-            .join(component)
-            .expect("a component of a path is a component");
+        let child = real.join(component).expect("a component of a path is a component");
         if tree.get(&child).is_none() {
             let meta = inherit(tree, &real, 0o755, true);
             tree.put(child.clone(), Node::Directory { meta });
@@ -181,22 +178,11 @@ pub(super) fn inherit(
     mode: u32,
     is_directory: bool,
 ) -> Meta {
-    let set_gid = tree
-        .get(parent)
-        .map(|found| found.meta)
-        .filter(|meta| meta.mode & 0o2000 != 0);
+    let set_gid = tree.get(parent).map(|found| found.meta).filter(|meta| meta.mode & 0o2000 != 0);
     let bit = if is_directory { 0o2000 } else { 0 };
     match set_gid {
-        Some(Meta { gid, .. }) => Meta {
-            mode: mode | bit,
-            uid: 0,
-            gid,
-        },
-        None => Meta {
-            mode,
-            uid: 0,
-            gid: 0,
-        },
+        Some(Meta { gid, .. }) => Meta { mode: mode | bit, uid: 0, gid },
+        None => Meta { mode, uid: 0, gid: 0 },
     }
 }
 
@@ -219,42 +205,17 @@ mod tests {
         let tree = Overlay::new(&base);
         let path = |s: &str| s.parse::<TreePath>().unwrap();
         for (what, from, last, want) in [
-            (
-                "through a link",
-                "/lib/x",
-                Last::Follow,
-                Chased::There(path("/usr/lib/x")),
-            ),
-            (
-                "up and out",
-                "/etc/up",
-                Last::Follow,
-                Chased::There(path("/usr/lib/x")),
-            ),
-            (
-                "last kept",
-                "/etc/up",
-                Last::Keep,
-                Chased::There(path("/etc/up")),
-            ),
+            ("through a link", "/lib/x", Last::Follow, Chased::There(path("/usr/lib/x"))),
+            ("up and out", "/etc/up", Last::Follow, Chased::There(path("/usr/lib/x"))),
+            ("last kept", "/etc/up", Last::Keep, Chased::There(path("/etc/up"))),
             (
                 "last kept, parent followed",
                 "/lib/../lib/x",
                 Last::Keep,
                 Chased::There(path("/usr/lib/x")),
             ),
-            (
-                "dangling",
-                "/etc/gone",
-                Last::Follow,
-                Chased::Absent(path("/nope/y")),
-            ),
-            (
-                "below nothing",
-                "/nope/a/b",
-                Last::Keep,
-                Chased::Absent(path("/nope/a/b")),
-            ),
+            ("dangling", "/etc/gone", Last::Follow, Chased::Absent(path("/nope/y"))),
+            ("below nothing", "/nope/a/b", Last::Keep, Chased::Absent(path("/nope/a/b"))),
             ("up from nothing", "/nope/../lib", Last::Keep, Chased::NoWay),
             ("below a file", "/usr/lib/x/y", Last::Keep, Chased::NoWay),
             ("loop", "/etc/a", Last::Follow, Chased::Loop),
@@ -266,13 +227,7 @@ mod tests {
     #[test]
     fn missing_parents_are_made_where_the_links_lead() {
         let base = BaseTree::from_entries([
-            (
-                b"usr/etc".to_vec(),
-                OwnedEntry {
-                    gid: 7,
-                    ..OwnedEntry::directory(0o2755)
-                },
-            ),
+            (b"usr/etc".to_vec(), OwnedEntry { gid: 7, ..OwnedEntry::directory(0o2755) }),
             (b"etc".to_vec(), OwnedEntry::symlink("usr/etc")),
             (b"bad".to_vec(), OwnedEntry::symlink("nope")),
         ]);

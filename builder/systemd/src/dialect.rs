@@ -32,14 +32,8 @@ pub(super) const TRANSIENT: [&str; 4] = [
 ];
 
 /// The directories of `PATH` in a container.
-const PROGRAMS: [&str; 6] = [
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-];
+const PROGRAMS: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Both versions were looked at; RHEL 9 and Debian 12 have the first, RHEL 10, Fedora 42 and Debian 13 the second.
 const OLD: u32 = 252;
@@ -58,9 +52,8 @@ impl Dialect {
     pub fn detect(tree: &Overlay<'_>) -> Result<Option<Self>, Undecided> {
         let mut installed = false;
         for directory in PROGRAMS {
-            installed |= chase(tree, &format!("{directory}/systemctl"), Last::Follow)?
-                .there()
-                .is_some();
+            installed |=
+                chase(tree, &format!("{directory}/systemctl"), Last::Follow)?.there().is_some();
         }
         if !installed {
             return Ok(None);
@@ -160,12 +153,7 @@ fn library_version(tree: &Overlay<'_>) -> Result<Option<u32>, Undecided> {
             let version = file
                 .name()
                 .strip_prefix("libsystemd-shared-")
-                .and_then(|rest| {
-                    rest.split(|c: char| !c.is_ascii_digit())
-                        .next()?
-                        .parse()
-                        .ok()
-                });
+                .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
             if version.is_some() {
                 return Ok(version);
             }
@@ -175,9 +163,7 @@ fn library_version(tree: &Overlay<'_>) -> Result<Option<u32>, Undecided> {
 }
 
 pub(super) fn path(constant: &str) -> TreePath {
-    constant
-        .parse()
-        .expect("the constants of this room are clean absolute paths")
+    constant.parse().expect("the constants of this room are clean absolute paths")
 }
 
 #[cfg(test)]
@@ -215,26 +201,17 @@ mod tests {
             ),
             (
                 "Fedora CoreOS",
-                &[
-                    "usr/bin/systemctl",
-                    "usr/lib/systemd/libsystemd-shared-257.9-2.fc42.so",
-                ],
+                &["usr/bin/systemctl", "usr/lib/systemd/libsystemd-shared-257.9-2.fc42.so"],
                 Ok(Some(Dialect::new(257, false))),
             ),
             (
                 "RHEL 9",
-                &[
-                    "usr/bin/systemctl",
-                    "usr/lib/systemd/libsystemd-shared-252.so",
-                ],
+                &["usr/bin/systemctl", "usr/lib/systemd/libsystemd-shared-252.so"],
                 Ok(Some(Dialect::new(252, false))),
             ),
             (
                 "RHEL 8",
-                &[
-                    "usr/bin/systemctl",
-                    "usr/lib/systemd/libsystemd-shared-239.so",
-                ],
+                &["usr/bin/systemctl", "usr/lib/systemd/libsystemd-shared-239.so"],
                 Err(Undecided::Version("239".to_owned())),
             ),
             (

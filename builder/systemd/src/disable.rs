@@ -19,10 +19,7 @@ pub(super) fn names(
     unit: UnitName,
 ) -> Result<BTreeSet<UnitName>, Undecided> {
     let search = Search { tree, dialect };
-    let mode = Mode {
-        load: true,
-        follow_config: false,
-    };
+    let mode = Mode { load: true, follow_config: false };
     let mut known = vec![unit.clone()];
     let mut queue = VecDeque::from([unit]);
     let mut marked = BTreeSet::new();
@@ -59,12 +56,7 @@ pub(super) fn remove_links(
     let Some(config) = chroot::directory(tree, &path(CONFIG))? else {
         return Ok(());
     };
-    let mut removing = Removing {
-        tree,
-        config: config.clone(),
-        marked,
-        removed: BTreeSet::new(),
-    };
+    let mut removing = Removing { tree, config: config.clone(), marked, removed: BTreeSet::new() };
     // Removing a link can orphan another one that led to it.
     while removing.directory(&config)? {}
     Ok(())
@@ -98,19 +90,14 @@ impl Removing<'_, '_> {
             return Ok(false);
         };
         if self.marked.contains(&name)
-            || name
-                .template()
-                .is_some_and(|template| self.marked.contains(&template))
+            || name.template().is_some_and(|template| self.marked.contains(&template))
         {
             return Ok(true);
         }
         let leads_to = chase(self.tree, &chroot::absolute(link, target), Last::Follow)?.path();
         Ok(leads_to.is_some_and(|path| {
             self.removed.contains(&path)
-                || path
-                    .name()
-                    .parse()
-                    .is_ok_and(|name| self.marked.contains(&name))
+                || path.name().parse().is_ok_and(|name| self.marked.contains(&name))
         }))
     }
 

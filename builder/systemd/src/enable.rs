@@ -13,14 +13,8 @@ use super::search::{Mode, Search, Unit};
 use super::specifier::expand;
 use super::undecided::{Failure, Stop, Undecided, failed};
 
-const LOAD: Mode = Mode {
-    load: true,
-    follow_config: true,
-};
-const ALSO: Mode = Mode {
-    load: true,
-    follow_config: false,
-};
+const LOAD: Mode = Mode { load: true, follow_config: true };
+const ALSO: Mode = Mode { load: true, follow_config: false };
 
 /// Enables these units; if one of them can't be, none is.
 pub(super) fn enable(
@@ -32,9 +26,7 @@ pub(super) fn enable(
     for name in names {
         let unit = Search { tree, dialect }.unit(name, LOAD)?;
         match unit {
-            Unit {
-                masked: true, path, ..
-            } => return Err(Failure::Masked(path).into()),
+            Unit { masked: true, path, .. } => return Err(Failure::Masked(path).into()),
             unit if unit.is_transient() => return Err(Failure::Transient(unit.path).into()),
             unit => units.push(unit),
         }
@@ -51,10 +43,7 @@ pub(super) fn enable(
             enabling.say(
                 "unit-no-install",
                 &unit.name,
-                format!(
-                    "{} has nothing in [Install], so enabling it makes no link",
-                    unit.name
-                ),
+                format!("{} has nothing in [Install], so enabling it makes no link", unit.name),
             );
         }
         enabling.unit(unit)?;
@@ -84,15 +73,11 @@ struct Enabling<'t, 'b> {
 
 impl Enabling<'_, '_> {
     fn search(&self) -> Search<'_> {
-        Search {
-            tree: self.tree,
-            dialect: self.dialect,
-        }
+        Search { tree: self.tree, dialect: self.dialect }
     }
 
     fn say(&mut self, code: &'static str, unit: &UnitName, message: impl Into<String>) {
-        self.findings
-            .push(Finding::new(code, message).on(unit.to_string()));
+        self.findings.push(Finding::new(code, message).on(unit.to_string()));
     }
 
     /// A unit named in `Also=`: what is wrong with it doesn't stop the others.
@@ -182,25 +167,13 @@ impl Enabling<'_, '_> {
     fn wanted(&mut self, unit: &Unit, list: &[String], directory: &str) -> Result<(), Undecided> {
         let name = unit.install.effective_name(&unit.name);
         if name != unit.name {
-            match failed(self.search().unit(
-                &name,
-                Mode {
-                    load: false,
-                    ..LOAD
-                },
-            ))? {
-                Ok(Unit {
-                    masked: true, path, ..
-                }) => {
+            match failed(self.search().unit(&name, Mode { load: false, ..LOAD }))? {
+                Ok(Unit { masked: true, path, .. }) => {
                     self.say("unit-masked", &name, format!("{name} is masked by {path}"));
                     return Ok(());
                 }
                 Err(failure) => {
-                    self.say(
-                        failure.code(),
-                        &name,
-                        format!("{name} is not enabled: {failure}"),
-                    );
+                    self.say(failure.code(), &name, format!("{name} is not enabled: {failure}"));
                     return Ok(());
                 }
                 Ok(_) => {}
@@ -250,10 +223,7 @@ impl Enabling<'_, '_> {
 
     fn is_in_unit_directory(&self, file: &TreePath) -> bool {
         let parent = file.parent();
-        self.dialect
-            .unit_directories()
-            .iter()
-            .any(|directory| parent.as_ref() == Some(directory))
+        self.dialect.unit_directories().iter().any(|directory| parent.as_ref() == Some(directory))
     }
 
     fn link(
@@ -289,13 +259,7 @@ impl Enabling<'_, '_> {
         }
         let parent = real.parent().unwrap_or_default();
         let meta = chroot::inherit(self.tree, &parent, 0o777, false);
-        self.tree.put(
-            real,
-            Node::Symlink {
-                meta,
-                target: file.to_string(),
-            },
-        );
+        self.tree.put(real, Node::Symlink { meta, target: file.to_string() });
         Ok(())
     }
 
@@ -351,9 +315,7 @@ impl Enabling<'_, '_> {
             chase(self.tree, &target, Last::Follow)?,
             chase(self.tree, &file.to_string(), Last::Follow)?,
         );
-        Ok(target
-            .path()
-            .is_some_and(|target| Some(target) == file.path()))
+        Ok(target.path().is_some_and(|target| Some(target) == file.path()))
     }
 }
 
@@ -366,21 +328,15 @@ enum Place {
 }
 
 fn config_place(name: &str) -> TreePath {
-    path(CONFIG)
-        .join(name)
-        .expect("a unit name is one component")
+    path(CONFIG).join(name).expect("a unit name is one component")
 }
 
 fn alias_place(unit: &Unit, alias: &str) -> Place {
     let alias =
-        alias
-            .parse::<UnitName>()
-            .and_then(|alias| match (alias.kind(), unit.name.kind()) {
-                (NameKind::Template, NameKind::Instance) => {
-                    alias.with_instance(unit.name.instance())
-                }
-                _ => Ok(alias),
-            });
+        alias.parse::<UnitName>().and_then(|alias| match (alias.kind(), unit.name.kind()) {
+            (NameKind::Template, NameKind::Instance) => alias.with_instance(unit.name.instance()),
+            _ => Ok(alias),
+        });
     match alias {
         Ok(alias) if alias == unit.name => Place::Itself,
         Ok(alias) if alias.may_lead_to(&unit.name) => Place::At(config_place(alias.as_str())),
@@ -390,14 +346,9 @@ fn alias_place(unit: &Unit, alias: &str) -> Place {
 
 /// The old way to say `WantedBy=`: an alias `x.target.wants/NAME`.
 fn wants_place(unit: &Unit, directory: &str, name: &str) -> Place {
-    let wanting = directory
-        .strip_suffix(".wants")
-        .or_else(|| directory.strip_suffix(".requires"));
+    let wanting = directory.strip_suffix(".wants").or_else(|| directory.strip_suffix(".requires"));
     let valid = wanting.is_some_and(|wanting| wanting.parse::<UnitName>().is_ok());
-    match path(CONFIG)
-        .join(directory)
-        .and_then(|place| place.join(name))
-    {
+    match path(CONFIG).join(directory).and_then(|place| place.join(name)) {
         Ok(place) if valid && name == unit.name.as_str() => Place::At(place),
         Ok(_) | Err(_) => Place::Refused,
     }

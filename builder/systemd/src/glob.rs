@@ -2,11 +2,9 @@
 
 /// Whether the pattern uses `[:class:]`, `[.symbol.]` or `[=equivalent=]`, which depend on the locale.
 pub(super) fn depends_on_locale(pattern: &str) -> bool {
-    ["[:", "[.", "[="].iter().any(|open| {
-        pattern
-            .match_indices(open)
-            .any(|(at, _)| pattern[..at].contains('['))
-    })
+    ["[:", "[.", "[="]
+        .iter()
+        .any(|open| pattern.match_indices(open).any(|(at, _)| pattern[..at].contains('[')))
 }
 
 /// Whether the whole name matches.

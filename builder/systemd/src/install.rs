@@ -22,22 +22,17 @@ pub(super) struct Install {
 impl Install {
     /// Whether enabling the unit would make a link.
     pub(super) fn has_rules(&self) -> bool {
-        [
-            &self.alias,
-            &self.wanted_by,
-            &self.required_by,
-            &self.upheld_by,
-        ]
-        .iter()
-        .any(|list| !list.is_empty())
+        [&self.alias, &self.wanted_by, &self.required_by, &self.upheld_by]
+            .iter()
+            .any(|list| !list.is_empty())
     }
 
     /// The unit that is enabled: the default instance of a template that has one.
     pub(super) fn effective_name(&self, unit: &UnitName) -> UnitName {
         match &self.default_instance {
-            Some(instance) if unit.kind() == NameKind::Template => unit
-                .with_instance(instance)
-                .expect("a default instance is checked when it is read"),
+            Some(instance) if unit.kind() == NameKind::Template => {
+                unit.with_instance(instance).expect("a default instance is checked when it is read")
+            }
             _ => unit.clone(),
         }
     }
@@ -141,10 +136,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn differs(self) -> Undecided {
-        Undecided::Line {
-            file: self.path.clone(),
-            line: self.line.to_owned(),
-        }
+        Undecided::Line { file: self.path.clone(), line: self.line.to_owned() }
     }
 }
 
@@ -200,11 +192,7 @@ mod tests {
 
     fn read(version: u32, unit: &str, files: &[&str]) -> Result<Install, Stop> {
         let (dialect, unit) = (Dialect::new(version, false), unit.parse().unwrap());
-        let mut reader = Reader {
-            dialect: &dialect,
-            unit: &unit,
-            install: Install::default(),
-        };
+        let mut reader = Reader { dialect: &dialect, unit: &unit, install: Install::default() };
         for file in files {
             reader.file(&"/f".parse().unwrap(), file.as_bytes())?;
         }
@@ -226,11 +214,7 @@ mod tests {
                 ],
                 &[],
             ),
-            (
-                "again",
-                &["[Install]\nWantedBy=a\n[X]\n[Install]\nWantedBy=b"],
-                &["a", "b"],
-            ),
+            ("again", &["[Install]\nWantedBy=a\n[X]\n[Install]\nWantedBy=b"], &["a", "b"]),
             (
                 "continued, with a comment between",
                 &["[Install]\nWantedBy=a \\\n# c\n  b\\\n\nWantedBy=c\\\\\n"],
@@ -241,27 +225,13 @@ mod tests {
                 &["[Install]\nWantedBy=a", "[Install]\nWantedBy=\nWantedBy=b"],
                 &["b"],
             ),
-            (
-                "byte order mark, spaces",
-                &["\u{feff}  [Install]  \n  WantedBy  =  a  \n"],
-                &["a"],
-            ),
-            (
-                "open quote",
-                &["[Install]\nWantedBy=a \"b\nWantedBy=c"],
-                &["a", "c"],
-            ),
+            ("byte order mark, spaces", &["\u{feff}  [Install]  \n  WantedBy  =  a  \n"], &["a"]),
+            ("open quote", &["[Install]\nWantedBy=a \"b\nWantedBy=c"], &["a", "c"]),
         ] {
-            assert_eq!(
-                read(252, "u.service", files).unwrap().wanted_by,
-                want,
-                "{what}"
-            );
+            assert_eq!(read(252, "u.service", files).unwrap().wanted_by, want, "{what}");
         }
         assert_eq!(
-            read(257, "u.service", &["[Install]\nWantedBy=a \"b\nWantedBy=c"])
-                .unwrap()
-                .wanted_by,
+            read(257, "u.service", &["[Install]\nWantedBy=a \"b\nWantedBy=c"]).unwrap().wanted_by,
             ["c"]
         );
         assert!(matches!(
@@ -280,10 +250,7 @@ mod tests {
             ("no instance", "[Install]\nDefaultInstance=a b"),
         ] {
             let read = read(252, "u@.service", &[file]);
-            assert!(
-                matches!(read, Err(Stop::Failed(Failure::Install(_)))),
-                "{what}: {read:?}"
-            );
+            assert!(matches!(read, Err(Stop::Failed(Failure::Install(_)))), "{what}: {read:?}");
         }
     }
 
@@ -297,11 +264,7 @@ mod tests {
         assert!(!install.has_rules());
         let install = read(254, "u@q.service", &[file]).unwrap();
         assert_eq!(
-            (
-                install.default_instance,
-                install.alias.len(),
-                install.upheld_by.len()
-            ),
+            (install.default_instance, install.alias.len(), install.upheld_by.len()),
             (None, 1, 1)
         );
     }

@@ -127,31 +127,20 @@ impl Dialect {
 
     fn preset_one(&self, tree: &mut Overlay<'_>, name: &UnitName) -> Result<Vec<Finding>, Stop> {
         let presets = Presets::read(tree, self)?;
-        let mode = Mode {
-            load: false,
-            follow_config: true,
-        };
-        let unit = Search {
-            tree,
-            dialect: self,
-        }
-        .unit(name, mode)?;
+        let mode = Mode { load: false, follow_config: true };
+        let unit = Search { tree, dialect: self }.unit(name, mode)?;
         let say = |code, message| vec![Finding::new(code, message).on(name.to_string())];
         if unit.name != *name {
             return Ok(say(
                 "unit-alias",
-                format!(
-                    "{name} is an alias of {}, and presets are about real names",
-                    unit.name
-                ),
+                format!("{name} is an alias of {}, and presets are about real names", unit.name),
             ));
         }
         match presets.wish(name) {
             Wish::Ignore => Ok(Vec::new()),
-            Wish::Disable if unit.masked => Ok(say(
-                "unit-masked",
-                format!("{name} keeps its links: masked by {}", unit.path),
-            )),
+            Wish::Disable if unit.masked => {
+                Ok(say("unit-masked", format!("{name} keeps its links: masked by {}", unit.path)))
+            }
             Wish::Disable => {
                 disable::remove_links(tree, &BTreeSet::from([name.clone()]))?;
                 Ok(Vec::new())

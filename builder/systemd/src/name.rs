@@ -66,9 +66,7 @@ impl UnitName {
 
     /// `b` of `a@b.service`; empty for templates and plain names.
     pub(super) fn instance(&self) -> &str {
-        self.without_suffix()
-            .split_once('@')
-            .map_or("", |(_, instance)| instance)
+        self.without_suffix().split_once('@').map_or("", |(_, instance)| instance)
     }
 
     pub(super) fn kind(&self) -> NameKind {
@@ -107,9 +105,7 @@ impl UnitName {
     }
 
     fn split(&self) -> (&str, &str) {
-        self.0
-            .rsplit_once('.')
-            .expect("checked when it was parsed: a name has a type")
+        self.0.rsplit_once('.').expect("checked when it was parsed: a name has a type")
     }
 }
 
@@ -126,9 +122,7 @@ pub(super) fn mangle(word: &str) -> Result<UnitName, UnitNameError> {
             byte => escaped.push_str(&format!("\\x{byte:02x}")),
         }
     }
-    escaped
-        .parse()
-        .or_else(|_| format!("{escaped}.service").parse())
+    escaped.parse().or_else(|_| format!("{escaped}.service").parse())
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -177,9 +171,7 @@ mod tests {
             ("ä.service", None),
         ] {
             let got = name.parse::<UnitName>().ok();
-            let got = got
-                .as_ref()
-                .map(|name| (name.kind(), name.prefix(), name.instance()));
+            let got = got.as_ref().map(|name| (name.kind(), name.prefix(), name.instance()));
             assert_eq!(got, want, "{name}");
         }
     }

@@ -58,10 +58,7 @@ impl Presets {
             if text.is_empty() || text.starts_with(['#', ';']) {
                 continue;
             }
-            let differs = || Undecided::Line {
-                file: file.clone(),
-                line: text.to_owned(),
-            };
+            let differs = || Undecided::Line { file: file.clone(), line: text.to_owned() };
             let (word, rest) = text.split_once(is_space).unwrap_or((text, ""));
             let rest = rest.trim_start_matches(is_space);
             if glob::depends_on_locale(rest) {
@@ -84,10 +81,7 @@ impl Presets {
     }
 
     fn rule(&mut self, pattern: &str, wish: Wish) {
-        self.0.push(Rule {
-            pattern: pattern.to_owned(),
-            wish,
-        });
+        self.0.push(Rule { pattern: pattern.to_owned(), wish });
     }
 
     /// What they say about a unit; what none mentions is enabled.
@@ -115,23 +109,15 @@ fn enable(rest: &str) -> Option<Rule> {
     let pattern = words.next()?.to_owned();
     let instances: Vec<&str> = words.collect();
     if instances.is_empty() {
-        return Some(Rule {
-            pattern,
-            wish: Wish::Enable,
-        });
+        return Some(Rule { pattern, wish: Wish::Enable });
     }
     let template: UnitName = pattern.parse().ok()?;
     if template.kind() != NameKind::Template {
         return None;
     }
-    let instances: Result<_, _> = instances
-        .iter()
-        .map(|instance| template.with_instance(instance))
-        .collect();
-    Some(Rule {
-        pattern,
-        wish: Wish::EnableInstances(instances.ok()?),
-    })
+    let instances: Result<_, _> =
+        instances.iter().map(|instance| template.with_instance(instance)).collect();
+    Some(Rule { pattern, wish: Wish::EnableInstances(instances.ok()?) })
 }
 
 #[cfg(test)]
@@ -141,9 +127,7 @@ mod tests {
 
     fn read(version: u32, files: &[(&str, OwnedEntry)]) -> Result<Presets, Stop> {
         let base = BaseTree::from_entries(
-            files
-                .iter()
-                .map(|(path, entry)| (path.as_bytes().to_vec(), entry.clone())),
+            files.iter().map(|(path, entry)| (path.as_bytes().to_vec(), entry.clone())),
         );
         Presets::read(&Overlay::new(&base), &Dialect::new(version, false))
     }
@@ -151,19 +135,13 @@ mod tests {
     #[test]
     fn the_first_line_of_the_first_file_decides() {
         let file = |text: &str| OwnedEntry::file(text.as_bytes());
-        let (etc, lib) = (
-            "etc/systemd/system-preset/",
-            "usr/lib/systemd/system-preset/",
-        );
+        let (etc, lib) = ("etc/systemd/system-preset/", "usr/lib/systemd/system-preset/");
         let at = |directory: &str, name: &str| format!("{directory}{name}");
         for (what, files, want) in [
             ("no presets", vec![], Wish::Enable),
             (
                 "first line",
-                vec![(
-                    at(etc, "1.preset"),
-                    file("# c\n; c\n\tdisable\ta.*  \nenable *"),
-                )],
+                vec![(at(etc, "1.preset"), file("# c\n; c\n\tdisable\ta.*  \nenable *"))],
                 Wish::Disable,
             ),
             (
@@ -176,10 +154,7 @@ mod tests {
             ),
             (
                 "hidden by the same name",
-                vec![
-                    (at(etc, "1.preset"), file("")),
-                    (at(lib, "1.preset"), file("disable *")),
-                ],
+                vec![(at(etc, "1.preset"), file("")), (at(lib, "1.preset"), file("disable *"))],
                 Wish::Enable,
             ),
             (
@@ -212,25 +187,16 @@ mod tests {
                 Wish::Disable,
             ),
         ] {
-            let files: Vec<_> = files
-                .iter()
-                .map(|(path, entry)| (path.as_str(), entry.clone()))
-                .collect();
+            let files: Vec<_> =
+                files.iter().map(|(path, entry)| (path.as_str(), entry.clone())).collect();
             assert_eq!(
-                read(252, &files)
-                    .unwrap()
-                    .wish(&"a.service".parse().unwrap()),
+                read(252, &files).unwrap().wish(&"a.service".parse().unwrap()),
                 want,
                 "{what}"
             );
         }
         let ignore = [("etc/systemd/system-preset/1.preset", file("ignore *"))];
-        assert_eq!(
-            read(257, &ignore)
-                .unwrap()
-                .wish(&"a.service".parse().unwrap()),
-            Wish::Ignore
-        );
+        assert_eq!(read(257, &ignore).unwrap().wish(&"a.service".parse().unwrap()), Wish::Ignore);
         assert!(matches!(read(255, &ignore), Err(Stop::Undecided(_))));
         let crash = [("etc/systemd/system-preset/1.preset", file("enable\n"))];
         assert!(matches!(read(252, &crash), Err(Stop::Undecided(_))));
@@ -239,19 +205,13 @@ mod tests {
     #[test]
     fn a_line_with_instances_is_about_them_and_the_template() {
         let text = b"enable a@.service x y\nenable b@.service x/y\ndisable *";
-        let presets = read(
-            252,
-            &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))],
-        )
-        .unwrap();
+        let presets =
+            read(252, &[("etc/systemd/system-preset/1.preset", OwnedEntry::file(text))]).unwrap();
         let name = |s: &str| s.parse::<UnitName>().unwrap();
         for (unit, want) in [
             ("a@x.service", Wish::Enable),
             ("a@z.service", Wish::Disable),
-            (
-                "a@.service",
-                Wish::EnableInstances(vec![name("a@x.service"), name("a@y.service")]),
-            ),
+            ("a@.service", Wish::EnableInstances(vec![name("a@x.service"), name("a@y.service")])),
             ("b@.service", Wish::Disable),
         ] {
             assert_eq!(presets.wish(&name(unit)), want, "{unit}");

@@ -78,24 +78,14 @@ impl Search<'_> {
         for _ in 0..MOST_ALIASES {
             match file {
                 File::Masked(path) => {
-                    return Ok(Unit {
-                        name,
-                        path,
-                        masked: true,
-                        install: Install::default(),
-                    });
+                    return Ok(Unit { name, path, masked: true, install: Install::default() });
                 }
                 File::Regular { path, bytes } => {
                     let install = match mode.load {
                         true => self.install(&name, &path, &bytes)?,
                         false => Install::default(),
                     };
-                    return Ok(Unit {
-                        name,
-                        path,
-                        masked: false,
-                        install,
-                    });
+                    return Ok(Unit { name, path, masked: false, install });
                 }
                 File::Linked { link, .. } | File::Alias { link, .. }
                     if !mode.follow_config && is_config(&link) =>
@@ -103,11 +93,7 @@ impl Search<'_> {
                     return Err(Failure::Loop.into());
                 }
                 File::Linked { link, target } => file = self.linked(link, &target)?,
-                File::Alias {
-                    link,
-                    target,
-                    leads_to,
-                } => {
+                File::Alias { link, target, leads_to } => {
                     let next = match (name.kind(), target.kind()) {
                         (NameKind::Instance, NameKind::Template) => target
                             .with_instance(name.instance())
@@ -145,12 +131,8 @@ impl Search<'_> {
 
     fn candidate(&self, directory: &TreePath, name: &UnitName) -> Result<File, Stop> {
         let real = chroot::directory(self.tree, directory)?.ok_or(Failure::NotFound)?;
-        let real = real
-            .join(name.as_str())
-            .expect("a unit name is one component");
-        let named = directory
-            .join(name.as_str())
-            .expect("a unit name is one component");
+        let real = real.join(name.as_str()).expect("a unit name is one component");
+        let named = directory.join(name.as_str()).expect("a unit name is one component");
         let found = self.tree.get(&real).ok_or(Failure::NotFound)?;
         match (found.kind, found.target) {
             (Kind::Symlink, Some(target)) => self.link(named, target, name),
@@ -180,27 +162,15 @@ impl Search<'_> {
             return Ok(File::Masked(link));
         }
         let directories = self.dialect.unit_directories();
-        if !directories
-            .iter()
-            .any(|directory| directory.holds(&leads_to))
-        {
-            return Ok(File::Linked {
-                link,
-                target: absolute,
-            });
+        if !directories.iter().any(|directory| directory.holds(&leads_to)) {
+            return Ok(File::Linked { link, target: absolute });
         }
-        let target: UnitName = leads_to
-            .name()
-            .parse()
-            .map_err(|_| Failure::OtherKind(link.clone()))?;
+        let target: UnitName =
+            leads_to.name().parse().map_err(|_| Failure::OtherKind(link.clone()))?;
         match target {
             target if target == *name => Err(Failure::Loop.into()),
             target if !name.may_lead_to(&target) => Err(Failure::OtherKind(link).into()),
-            target => Ok(File::Alias {
-                link,
-                target,
-                leads_to,
-            }),
+            target => Ok(File::Alias { link, target, leads_to }),
         }
     }
 
@@ -217,11 +187,7 @@ impl Search<'_> {
     }
 
     fn install(&self, name: &UnitName, file: &TreePath, bytes: &[u8]) -> Result<Install, Stop> {
-        let mut reader = Reader {
-            dialect: self.dialect,
-            unit: name,
-            install: Install::default(),
-        };
+        let mut reader = Reader { dialect: self.dialect, unit: name, install: Install::default() };
         reader.file(file, bytes)?;
         for (path, bytes) in self.dropins(name)? {
             reader.file(&path, &bytes)?;
@@ -275,7 +241,5 @@ pub(super) fn conf_files(
 
 fn is_config(link: &TreePath) -> bool {
     let parent = link.parent();
-    [CONFIG, RUNTIME_CONFIG]
-        .iter()
-        .any(|directory| parent == Some(path(directory)))
+    [CONFIG, RUNTIME_CONFIG].iter().any(|directory| parent == Some(path(directory)))
 }

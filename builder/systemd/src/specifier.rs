@@ -31,10 +31,7 @@ pub(super) fn expand(
             Some('U' | 'G') => "0",
             Some('%') | None => "%",
             Some(specifier) if "aAbBHlmMoqvwW".contains(specifier) => {
-                return Err(Undecided::Specifier {
-                    unit: unit.to_string(),
-                    specifier,
-                });
+                return Err(Undecided::Specifier { unit: unit.to_string(), specifier });
             }
             Some(_) => return Ok(Err(NoSpecifier(word.to_owned()))),
         });
@@ -59,15 +56,8 @@ mod tests {
             assert_eq!(expand(word, &unit), Ok(Ok(want.to_owned())), "{word}");
         }
         for word in ["%z", "%P", "%I", "%t"] {
-            assert_eq!(
-                expand(word, &unit),
-                Ok(Err(NoSpecifier(word.to_owned()))),
-                "{word}"
-            );
+            assert_eq!(expand(word, &unit), Ok(Err(NoSpecifier(word.to_owned()))), "{word}");
         }
-        assert!(matches!(
-            expand("%H", &unit),
-            Err(Undecided::Specifier { specifier: 'H', .. })
-        ));
+        assert!(matches!(expand("%H", &unit), Err(Undecided::Specifier { specifier: 'H', .. })));
     }
 }

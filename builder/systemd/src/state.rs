@@ -91,10 +91,7 @@ pub(super) fn state(
     dialect: &Dialect,
     name: &UnitName,
 ) -> Result<EnabledState, Undecided> {
-    let mode = Mode {
-        load: true,
-        follow_config: true,
-    };
+    let mode = Mode { load: true, follow_config: true };
     let unit = match failed(Search { tree, dialect }.unit(name, mode))? {
         Ok(unit) => unit,
         Err(Failure::NotFound) => return Ok(EnabledState::NotFound),
@@ -112,17 +109,9 @@ pub(super) fn state(
     }
     if unit.is_transient() {
         let made_by_manager = unit.path.parent() == Some(path("/run/systemd/transient"));
-        return Ok(if made_by_manager {
-            EnabledState::Transient
-        } else {
-            EnabledState::Generated
-        });
+        return Ok(if made_by_manager { EnabledState::Transient } else { EnabledState::Generated });
     }
-    let links = Links {
-        tree,
-        dialect,
-        unit: &unit,
-    };
+    let links = Links { tree, dialect, unit: &unit };
     if let Some(state) = links.find(Names::OfInstall)? {
         return Ok(state);
     }
@@ -182,15 +171,13 @@ impl Links<'_> {
             below_unit |= self.unit.path.parent() == Some(directory);
         }
         let instance = self.unit.name.kind() == NameKind::Instance;
-        Ok(
-            match (runtime, vendor && instance, linked, linked_runtime) {
-                (true, ..) => Some(EnabledState::EnabledRuntime),
-                (_, true, ..) => Some(EnabledState::Static),
-                (_, _, true, _) => Some(EnabledState::Linked),
-                (.., true) => Some(EnabledState::LinkedRuntime),
-                (false, false, false, false) => None,
-            },
-        )
+        Ok(match (runtime, vendor && instance, linked, linked_runtime) {
+            (true, ..) => Some(EnabledState::EnabledRuntime),
+            (_, true, ..) => Some(EnabledState::Static),
+            (_, _, true, _) => Some(EnabledState::Linked),
+            (.., true) => Some(EnabledState::LinkedRuntime),
+            (false, false, false, false) => None,
+        })
     }
 
     fn directory(

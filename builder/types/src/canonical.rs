@@ -7,8 +7,6 @@ use serde::Serialize;
 pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = serde_json::Serializer::with_formatter(&mut out, CanonicalFormatter::new());
-    value
-        .serialize(&mut writer)
-        .expect("a JSON value can be written to memory");
+    value.serialize(&mut writer).expect("a JSON value can be written to memory");
     out
 }

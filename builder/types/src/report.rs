@@ -35,12 +35,7 @@ pub struct Finding {
 impl Finding {
     /// A finding about no path and no object yet.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            path: None,
-            object: None,
-            message: message.into(),
-        }
+        Self { code: code.to_owned(), path: None, object: None, message: message.into() }
     }
 
     /// The same finding, about this path in the image.

@@ -73,11 +73,7 @@ impl Journal {
             };
             runtime.spawn(watch(kind, api, Arc::clone(&shared)));
         }
-        Self {
-            shared,
-            containers: Containers::begin(node),
-            _runtime: runtime,
-        }
+        Self { shared, containers: Containers::begin(node), _runtime: runtime }
     }
 
     /// The first change at or after an instant that fits, as soon as there is one.
@@ -138,12 +134,7 @@ async fn watch(kind: &'static str, api: Api<DynamicObject>, shared: Arc<Shared>)
         };
         let at = Timestamp::now();
         let object = serde_json::to_value(object).unwrap();
-        let one = Seen {
-            at,
-            kind,
-            gone,
-            object,
-        };
+        let one = Seen { at, kind, gone, object };
         shared.seen.lock().unwrap().push(one);
         shared.more.notify_all();
     }
@@ -172,11 +163,7 @@ impl Containers {
         let follower = thread::spawn(move || {
             node.inside(&["sh", "-c", FOLLOW, "sh", &ctr, &path]);
         });
-        Self {
-            log,
-            _directory: directory,
-            follower: Some(follower),
-        }
+        Self { log, _directory: directory, follower: Some(follower) }
     }
 
     /// When the processes of containers began, in order.

@@ -43,27 +43,19 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
     let built = RefCell::new(Vec::new());
     let started = RefCell::new(Vec::new());
     let times = race(vec![
-        Contender::new(
-            "in the cluster, from the pool's change to its status",
-            rounds,
-            || {
-                let phases = site.round(&cluster);
-                built.borrow_mut().push(phases.clone());
-                phases.total()
-            },
-        ),
+        Contender::new("in the cluster, from the pool's change to its status", rounds, || {
+            let phases = site.round(&cluster);
+            built.borrow_mut().push(phases.clone());
+            phases.total()
+        }),
         Contender::new("`mosb build` by hand, all of it", rounds, || {
             site.by_hand(&cluster, &cache)
         }),
-        Contender::new(
-            "a bare Job of `true`, from its making to its end",
-            rounds,
-            || {
-                let (took, begun) = site.bare_job(&cluster);
-                started.borrow_mut().push(begun);
-                took
-            },
-        ),
+        Contender::new("a bare Job of `true`, from its making to its end", rounds, || {
+            let (took, begun) = site.bare_job(&cluster);
+            started.borrow_mut().push(begun);
+            took
+        }),
     ]);
     // The race runs everybody once before the first round.
     let warm = |len: usize| len - times[0].rounds.len();
@@ -74,12 +66,7 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
 
     report.table("cluster-phases", steps(built));
     let mut table = Table::of_race(&times, "in the cluster");
-    table.row(against(
-        &times[0],
-        "of the bare Job: until its process runs",
-        started,
-        rounds,
-    ));
+    table.row(against(&times[0], "of the bare Job: until its process runs", started, rounds));
     report.table("cluster", table);
     goals(built, &times, report);
 
@@ -89,12 +76,7 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
     let with_buildah: Vec<Phases> = (0..slow).map(|_| site.round(&cluster)).collect();
     let mut table = Table::new(["", "median", "× in the cluster", "rounds"]);
     let all = median(with_buildah.iter().map(Phases::total));
-    table.row(against(
-        &times[0],
-        "the same config by the Containerfile method",
-        all,
-        slow,
-    ));
+    table.row(against(&times[0], "the same config by the Containerfile method", all, slow));
     report.table("cluster-containerfile", table);
 }
 
@@ -123,60 +105,29 @@ fn steps(rounds: &[Phases]) -> Table {
     let mut table = Table::new(["until", "median", "slowest"]);
     let mut row = |what: String, took: &dyn Fn(&Phases) -> Duration| {
         let most = rounds.iter().map(took).max().expect("it was built");
-        table.row([
-            what,
-            seconds(median(rounds.iter().map(took))),
-            seconds(most),
-        ]);
+        table.row([what, seconds(median(rounds.iter().map(took))), seconds(most)]);
     };
     for (point, what) in POINTS.iter().enumerate().skip(1) {
         row((*what).to_owned(), &|phases| phases.step(point));
     }
     row("**all of it**".to_owned(), &Phases::total);
     row("of it the pod's start".to_owned(), &Phases::pod_start);
-    row(
-        "of it the pod's requests to the registry".to_owned(),
-        &Phases::registry,
-    );
-    row(
-        "of it the rest, which is **ours**".to_owned(),
-        &Phases::ours,
-    );
+    row("of it the pod's requests to the registry".to_owned(), &Phases::registry);
+    row("of it the rest, which is **ours**".to_owned(), &Phases::ours);
     let millis =
         |count: fn(&Phases) -> u64| move |phases: &Phases| Duration::from_millis(count(phases));
-    row(
-        "in the pod: asking for the base".to_owned(),
-        &millis(|it| it.build.resolve),
-    );
-    row(
-        "in the pod: the base's tree, planning".to_owned(),
-        &millis(|it| it.build.tree),
-    );
-    row(
-        "in the pod: making the layer".to_owned(),
-        &millis(|it| it.build.build),
-    );
-    row(
-        "in the pod: pushing".to_owned(),
-        &millis(|it| it.build.push),
-    );
-    row(
-        "in the pod: all that the program did".to_owned(),
-        &millis(|it| it.build.total),
-    );
-    row("afterwards: the Job is gone".to_owned(), &|phases| {
-        phases.cleared
-    });
+    row("in the pod: asking for the base".to_owned(), &millis(|it| it.build.resolve));
+    row("in the pod: the base's tree, planning".to_owned(), &millis(|it| it.build.tree));
+    row("in the pod: making the layer".to_owned(), &millis(|it| it.build.build));
+    row("in the pod: pushing".to_owned(), &millis(|it| it.build.push));
+    row("in the pod: all that the program did".to_owned(), &millis(|it| it.build.total));
+    row("afterwards: the Job is gone".to_owned(), &|phases| phases.cleared);
     table
 }
 
 fn median(times: impl Iterator<Item = Duration>) -> Duration {
     let rounds = times.collect();
-    Times {
-        name: String::new(),
-        rounds,
-    }
-    .median()
+    Times { name: String::new(), rounds }.median()
 }
 
 struct Site<'w> {
@@ -211,11 +162,7 @@ impl Site<'_> {
         cluster.wants(&rendered);
         let phases = Phases::read(&self.journal, before, &cluster.pool, &rendered);
         let steps = (1..POINTS.len()).map(|point| phases.step(point).as_millis());
-        eprintln!(
-            "  steps {:?}, {:?}",
-            steps.collect::<Vec<_>>(),
-            phases.build
-        );
+        eprintln!("  steps {:?}, {:?}", steps.collect::<Vec<_>>(), phases.build);
         phases
     }
 
@@ -225,15 +172,7 @@ impl Site<'_> {
         let config = self.world.config_file(self.world.number());
         let mut command: Command = self.world.mosb(cache);
         command.arg("build").arg(config);
-        command.args([
-            "--base",
-            &self.base,
-            "--output",
-            &cluster.push,
-            "-o",
-            "json",
-            "-q",
-        ]);
+        command.args(["--base", &self.base, "--output", &cluster.push, "-o", "json", "-q"]);
         command.arg("--authfile").arg(registry.authfile());
         command.arg("--cert-dir").arg(registry.certificates());
         run(&mut command).1
@@ -256,10 +195,7 @@ impl Site<'_> {
             seen.kind == "Job" && named(&seen.object) && condition(&seen.object, "Complete")
         });
         let begun = self.journal.starts(made.at, done.at, 2)[1];
-        cluster
-            .namespace
-            .kubectl(&["delete", "job", &name, "--wait=false"])
-            .ok();
+        cluster.namespace.kubectl(&["delete", "job", &name, "--wait=false"]).ok();
         let since =
             |at: Timestamp| Duration::try_from(at.duration_since(made.at)).unwrap_or_default();
         (since(done.at), since(begun))

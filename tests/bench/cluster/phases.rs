@@ -72,14 +72,8 @@ impl Phases {
         let inputs = journal.all(|seen| {
             (after..=free.at).contains(&seen.at)
                 && of_build(seen)
-                && [
-                    "ConfigMap",
-                    "Secret",
-                    "ServiceAccount",
-                    "Role",
-                    "RoleBinding",
-                ]
-                .contains(&seen.kind)
+                && ["ConfigMap", "Secret", "ServiceAccount", "Role", "RoleBinding"]
+                    .contains(&seen.kind)
         });
         let inputs = inputs.last().expect("a pod needs something").at;
         let pod = at("its pod", &|seen| seen.kind == "Pod" && of_build(seen));
@@ -108,14 +102,8 @@ impl Phases {
             succeeded.at,
             status.at,
         ];
-        let end = at("the Job's end", &|seen| {
-            seen.kind == "Job" && of_build(seen) && seen.gone
-        });
-        Self {
-            points,
-            build: phases,
-            cleared: between(status.at, end.at),
-        }
+        let end = at("the Job's end", &|seen| seen.kind == "Job" && of_build(seen) && seen.gone);
+        Self { points, build: phases, cleared: between(status.at, end.at) }
     }
 
     /// From the change to the image in the status.
@@ -140,9 +128,7 @@ impl Phases {
 
     /// What is neither the pod's start nor the pod's requests to registries.
     pub fn ours(&self) -> Duration {
-        self.total()
-            .saturating_sub(self.pod_start())
-            .saturating_sub(self.registry())
+        self.total().saturating_sub(self.pod_start()).saturating_sub(self.registry())
     }
 }
 
@@ -151,8 +137,5 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
 }
 
 fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("{value}"))
-        .to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
 }

@@ -56,9 +56,7 @@ impl Request {
     pub fn kind(&self) -> &str {
         let path = self.target.split('?').next().unwrap_or_default();
         let (_, what) = path.rsplit_once("/v1/").unwrap_or(("", path));
-        let inside = what
-            .strip_prefix("namespaces/")
-            .and_then(|rest| rest.split_once('/'));
+        let inside = what.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/'));
         let what = inside.map_or(what, |(_, what)| what);
         what.split('/').next().unwrap_or_default()
     }
@@ -118,9 +116,6 @@ impl Asked {
 
     /// Those since an instant.
     pub fn since(&self, at: Timestamp) -> Vec<&Request> {
-        self.requests
-            .iter()
-            .filter(|request| request.at >= at)
-            .collect()
+        self.requests.iter().filter(|request| request.at >= at).collect()
     }
 }

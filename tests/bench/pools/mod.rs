@@ -80,9 +80,7 @@ pub fn measure(world: &World, counts: [usize; 3], minute: Duration, report: &mut
 }
 
 fn names(prefix: &str, count: usize) -> Vec<String> {
-    (0..count)
-        .map(|number| format!("{prefix}-{number:04}"))
-        .collect()
+    (0..count).map(|number| format!("{prefix}-{number:04}")).collect()
 }
 
 /// What a controller writes for one pool that changes.
@@ -135,26 +133,18 @@ fn changed(site: &Site, asked: &mut Asked, controller: &Controller, names: &[Str
     let processor = controller.seconds() - processor;
     let peak = controller.peak();
     let since = asked.since(begun);
-    let done: Vec<_> = since
-        .iter()
-        .filter(|one| one.is_write() && !one.is_refused())
-        .collect();
+    let done: Vec<_> = since.iter().filter(|one| one.is_write() && !one.is_refused()).collect();
     let span = |at: Option<Timestamp>| {
         let at = at.expect("there were writes");
         Duration::try_from(at.duration_since(begun)).unwrap_or_default()
     };
-    let jobs = done
-        .iter()
-        .filter(|one| one.kind() == "jobs" && one.verb == "create");
+    let jobs = done.iter().filter(|one| one.kind() == "jobs" && one.verb == "create");
     let stage = Stage {
         pools: names.len(),
         created: span(jobs.map(|one| one.answered).max()),
         all: span(done.iter().map(|one| one.answered).max()),
         writes: done.len(),
-        refused: since
-            .iter()
-            .filter(|one| one.is_write() && one.is_refused())
-            .count(),
+        refused: since.iter().filter(|one| one.is_write() && one.is_refused()).count(),
         configs_read: since
             .iter()
             .filter(|one| one.is_read() && one.kind() == "machineconfigs")
@@ -196,9 +186,8 @@ fn idle(
     let (renewed, looked): (Vec<_>, Vec<_>) = leases.partition(|one| one.is_write());
     let since = asked.since(begun);
     // A watch begins with a list, which is refused where the kind is not known.
-    let (unknown, mut since): (Vec<_>, Vec<_>) = since
-        .into_iter()
-        .partition(|one| one.is_refused() && one.is_read());
+    let (unknown, mut since): (Vec<_>, Vec<_>) =
+        since.into_iter().partition(|one| one.is_refused() && one.is_read());
     // Without service accounts no pod is taken, not even one that is never made.
     since.retain(|one| !one.target.contains("dryRun"));
     for one in &since {
@@ -208,17 +197,11 @@ fn idle(
     let mut table = Table::new(["", "in all"]);
     for (what, found) in [
         ("reads beside the watches", reads.to_string()),
-        (
-            "watches of kinds that this cluster has not, tried again",
-            unknown.len().to_string(),
-        ),
+        ("watches of kinds that this cluster has not, tried again", unknown.len().to_string()),
         ("writes", (since.len() + looked.len() - reads).to_string()),
         ("renewals of the Lease", renewed.len().to_string()),
         ("seconds of a processor", format!("{processor:.2}")),
-        (
-            "resident memory",
-            format!("{:.0} MiB", controller.resident()),
-        ),
+        ("resident memory", format!("{:.0} MiB", controller.resident())),
     ] {
         table.row([what.to_owned(), found]);
     }
@@ -258,18 +241,10 @@ fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
     }
     report.table("pools", table);
     println!("raw: {raw:.0} writes a second");
-    let [few, some, many] = stages else {
-        unreachable!("one for each count")
-    };
-    let what = format!(
-        "writes a second against a bare client's, {} pools at once",
-        many.pools
-    );
+    let [few, some, many] = stages else { unreachable!("one for each count") };
+    let what = format!("writes a second against a bare client's, {} pools at once", many.pools);
     report.at_least(what, many.rate() / raw * 100.0, 80.0, "%");
-    let what = format!(
-        "resident memory of the controller, {} pools at once",
-        many.pools
-    );
+    let what = format!("resident memory of the controller, {} pools at once", many.pools);
     report.at_most(what, many.peak, 128.0, "MiB");
     let what = format!("reads of rendered configs for each of {} pools", many.pools);
     report.at_most(what, many.configs_read as f64 / many.pools as f64, 1.0, "");
@@ -278,10 +253,7 @@ fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
         (of(many) - of(few)) / (of(some) - of(few)) * (pools(some) - pools(few))
             / (pools(many) - pools(few))
     };
-    let what = format!(
-        "growth from {} over {} to {} pools",
-        few.pools, some.pools, many.pools
-    );
+    let what = format!("growth from {} over {} to {} pools", few.pools, some.pools, many.pools);
     let time = growth(|stage| stage.all.as_secs_f64());
     report.at_most(format!("{what}, time"), time, 1.2, "× linear");
     let time = growth(|stage| stage.processor);

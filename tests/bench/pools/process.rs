@@ -17,23 +17,11 @@ impl Controller {
     pub fn start(site: &Site, user: &str) -> Self {
         // The next one need not wait for the end of the Lease of one that was killed.
         let lease = format!("--namespace={NAMESPACE}");
-        let words = [
-            "delete",
-            "lease",
-            "mosb-controller",
-            "--ignore-not-found",
-            &*lease,
-        ];
+        let words = ["delete", "lease", "mosb-controller", "--ignore-not-found", &*lease];
         site.node.kubectl(&words).ok();
         let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
         command
-            .args([
-                "controller",
-                "--listen",
-                "127.0.0.1:0",
-                "--namespace",
-                NAMESPACE,
-            ])
+            .args(["controller", "--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
             .arg("--kubeconfig")
             .arg(site.node.kubeconfig_of(user))
             .env_clear()

@@ -11,14 +11,8 @@ use super::asked::Request;
 use super::site::{AT_ONCE, Left, NAMESPACE, RAW_NAMESPACE, Site, change, send};
 
 /// What a Job needs is made at once, and events are told at once.
-const AT_ONCE_KINDS: [&str; 6] = [
-    "configmaps",
-    "secrets",
-    "serviceaccounts",
-    "roles",
-    "rolebindings",
-    "events",
-];
+const AT_ONCE_KINDS: [&str; 6] =
+    ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings", "events"];
 
 /// A write of the pool that was recorded.
 #[derive(Debug, Clone)]
@@ -50,19 +44,12 @@ impl Recorded {
             .map(|path| {
                 let found = send(&site.client, "GET", &path, Vec::new());
                 let found = site.runtime.block_on(found);
-                (
-                    found.unwrap_or_else(|why| panic!("{path}: {why}")).uid,
-                    path,
-                )
+                (found.unwrap_or_else(|why| panic!("{path}: {why}")).uid, path)
             })
             .collect();
         uids.sort();
         uids.dedup();
-        Self {
-            pool: pool.to_owned(),
-            writes,
-            uids,
-        }
+        Self { pool: pool.to_owned(), writes, uids }
     }
 
     /// How many a pool has.
@@ -108,14 +95,8 @@ impl Recorded {
     fn text(&self, text: &str, name: &str) -> String {
         let [own, other] = [NAMESPACE, RAW_NAMESPACE];
         text.replace(&self.pool, name)
-            .replace(
-                &format!("/namespaces/{own}/"),
-                &format!("/namespaces/{other}/"),
-            )
-            .replace(
-                &format!("\"namespace\":\"{own}\""),
-                &format!("\"namespace\":\"{other}\""),
-            )
+            .replace(&format!("/namespaces/{own}/"), &format!("/namespaces/{other}/"))
+            .replace(&format!("\"namespace\":\"{own}\""), &format!("\"namespace\":\"{other}\""))
     }
 
     async fn one(

@@ -150,10 +150,7 @@ impl Site {
         let pools = names.iter().map(|name| {
             let selector =
                 json!({ "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } });
-            (
-                ours("machineconfigpools", ""),
-                object("MachineConfigPool", name, selector),
-            )
+            (ours("machineconfigpools", ""), object("MachineConfigPool", name, selector))
         });
         let configs = names.iter().map(|name| {
             let spec = json!({ "machineConfigPool": { "name": name }, "imageBuilder": { "imageBuilderType": "Job" },
@@ -203,15 +200,7 @@ impl Site {
         let free = |build: PartialObjectMeta<DynamicObject>| {
             let target = ours("machineosbuilds", &build.name_any());
             let change = json!({ "metadata": { "finalizers": null } });
-            async move {
-                send(
-                    &self.client,
-                    "PATCH",
-                    &target,
-                    change.to_string().into_bytes(),
-                )
-                .await
-            }
+            async move { send(&self.client, "PATCH", &target, change.to_string().into_bytes()).await }
         };
         let freed = stream::iter(all.unwrap().items.into_iter().map(free));
         let freed = freed.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
@@ -221,10 +210,7 @@ impl Site {
         for (kind, of) in [
             ("machineosbuilds", String::new()),
             ("machineosconfigs", format!("?labelSelector=bench%3D{mark}")),
-            (
-                "machineconfigpools",
-                format!("?labelSelector=bench%3D{mark}"),
-            ),
+            ("machineconfigpools", format!("?labelSelector=bench%3D{mark}")),
         ] {
             let target = ours(kind, "") + &of;
             self.delete_all(&target);
@@ -241,12 +227,7 @@ impl Site {
 
     /// How many Jobs may have their pods.
     pub fn running(&self) -> usize {
-        self.jobs
-            .lock()
-            .unwrap()
-            .values()
-            .filter(|job| runs(job))
-            .count()
+        self.jobs.lock().unwrap().values().filter(|job| runs(job)).count()
     }
 
     /// How many Jobs there are.
@@ -260,24 +241,14 @@ impl Site {
         let end = |job: &Job| {
             let note = |key: &str| job.annotations().get(key).cloned().unwrap_or_default();
             let needs = note("mosb.dev/needs");
-            let mut maps = needs
-                .split(' ')
-                .filter_map(|need| need.strip_prefix("ConfigMap/"));
+            let mut maps = needs.split(' ').filter_map(|need| need.strip_prefix("ConfigMap/"));
             let map = maps.find(|name| name.starts_with("digest-")).unwrap();
             let result = json!({ "outcome": "Succeeded", "digest": self.image, "method": "direct",
                 "jobUid": job.uid(), "build": note(&format!("{MACHINE}/machine-os-build")) });
             let data =
                 json!({ "data": { "digest": self.image, "result.json": result.to_string() } });
             let target = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{map}");
-            async move {
-                send(
-                    &self.client,
-                    "PATCH",
-                    &target,
-                    data.to_string().into_bytes(),
-                )
-                .await
-            }
+            async move { send(&self.client, "PATCH", &target, data.to_string().into_bytes()).await }
         };
         let ends: Vec<_> = jobs.iter().filter(|job| runs(job)).map(end).collect();
         let all = stream::iter(ends).buffer_unordered(AT_ONCE);
@@ -310,10 +281,7 @@ fn runs(job: &Job) -> bool {
 /// What gives a pool another config.
 pub fn change(name: &str, number: u32) -> (String, Vec<u8>) {
     let change = json!({ "spec": { "configuration": { "name": rendered_name(name, number) } } });
-    (
-        ours("machineconfigpools", name),
-        change.to_string().into_bytes(),
-    )
+    (ours("machineconfigpools", name), change.to_string().into_bytes())
 }
 
 fn rendered_name(pool: &str, number: u32) -> String {

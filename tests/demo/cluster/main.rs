@@ -64,8 +64,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let layout = directory.path().join("base");
     base::make(&layout)?;
-    node.registry()
-        .push(&format!("oci:{}", layout.display()), "acme/base:v1");
+    node.registry().push(&format!("oci:{}", layout.display()), "acme/base:v1");
     node.import(&format!("oci-archive:{}", image.display()), IMAGE);
 
     say("The API, then mosb");
@@ -74,12 +73,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     for folder in ["crds", "kubernetes"] {
         let path = deploy.join(folder);
         println!("$ kubectl apply -k deploy/{folder}");
-        print!(
-            "{}",
-            node.kubectl(&["apply", "-k", path.to_str().unwrap()])
-                .ok()
-                .text()
-        );
+        print!("{}", node.kubectl(&["apply", "-k", path.to_str().unwrap()]).ok().text());
     }
     story.until("the controller is ready", || {
         let found = node.get(&["deployment", "mosb-controller", "--namespace", NAMESPACE]);
@@ -114,26 +108,17 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
 
     say("What does mosb say of it, and what is in the image that the status names?");
     let kubeconfig = node.kubeconfig();
-    run(
-        mosb,
-        &["status", "worker"],
-        &["--kubeconfig".as_ref(), &kubeconfig],
-    )?;
+    run(mosb, &["status", "worker"], &["--kubeconfig".as_ref(), &kubeconfig])?;
     let (authfile, certificates) = (node.registry().authfile(), node.registry().certificates());
-    let registry = [
-        "--authfile".as_ref(),
-        authfile.as_path(),
-        "--cert-dir".as_ref(),
-        &certificates,
-    ];
+    let registry =
+        ["--authfile".as_ref(), authfile.as_path(), "--cert-dir".as_ref(), &certificates];
     run(mosb, &["files", &second], &registry)?;
 
     say(
         "The pool opts out (the cluster's garbage collector learns of new kinds every 30 s, so it takes longer on a cluster this young)",
     );
     println!("$ kubectl delete machineosconfig worker");
-    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"])
-        .ok();
+    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"]).ok();
     story.until("everything of it is gone", || story.nothing_left())?;
     story.everything();
 
@@ -149,11 +134,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
 /// Whether a directory, a network interface or a control group is there.
 fn is_there(trace: &str) -> bool {
     let groups = fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
-    let mut places = vec![
-        PathBuf::from("/"),
-        "/sys/class/net".into(),
-        "/sys/fs/cgroup".into(),
-    ];
+    let mut places = vec![PathBuf::from("/"), "/sys/class/net".into(), "/sys/fs/cgroup".into()];
     places.extend(groups.flatten().map(|group| group.path()));
     places.iter().any(|place| place.join(trace).exists())
 }
@@ -162,15 +143,9 @@ fn is_there(trace: &str) -> bool {
 fn programs(parts: &Path) -> Result<Programs, Box<dyn Error>> {
     let text = fs::read_to_string(parts)?;
     let part = |name: &str| {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        line.map(PathBuf::from).ok_or_else(|| {
-            format!(
-                "{}: no part {name}; run `make demo-cluster`",
-                parts.display()
-            )
-        })
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.map(PathBuf::from)
+            .ok_or_else(|| format!("{}: no part {name}; run `make demo-cluster`", parts.display()))
     };
     Ok(Programs {
         kubernetes: part("kubernetes")?,

@@ -21,10 +21,7 @@ pub struct Story<'n> {
 
 impl<'n> Story<'n> {
     pub fn new(node: &'n Node) -> Self {
-        Self {
-            node,
-            told: RefCell::default(),
-        }
+        Self { node, told: RefCell::default() }
     }
 
     /// The moment from which times count.
@@ -39,12 +36,7 @@ impl<'n> Story<'n> {
             if begun.elapsed() > LIMIT {
                 self.everything();
                 self.events();
-                let logs = [
-                    "logs",
-                    "deployment/mosb-controller",
-                    "--namespace",
-                    NAMESPACE,
-                ];
+                let logs = ["logs", "deployment/mosb-controller", "--namespace", NAMESPACE];
                 println!("{}", self.node.kubectl(&logs).text());
                 return Err(format!("waited {} s in vain: {what}", LIMIT.as_secs()).into());
             }
@@ -120,12 +112,8 @@ impl<'n> Story<'n> {
         println!("$ kubectl get events");
         let columns =
             "--output=custom-columns=ON:.involvedObject.kind,REASON:.reason,MESSAGE:.message";
-        let said = self.node.kubectl(&[
-            "get",
-            "events",
-            columns,
-            "--sort-by=.metadata.creationTimestamp",
-        ]);
+        let said =
+            self.node.kubectl(&["get", "events", columns, "--sort-by=.metadata.creationTimestamp"]);
         print!("{}", said.text());
     }
 
@@ -134,9 +122,7 @@ impl<'n> Story<'n> {
         let kinds = "machineosconfigs,machineosbuilds,jobs";
         let all = self.node.get(&[kinds, "--namespace", NAMESPACE]);
         let label = "--selector=machineconfiguration.openshift.io/ephemeral-build-object";
-        let inputs = self
-            .node
-            .get(&["configmaps,secrets,roles", "--namespace", NAMESPACE, label]);
+        let inputs = self.node.get(&["configmaps,secrets,roles", "--namespace", NAMESPACE, label]);
         all["items"] == serde_json::json!([]) && inputs["items"] == serde_json::json!([])
     }
 }

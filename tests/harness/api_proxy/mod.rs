@@ -111,15 +111,9 @@ impl ApiProxy {
         command
             .arg(format!("--kubeconfig={}", node.kubeconfig().display()))
             .args(["proxy", "--port=0"]);
-        let serves = |line: &str| {
-            line.strip_prefix("Starting to serve on ")
-                .map(str::to_owned)
-        };
+        let serves = |line: &str| line.strip_prefix("Starting to serve on ").map(str::to_owned);
         let (kubectl, upstream) = Daemon::start(command, serves);
-        let state = Arc::new(State {
-            upstream,
-            ..State::default()
-        });
+        let state = Arc::new(State { upstream, ..State::default() });
         let shared = Arc::clone(&state);
         Self {
             listener: Listener::start(move |stream| relay(stream, &shared)),
@@ -141,10 +135,7 @@ impl ApiProxy {
 
     /// From now on writes with this word are counted, and these are disturbed, one after the other.
     pub fn follow(&self, key: &str, faults: &[(Write, ApiFault)]) {
-        let entry = Entry {
-            faults: faults.iter().cloned().collect(),
-            ..Entry::default()
-        };
+        let entry = Entry { faults: faults.iter().cloned().collect(), ..Entry::default() };
         locked(&self.state.entries).insert(key.to_owned(), Arc::new(Mutex::new(entry)));
     }
 
@@ -347,9 +338,7 @@ fn is_write(head: &Head) -> bool {
     let path = head.path();
     head.method != "GET"
         && !head.target.contains("dryRun")
-        && !["/leases", "/events", "/authorization.k8s.io/"]
-            .iter()
-            .any(|word| path.contains(word))
+        && !["/leases", "/events", "/authorization.k8s.io/"].iter().any(|word| path.contains(word))
 }
 
 fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mutex<Entry>>)> {
@@ -366,9 +355,7 @@ fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mute
 fn resource(head: &Head) -> &str {
     let path = head.path();
     let (_, what) = path.rsplit_once("/v1/").unwrap_or(("", path));
-    let in_namespace = what
-        .strip_prefix("namespaces/")
-        .and_then(|rest| rest.split_once('/'));
+    let in_namespace = what.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/'));
     in_namespace.map_or(what, |(_, what)| what)
 }
 

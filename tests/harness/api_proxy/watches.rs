@@ -40,10 +40,7 @@ pub fn hand_on(
     if !head.contains("transfer-encoding: chunked") {
         return io::copy(&mut server, &mut to).map(drop);
     }
-    let stream = Arc::new(WatchStream {
-        kind,
-        client: Mutex::new(Some(client)),
-    });
+    let stream = Arc::new(WatchStream { kind, client: Mutex::new(Some(client)) });
     locked(watches).push(Arc::clone(&stream));
     let done = lines(&mut server, &stream);
     locked(watches).retain(|one| !Arc::ptr_eq(one, &stream));
@@ -83,9 +80,7 @@ fn chunk(to: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether the client still listens.
 fn is_open(client: &TcpStream) -> bool {
-    let quiet = client
-        .set_nonblocking(true)
-        .and_then(|()| client.peek(&mut [0]));
+    let quiet = client.set_nonblocking(true).and_then(|()| client.peek(&mut [0]));
     let waits = matches!(&quiet, Err(why) if why.kind() == io::ErrorKind::WouldBlock);
     waits && client.set_nonblocking(false).is_ok()
 }

@@ -44,31 +44,21 @@ impl Component {
     ) -> Result<Self, Problem> {
         let log = log(&place.directory, name);
         let output = create(&log)?;
-        let errors = output
-            .try_clone()
-            .map_err(|why| problem(log.display(), &why))?;
+        let errors = output.try_clone().map_err(|why| problem(log.display(), &why))?;
         let own = [&programs.containerd, &programs.runc].map(|path| path.display().to_string());
         let (program, arguments) = line.split_first().ok_or("a component without a program")?;
         let child = place
             .lasting(Path::new(program))
             .args(arguments)
             .env_clear()
-            .env(
-                "PATH",
-                format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", own.join(":")),
-            )
+            .env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", own.join(":")))
             .env("OTEL_TRACES_EXPORTER", "none")
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
             .spawn()
             .map_err(|why| problem(name, &why))?;
-        Ok(Self {
-            name,
-            log,
-            child,
-            line: line.to_vec(),
-        })
+        Ok(Self { name, log, child, line: line.to_vec() })
     }
 
     /// Ends it at once, without a word to it.
@@ -148,10 +138,7 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
         format!("--service-cluster-ip-range={}", subnet.services()),
         format!("--tls-cert-file={}", settings.server.certificate.display()),
         format!("--tls-private-key-file={}", settings.server.key.display()),
-        format!(
-            "--client-ca-file={}",
-            settings.authority.certificate.display()
-        ),
+        format!("--client-ca-file={}", settings.authority.certificate.display()),
         format!("--token-auth-file={}", path("config/tokens")),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
@@ -161,23 +148,11 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
         "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
         "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
         format!("--service-account-issuer=https://{}", subnet.node()),
-        format!(
-            "--service-account-key-file={}",
-            settings.signer.certificate.display()
-        ),
-        format!(
-            "--service-account-signing-key-file={}",
-            settings.signer.key.display()
-        ),
+        format!("--service-account-key-file={}", settings.signer.certificate.display()),
+        format!("--service-account-signing-key-file={}", settings.signer.key.display()),
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
-        format!(
-            "--kubelet-certificate-authority={}",
-            settings.authority.certificate.display()
-        ),
-        format!(
-            "--kubelet-client-certificate={}",
-            settings.client.certificate.display()
-        ),
+        format!("--kubelet-certificate-authority={}", settings.authority.certificate.display()),
+        format!("--kubelet-client-certificate={}", settings.client.certificate.display()),
         format!("--kubelet-client-key={}", settings.client.key.display()),
         format!("--audit-policy-file={}", path("config/audit.json")),
         format!("--audit-log-path={}", path("logs/audit")),
@@ -190,19 +165,10 @@ pub fn api_server(programs: &Programs, place: &Place, settings: &Settings) -> Ve
 
 pub fn controller_manager(programs: &Programs, place: &Place, settings: &Settings) -> Vec<String> {
     let flags = vec![
-        format!(
-            "--kubeconfig={}",
-            place.path("config/controller-manager").display()
-        ),
+        format!("--kubeconfig={}", place.path("config/controller-manager").display()),
         "--use-service-account-credentials".to_owned(),
-        format!(
-            "--service-account-private-key-file={}",
-            settings.signer.key.display()
-        ),
-        format!(
-            "--root-ca-file={}",
-            settings.authority.certificate.display()
-        ),
+        format!("--service-account-private-key-file={}", settings.signer.key.display()),
+        format!("--root-ca-file={}", settings.authority.certificate.display()),
         "--leader-elect=false".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         "--kube-api-qps=200".to_owned(),
@@ -221,15 +187,7 @@ pub fn scheduler(programs: &Programs, place: &Place) -> Vec<String> {
 }
 
 pub fn kubelet(programs: &Programs, place: &Place) -> Vec<String> {
-    let shell = [
-        "--mount",
-        "--propagation=unchanged",
-        "--",
-        "sh",
-        "-euc",
-        KUBELET,
-        "sh",
-    ];
+    let shell = ["--mount", "--propagation=unchanged", "--", "sh", "-euc", KUBELET, "sh"];
     let mut flags: Vec<_> = shell.map(str::to_owned).to_vec();
     flags.extend([
         place.path("config").display().to_string(),

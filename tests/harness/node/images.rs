@@ -46,21 +46,9 @@ fn tree() -> std::io::Result<Vec<u8>> {
         add(&mut tar, tar::EntryType::Directory, name, mode, &[])?;
     }
     let program = fs::read(BUSYBOX)?;
-    add(
-        &mut tar,
-        tar::EntryType::Regular,
-        "bin/busybox",
-        0o755,
-        &program,
-    )?;
+    add(&mut tar, tar::EntryType::Regular, "bin/busybox", 0o755, &program)?;
     let users = "root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n";
-    add(
-        &mut tar,
-        tar::EntryType::Regular,
-        "etc/passwd",
-        0o644,
-        users.as_bytes(),
-    )?;
+    add(&mut tar, tar::EntryType::Regular, "etc/passwd", 0o644, users.as_bytes())?;
     let names = Command::new(BUSYBOX).arg("--list").output()?.stdout;
     for name in String::from_utf8_lossy(&names).lines() {
         if name != "busybox" {

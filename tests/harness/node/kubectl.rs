@@ -72,12 +72,7 @@ impl Node {
 
     #[track_caller]
     pub(super) fn apply_in(&self, namespace: Option<&str>, text: &str) {
-        let mut arguments = vec![
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--filename=-",
-        ];
+        let mut arguments = vec!["apply", "--server-side", "--force-conflicts", "--filename=-"];
         arguments.extend(namespace.iter().flat_map(|name| ["--namespace", name]));
         self.kubectl_with(&arguments, text.as_bytes()).ok();
     }
@@ -93,9 +88,7 @@ impl Node {
     /// An object without a namespace (`machineconfigpool/worker`), if it is there.
     #[track_caller]
     pub fn find(&self, what: &str) -> Option<Value> {
-        let found = self
-            .kubectl(&["get", what, "--output=json", "--ignore-not-found"])
-            .ok();
+        let found = self.kubectl(&["get", what, "--output=json", "--ignore-not-found"]).ok();
         (!found.stdout.is_empty()).then(|| found.json())
     }
 
@@ -122,21 +115,14 @@ impl Node {
         limit: Duration,
         fits: impl Fn(&Value) -> bool,
     ) -> Result<Value, Option<Value>> {
-        let (kind, name) = what
-            .split_once('/')
-            .unwrap_or_else(|| panic!("{what:?} is not KIND/NAME"));
+        let (kind, name) =
+            what.split_once('/').unwrap_or_else(|| panic!("{what:?} is not KIND/NAME"));
         let end = Instant::now() + limit;
         let mut last = None;
         while Instant::now() < end {
             let mut kubectl = self.administrator(lasting(self.programs.kubectl()));
             kubectl
-                .args([
-                    "get",
-                    kind,
-                    "--watch",
-                    "--output=json",
-                    "--output-watch-events",
-                ])
+                .args(["get", kind, "--watch", "--output=json", "--output-watch-events"])
                 .arg(format!("--field-selector=metadata.name={name}"))
                 .args(namespace.iter().flat_map(|name| ["--namespace", name]));
             let watch = Watch::start(kubectl);

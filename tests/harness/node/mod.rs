@@ -71,15 +71,8 @@ impl Node {
 
         node.until("the registry", || node.registry.listens())?;
         ready("registry");
-        let version = || {
-            node.place
-                .command(node.programs.ctr())
-                .arg("version")
-                .output()
-        };
-        node.until("containerd", || {
-            version().is_ok_and(|said| said.status.success())
-        })?;
+        let version = || node.place.command(node.programs.ctr()).arg("version").output();
+        node.until("containerd", || version().is_ok_and(|said| said.status.success()))?;
         images::import_pause(&node.place, programs)?;
         ready("containerd, with an image");
         node.until_api_server()?;
@@ -97,9 +90,7 @@ impl Node {
         ready("node");
         // A taint keeps pods away until the controller manager has seen that, too.
         let account = ["get", "serviceaccount", "default", "--output=name"];
-        node.until("the first service account", || {
-            node.kubectl(&account).status.success()
-        })?;
+        node.until("the first service account", || node.kubectl(&account).status.success())?;
         ready("service accounts");
         node.times = times;
         Ok(node)
@@ -140,9 +131,7 @@ impl Node {
     }
 
     fn until_api_server(&self) -> Result<(), Problem> {
-        self.until("the API server", || {
-            self.kubectl(&["get", "--raw=/readyz"]).status.success()
-        })
+        self.until("the API server", || self.kubectl(&["get", "--raw=/readyz"]).status.success())
     }
 
     fn run(&self, name: &'static str, line: &[String]) -> Result<(), Problem> {
@@ -153,9 +142,7 @@ impl Node {
 
     fn components(&self) -> std::sync::MutexGuard<'_, Vec<Component>> {
         // A panic elsewhere leaves the list as it was.
-        self.components
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.components.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Waits for a condition while all components run.
@@ -224,9 +211,7 @@ impl Node {
     pub fn audit(&self) -> Vec<Value> {
         let text = self.logs("audit");
         // The last line may be half written.
-        text.lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Ends a component at once, without a word to it: `etcd`, `api-server`, `registry`, `kubelet`. It is away until [`Self::revive`].

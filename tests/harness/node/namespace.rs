@@ -26,10 +26,7 @@ impl<'n> Namespace<'n> {
     pub fn labelled(node: &'n Node, name: &str, labels: Value) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let namespace = Self {
-            node,
-            name: format!("{name}-{number}"),
-        };
+        let namespace = Self { node, name: format!("{name}-{number}") };
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace.name, "labels": labels},
@@ -65,9 +62,7 @@ impl<'n> Namespace<'n> {
     /// The same, if it is there.
     #[track_caller]
     pub fn find(&self, what: &str) -> Option<Value> {
-        let found = self
-            .kubectl(&["get", what, "--output=json", "--ignore-not-found"])
-            .ok();
+        let found = self.kubectl(&["get", what, "--output=json", "--ignore-not-found"]).ok();
         (!found.stdout.is_empty()).then(|| found.json())
     }
 

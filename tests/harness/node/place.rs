@@ -142,14 +142,8 @@ impl Place {
             let said = fs::read_to_string(&log).unwrap_or_default();
             return Err(format!("no namespaces for a node; this needs root\n{said}"));
         };
-        let mut place = Self {
-            directory,
-            subnet: Subnet(0),
-            cgroup: format!("/{name}"),
-            pid,
-            pipe,
-            guard,
-        };
+        let mut place =
+            Self { directory, subnet: Subnet(0), cgroup: format!("/{name}"), pid, pipe, guard };
         place.connect()?;
         Ok(place)
     }
@@ -162,9 +156,8 @@ impl Place {
         for number in (0..Subnet::COUNT).cycle().skip(first as usize).take(64) {
             let subnet = Subnet(number);
             let interface = subnet.interface();
-            let link = [
-                "link", "add", &interface, "type", "veth", "peer", "name", "eth0", "netns", &pid,
-            ];
+            let link =
+                ["link", "add", &interface, "type", "veth", "peer", "name", "eth0", "netns", &pid];
             let made = finish(limited("ip").args(link), &[]);
             if !made.status.success() {
                 refused = made.stderr;
@@ -172,11 +165,11 @@ impl Place {
             }
             self.subnet = subnet;
             let (outside, node) = (subnet.outside(), subnet.node());
-            checked(
-                limited("sh")
-                    .args(["-euc", OUTSIDE, "sh", &interface])
-                    .args([outside.to_string(), node.to_string(), subnet.whole()]),
-            )?;
+            checked(limited("sh").args(["-euc", OUTSIDE, "sh", &interface]).args([
+                outside.to_string(),
+                node.to_string(),
+                subnet.whole(),
+            ]))?;
             checked(self.command("sh").args(["-euc", INSIDE, "sh"]).args([
                 outside.to_string(),
                 node.to_string(),

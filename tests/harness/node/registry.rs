@@ -79,14 +79,7 @@ impl NodeRegistry {
         );
         write(&hosts.join("hosts.toml"), trust)?;
 
-        let registry = Self {
-            host_port,
-            ca_pem,
-            user: USER,
-            password,
-            pull_password,
-            directory,
-        };
+        let registry = Self { host_port, ca_pem, user: USER, password, pull_password, directory };
         write(&registry.authfile(), registry.docker_config().to_string())?;
         Ok(registry)
     }
@@ -159,10 +152,7 @@ impl NodeRegistry {
         skopeo
             .arg("--insecure-policy")
             .args(command)
-            .arg(format!(
-                "--{side}-cert-dir={}",
-                self.certificates().display()
-            ))
+            .arg(format!("--{side}-cert-dir={}", self.certificates().display()))
             .arg(format!("--{side}-authfile={}", self.authfile().display()))
             .args(places);
         finish(&mut skopeo, &[]).ok();
@@ -187,9 +177,6 @@ fn hashed(user: &str, password: &str) -> Result<String, Problem> {
     if hash.starts_with("$2y$04$") {
         Ok(format!("{user}:{hash}\n"))
     } else {
-        Err(format!(
-            "perl's crypt makes no bcrypt: {hash:?} {}",
-            finished.stderr
-        ))
+        Err(format!("perl's crypt makes no bcrypt: {hash:?} {}", finished.stderr))
     }
 }

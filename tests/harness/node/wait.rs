@@ -15,11 +15,7 @@ pub fn wait<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Optio
         if let Some(value) = condition() {
             return value;
         }
-        assert!(
-            Instant::now() < end,
-            "waited {} s in vain: {what}",
-            limit.as_secs()
-        );
+        assert!(Instant::now() < end, "waited {} s in vain: {what}", limit.as_secs());
         thread::sleep(PAUSE);
     }
 }

@@ -25,24 +25,15 @@ pub fn cases() -> Vec<(&'static str, Vec<Value>)> {
         ),
         (
             "an owner leaves compressed contents",
-            vec![
-                gzip(),
-                files(json!([{"path": "/f", "user": {"name": "core"}}])),
-            ],
+            vec![gzip(), files(json!([{"path": "/f", "user": {"name": "core"}}]))],
         ),
         (
             "parts to append leave compressed contents",
-            vec![
-                gzip(),
-                files(json!([{"path": "/f", "append": [{"source": "data:,a"}]}])),
-            ],
+            vec![gzip(), files(json!([{"path": "/f", "append": [{"source": "data:,a"}]}]))],
         ),
         (
             "compression alone is merged in",
-            vec![
-                file(),
-                files(json!([{"path": "/f", "contents": {"compression": "gzip"}}])),
-            ],
+            vec![file(), files(json!([{"path": "/f", "contents": {"compression": "gzip"}}]))],
         ),
         (
             "a hash alone is merged in",
@@ -59,15 +50,9 @@ pub fn cases() -> Vec<(&'static str, Vec<Value>)> {
         ),
         (
             "an empty source empties",
-            vec![
-                file(),
-                files(json!([{"path": "/f", "contents": {"source": ""}}])),
-            ],
+            vec![file(), files(json!([{"path": "/f", "contents": {"source": ""}}]))],
         ),
-        (
-            "overwrite alone",
-            vec![file(), files(json!([{"path": "/f", "overwrite": true}]))],
-        ),
+        ("overwrite alone", vec![file(), files(json!([{"path": "/f", "overwrite": true}]))]),
         (
             "not overwriting wins when said later",
             vec![
@@ -177,10 +162,7 @@ pub fn cases() -> Vec<(&'static str, Vec<Value>)> {
         ),
         (
             "invalid when merged: a link below a link",
-            vec![
-                link(),
-                json!({"storage": {"links": [{"path": "/f/a", "target": "/t"}]}}),
-            ],
+            vec![link(), json!({"storage": {"links": [{"path": "/f/a", "target": "/t"}]}})],
         ),
         (
             "invalid when merged: a file against a unit",
@@ -251,10 +233,7 @@ pub fn cases() -> Vec<(&'static str, Vec<Value>)> {
                 json!({"storage": {"shelves": []}}),
             ],
         ),
-        (
-            "a path that is not clean",
-            vec![files(json!([{"path": "/etc//a"}]))],
-        ),
+        ("a path that is not clean", vec![files(json!([{"path": "/etc//a"}]))]),
         (
             "setuid, setgid and sticky",
             vec![

@@ -26,96 +26,39 @@ pub fn cases() -> Vec<(&'static str, Value)> {
                 json!({"mode": 420, "contents": {"source": "data:,a", "compression": "gzip", "verification": {"hash": hash}}}),
             ),
         ),
-        (
-            "a file that is remote",
-            file(json!({"contents": {"source": "https://a/b"}})),
-        ),
-        (
-            "a file from S3",
-            file(json!({"contents": {"source": "s3://a/b"}})),
-        ),
-        (
-            "a file from TFTP",
-            file(json!({"contents": {"source": "tftp://a/b"}})),
-        ),
-        (
-            "a file from elsewhere",
-            file(json!({"contents": {"source": "ftp://a/b"}})),
-        ),
-        (
-            "a data URL that is none",
-            file(json!({"contents": {"source": "data:;base64,!"}})),
-        ),
-        (
-            "a source with odd letters",
-            file(json!({"contents": {"source": "data:,a%20b%zz"}})),
-        ),
-        (
-            "an unknown compression",
-            file(json!({"contents": {"compression": "xz"}})),
-        ),
+        ("a file that is remote", file(json!({"contents": {"source": "https://a/b"}}))),
+        ("a file from S3", file(json!({"contents": {"source": "s3://a/b"}}))),
+        ("a file from TFTP", file(json!({"contents": {"source": "tftp://a/b"}}))),
+        ("a file from elsewhere", file(json!({"contents": {"source": "ftp://a/b"}}))),
+        ("a data URL that is none", file(json!({"contents": {"source": "data:;base64,!"}}))),
+        ("a source with odd letters", file(json!({"contents": {"source": "data:,a%20b%zz"}}))),
+        ("an unknown compression", file(json!({"contents": {"compression": "xz"}}))),
         ("a mode that is none", file(json!({"mode": 4096}))),
         ("a negative mode", file(json!({"mode": -1}))),
         ("setuid", file(json!({"mode": 0o4755}))),
-        (
-            "an append",
-            file(json!({"append": true, "contents": {"source": "data:,a"}})),
-        ),
+        ("an append", file(json!({"append": true, "contents": {"source": "data:,a"}}))),
         (
             "an append that overwrites",
             file(json!({"append": true, "overwrite": true, "contents": {"source": "data:,a"}})),
         ),
         ("an append without contents", file(json!({"append": true}))),
-        (
-            "overwriting",
-            file(json!({"overwrite": true, "contents": {"source": "data:,a"}})),
-        ),
-        (
-            "not overwriting",
-            file(json!({"overwrite": false, "contents": {"source": "data:,a"}})),
-        ),
+        ("overwriting", file(json!({"overwrite": true, "contents": {"source": "data:,a"}}))),
+        ("not overwriting", file(json!({"overwrite": false, "contents": {"source": "data:,a"}}))),
         (
             "headers",
             file(
                 json!({"contents": {"source": "http://a/b", "httpHeaders": [{"name": "a", "value": "b"}, {"name": "c", "value": ""}]}}),
             ),
         ),
-        (
-            "an owner by id",
-            file(json!({"user": {"id": 5}, "group": {"id": 6}})),
-        ),
-        (
-            "an owner by name",
-            file(json!({"user": {"name": "core"}, "group": {"name": "core"}})),
-        ),
-        (
-            "an owner by both",
-            file(json!({"user": {"name": "core", "id": 5}})),
-        ),
-        (
-            "an owner without a name",
-            file(json!({"user": {"name": ""}})),
-        ),
-        (
-            "a path that is not clean",
-            files(json!([{"filesystem": "root", "path": "/x/../f//"}])),
-        ),
-        (
-            "a path that is not absolute",
-            files(json!([{"filesystem": "root", "path": "f"}])),
-        ),
-        (
-            "the root as file",
-            files(json!([{"filesystem": "root", "path": "/"}])),
-        ),
-        (
-            "a file without a path",
-            files(json!([{"filesystem": "root"}])),
-        ),
-        (
-            "a file without a file system",
-            files(json!([{"path": "/f"}])),
-        ),
+        ("an owner by id", file(json!({"user": {"id": 5}, "group": {"id": 6}}))),
+        ("an owner by name", file(json!({"user": {"name": "core"}, "group": {"name": "core"}}))),
+        ("an owner by both", file(json!({"user": {"name": "core", "id": 5}}))),
+        ("an owner without a name", file(json!({"user": {"name": ""}}))),
+        ("a path that is not clean", files(json!([{"filesystem": "root", "path": "/x/../f//"}]))),
+        ("a path that is not absolute", files(json!([{"filesystem": "root", "path": "f"}]))),
+        ("the root as file", files(json!([{"filesystem": "root", "path": "/"}]))),
+        ("a file without a path", files(json!([{"filesystem": "root"}]))),
+        ("a file without a file system", files(json!([{"path": "/f"}]))),
         (
             "a directory",
             json!({"storage": {"directories": [{"filesystem": "root", "path": "/d"}]}}),
@@ -137,42 +80,18 @@ pub fn cases() -> Vec<(&'static str, Value)> {
         ),
         ("unit: masked", unit(json!({"mask": true}))),
         ("unit: not masked", unit(json!({"mask": false}))),
-        (
-            "unit: enable",
-            unit(json!({"enable": true, "contents": "[Install]\nWantedBy=a\n"})),
-        ),
+        ("unit: enable", unit(json!({"enable": true, "contents": "[Install]\nWantedBy=a\n"}))),
         ("unit: not enable", unit(json!({"enable": false}))),
         ("unit: enabled", unit(json!({"enabled": true}))),
         ("unit: not enabled", unit(json!({"enabled": false}))),
-        (
-            "unit: enable, not enabled",
-            unit(json!({"enable": true, "enabled": false})),
-        ),
-        (
-            "unit: not enable, enabled",
-            unit(json!({"enable": false, "enabled": true})),
-        ),
+        ("unit: enable, not enabled", unit(json!({"enable": true, "enabled": false}))),
+        ("unit: not enable, enabled", unit(json!({"enable": false, "enabled": true}))),
         ("unit: empty contents", unit(json!({"contents": ""}))),
-        (
-            "unit: contents that are none",
-            unit(json!({"contents": "a"})),
-        ),
-        (
-            "unit: an empty drop-in",
-            unit(json!({"dropins": [{"name": "d.conf", "contents": ""}]})),
-        ),
-        (
-            "unit: a drop-in that says nothing",
-            unit(json!({"dropins": [{"name": "d.conf"}]})),
-        ),
-        (
-            "unit: a drop-in with a bad name",
-            unit(json!({"dropins": [{"name": "d"}]})),
-        ),
-        (
-            "a unit with a bad name",
-            json!({"systemd": {"units": [{"name": "u"}]}}),
-        ),
+        ("unit: contents that are none", unit(json!({"contents": "a"}))),
+        ("unit: an empty drop-in", unit(json!({"dropins": [{"name": "d.conf", "contents": ""}]}))),
+        ("unit: a drop-in that says nothing", unit(json!({"dropins": [{"name": "d.conf"}]}))),
+        ("unit: a drop-in with a bad name", unit(json!({"dropins": [{"name": "d"}]}))),
+        ("a unit with a bad name", json!({"systemd": {"units": [{"name": "u"}]}})),
         (
             "users",
             json!({"passwd": {"users": [{
@@ -188,14 +107,8 @@ pub fn cases() -> Vec<(&'static str, Value)> {
             json!({"networkd": {"units": [{"name": "a.network", "contents": "[Match]\nName=a\n"}]}}),
         ),
         ("no networkd units", json!({"networkd": {"units": []}})),
-        (
-            "a disk",
-            json!({"storage": {"disks": [{"device": "/disk", "wipeTable": false}]}}),
-        ),
-        (
-            "a disk without a device",
-            json!({"storage": {"disks": [{"wipeTable": false}]}}),
-        ),
+        ("a disk", json!({"storage": {"disks": [{"device": "/disk", "wipeTable": false}]}})),
+        ("a disk without a device", json!({"storage": {"disks": [{"wipeTable": false}]}})),
         (
             "raid",
             json!({"storage": {"raid": [{"name": "r", "level": "raid1", "devices": ["/a", "/b"], "spares": 0, "options": ["o"]}]}}),
@@ -225,10 +138,7 @@ pub fn cases() -> Vec<(&'static str, Value)> {
             "a file system with both",
             json!({"storage": {"filesystems": [{"name": "data", "path": "/x", "mount": {"device": "/d", "format": "ext4"}}]}}),
         ),
-        (
-            "a file system with neither",
-            json!({"storage": {"filesystems": [{"name": "data"}]}}),
-        ),
+        ("a file system with neither", json!({"storage": {"filesystems": [{"name": "data"}]}})),
         (
             "a file system to mount",
             json!({"storage": {"filesystems": [{"name": "data", "mount": {"device": "/d", "format": "ext4"}}]}}),
@@ -237,14 +147,8 @@ pub fn cases() -> Vec<(&'static str, Value)> {
             "proxies",
             json!({"ignition": {"proxy": {"httpProxy": "http://a", "httpsProxy": "", "noProxy": ["a", "b"]}}}),
         ),
-        (
-            "a proxy that is none",
-            json!({"ignition": {"proxy": {"httpProxy": "ftp://a"}}}),
-        ),
-        (
-            "timeouts",
-            json!({"ignition": {"timeouts": {"httpTotal": 0, "httpResponseHeaders": 5}}}),
-        ),
+        ("a proxy that is none", json!({"ignition": {"proxy": {"httpProxy": "ftp://a"}}})),
+        ("timeouts", json!({"ignition": {"timeouts": {"httpTotal": 0, "httpResponseHeaders": 5}}})),
         (
             "an authority",
             json!({"ignition": {"security": {"tls": {"certificateAuthorities": [{"source": "data:,a", "verification": {"hash": hash}}]}}}}),
@@ -279,10 +183,7 @@ pub fn cases() -> Vec<(&'static str, Value)> {
         ("a fraction", file(json!({"mode": 4.5}))),
         ("a list for an object", json!({"storage": []})),
         ("an object for a list", json!({"storage": {"files": {}}})),
-        (
-            "a number for a text",
-            json!({"systemd": {"units": [{"name": 5}]}}),
-        ),
+        ("a number for a text", json!({"systemd": {"units": [{"name": 5}]}})),
         ("a text for a truth", unit(json!({"mask": "yes"}))),
         ("nothing in a list", json!({"storage": {"files": [null]}})),
     ]

@@ -16,18 +16,12 @@ pub(super) const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 /// Docker's types of layers, and OCI's for the same bytes.
 const DOCKER_LAYERS: [(&str, &str); 3] = [
-    (
-        "application/vnd.docker.image.rootfs.diff.tar.gzip",
-        OCI_LAYER,
-    ),
+    ("application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_LAYER),
     (
         "application/vnd.docker.image.rootfs.diff.tar.zstd",
         "application/vnd.oci.image.layer.v1.tar+zstd",
     ),
-    (
-        "application/vnd.docker.image.rootfs.diff.tar",
-        "application/vnd.oci.image.layer.v1.tar",
-    ),
+    ("application/vnd.docker.image.rootfs.diff.tar", "application/vnd.oci.image.layer.v1.tar"),
 ];
 
 /// Fields of a config that the OCI image spec and Docker's own config know, so that buildah decides about them.
@@ -124,11 +118,8 @@ pub fn assemble(
     }
     let on_base = kept == base.config.diff_ids.len();
     let mut config = config.clone();
-    let all: Vec<_> = diff_ids[..kept]
-        .iter()
-        .copied()
-        .chain(layers.iter().map(|layer| layer.diff_id))
-        .collect();
+    let all: Vec<_> =
+        diff_ids[..kept].iter().copied().chain(layers.iter().map(|layer| layer.diff_id)).collect();
     config["rootfs"]["diff_ids"] = json!(all);
     if on_base {
         carry_over(&base.config.raw, &mut config, &KNOWN);
@@ -141,13 +132,8 @@ pub fn assemble(
         true => base.manifest.clone(),
         false => Value::Object(Map::new()),
     };
-    let below = base
-        .manifest
-        .get("layers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .take(kept);
+    let below =
+        base.manifest.get("layers").and_then(Value::as_array).into_iter().flatten().take(kept);
     let above = layers
         .iter()
         .map(|layer| json!({ "mediaType": OCI_LAYER, "digest": layer.digest, "size": layer.size }));
@@ -173,10 +159,7 @@ fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
     let (Some(base), Some(built)) = (base.as_object(), built.as_object_mut()) else {
         return;
     };
-    for (key, value) in base
-        .iter()
-        .filter(|(key, _)| !known.contains(&key.as_str()))
-    {
+    for (key, value) in base.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
         built.entry(key.clone()).or_insert_with(|| value.clone());
     }
 }
@@ -184,9 +167,7 @@ fn carry_over(base: &Value, built: &mut Value, known: &[&str]) {
 fn as_oci(descriptor: &Value) -> Value {
     let mut descriptor = descriptor.clone();
     let media_type = descriptor.get("mediaType").and_then(Value::as_str);
-    let oci = DOCKER_LAYERS
-        .iter()
-        .find(|(docker, _)| Some(*docker) == media_type);
+    let oci = DOCKER_LAYERS.iter().find(|(docker, _)| Some(*docker) == media_type);
     if let Some((_, oci)) = oci {
         descriptor["mediaType"] = json!(oci);
     }
@@ -198,10 +179,7 @@ pub(super) fn output(problem: String) -> Error {
 }
 
 pub(super) fn diff_ids(config: &Value) -> Result<Vec<DiffId>, Error> {
-    let ids = config
-        .pointer("/rootfs/diff_ids")
-        .cloned()
-        .unwrap_or_default();
+    let ids = config.pointer("/rootfs/diff_ids").cloned().unwrap_or_default();
     serde_json::from_value(ids)
         .map_err(|e| output(format!("its rootfs.diff_ids are no digests ({e})")))
 }
@@ -221,14 +199,7 @@ mod tests {
         let manifest = json!({ "schemaVersion": 2, "mediaType": "x", "annotations": { "kept": "yes", "org.opencontainers.image.base.name": "its own" }, "layers": [layer(1), layer(2)] });
         let (manifest, config) = (manifest.to_string(), config.to_string());
         let name = BaseName::from_layout(Digest::of(b""));
-        Base::new(
-            name,
-            "oci:x".to_owned(),
-            None,
-            manifest.as_bytes(),
-            config.as_bytes(),
-        )
-        .unwrap()
+        Base::new(name, "oci:x".to_owned(), None, manifest.as_bytes(), config.as_bytes()).unwrap()
     }
 
     fn built(diff_ids: &[&[u8]]) -> Value {
@@ -237,11 +208,7 @@ mod tests {
     }
 
     fn new(n: u8) -> NewLayer {
-        NewLayer {
-            digest: Digest::of(&[n, n]),
-            size: 9,
-            diff_id: DiffId::of(&[n, n]),
-        }
+        NewLayer { digest: Digest::of(&[n, n]), size: 9, diff_id: DiffId::of(&[n, n]) }
     }
 
     #[test]
@@ -249,21 +216,9 @@ mod tests {
         let name = "org.opencontainers.image.base.name";
         let ours = BTreeMap::from([(name.to_owned(), "ours".to_owned())]);
         for (what, diff_ids, layers, kept, want) in [
-            (
-                "on the base",
-                &[b"1" as &[u8], b"2", b"3"][..],
-                vec![new(3)],
-                2,
-                3,
-            ),
+            ("on the base", &[b"1" as &[u8], b"2", b"3"][..], vec![new(3)], 2, 3),
             ("nothing added", &[b"1", b"2"], vec![], 2, 2),
-            (
-                "two added, one like a base's",
-                &[b"1", b"2", b"3", b"2"],
-                vec![new(3), new(2)],
-                2,
-                4,
-            ),
+            ("two added, one like a base's", &[b"1", b"2", b"3", b"2"], vec![new(3), new(2)], 2, 4),
             ("another base", &[b"9", b"2"], vec![new(9), new(2)], 0, 2),
             ("forked", &[b"1", b"3"], vec![new(3)], 1, 2),
         ] {
@@ -279,36 +234,18 @@ mod tests {
             assert_eq!(made.base_layers, kept, "{what}");
             let descriptors = manifest["layers"].as_array().unwrap();
             assert_eq!(descriptors.len(), want, "{what}");
+            assert_eq!(config["rootfs"]["diff_ids"].as_array().unwrap().len(), want, "{what}");
+            assert!(descriptors.iter().all(|d| d["mediaType"] == OCI_LAYER), "{what}");
             assert_eq!(
-                config["rootfs"]["diff_ids"].as_array().unwrap().len(),
-                want,
-                "{what}"
-            );
-            assert!(
-                descriptors.iter().all(|d| d["mediaType"] == OCI_LAYER),
-                "{what}"
-            );
-            assert_eq!(
-                descriptors[..kept]
-                    .iter()
-                    .filter(|d| d["annotations"]["a"] == "b")
-                    .count(),
+                descriptors[..kept].iter().filter(|d| d["annotations"]["a"] == "b").count(),
                 kept,
                 "{what}"
             );
-            assert_eq!(
-                manifest["config"]["digest"],
-                json!(made.config_digest()),
-                "{what}"
-            );
+            assert_eq!(manifest["config"]["digest"], json!(made.config_digest()), "{what}");
             let annotations = (kept == 2).then(|| json!({ "kept": "yes", name: "ours" }));
             assert_eq!(manifest.get("annotations"), annotations.as_ref(), "{what}");
             assert_eq!(config.get("vendor").is_some(), kept == 2, "{what}");
-            assert_eq!(
-                config["config"].get("Healthcheck").is_some(),
-                kept == 2,
-                "{what}"
-            );
+            assert_eq!(config["config"].get("Healthcheck").is_some(), kept == 2, "{what}");
             assert!(config["config"].get("Cmd").is_none(), "{what}");
         }
     }
@@ -319,11 +256,7 @@ mod tests {
         for (what, config, layers) in [
             ("one short", built(&[b"1", b"2", b"3"]), vec![]),
             ("one over", built(&[b"1", b"2"]), vec![new(3)]),
-            (
-                "no digests",
-                json!({ "rootfs": { "diff_ids": ["x"] } }),
-                vec![],
-            ),
+            ("no digests", json!({ "rootfs": { "diff_ids": ["x"] } }), vec![]),
             ("none", json!({}), vec![new(3)]),
         ] {
             let error = assemble(&base, &config, layers, &BTreeMap::new()).unwrap_err();

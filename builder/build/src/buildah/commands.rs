@@ -73,9 +73,7 @@ fn buildah(store: &Store, at: &Path) -> Command {
     if at != store.folder {
         command = command.env("TMPDIR", at.join(TMP));
     }
-    let command = command
-        .option("--root", store.root())
-        .option("--runroot", store.run());
+    let command = command.option("--root", store.root()).option("--runroot", store.run());
     match &store.driver {
         Some(driver) => command.option("--storage-driver", driver),
         None => command,
@@ -104,10 +102,7 @@ fn pulling(
     }
     command = under_policy(command, options, at);
     let platform = &plan.request.base.config.platform;
-    command.option(
-        "--platform",
-        format!("{}/{}", platform.os(), platform.architecture()),
-    )
+    command.option("--platform", format!("{}/{}", platform.os(), platform.architecture()))
 }
 
 /// What reads images obeys the policy, also what reads the store.
@@ -132,10 +127,7 @@ pub(super) fn pull(
         BaseSource::Layout(_) => format!("oci:{VIEW}:{VIEW_TAG}"),
         BaseSource::Dir(_) => format!("dir:{VIEW}"),
     };
-    let command = buildah(store, at)
-        .arg("pull")
-        .arg("--quiet")
-        .option("--policy", "missing");
+    let command = buildah(store, at).arg("pull").arg("--quiet").option("--policy", "missing");
     // As our own client does: plain HTTP on loopback where there are no certificates.
     let plain = match base {
         BaseSource::Registry(image) => {
@@ -143,18 +135,13 @@ pub(super) fn pull(
         }
         BaseSource::Layout(_) | BaseSource::Dir(_) => false,
     };
-    pulling(command, plan, options, at, plain)
-        .limit(options.limit)
-        .user_words([from])
+    pulling(command, plan, options, at, plain).limit(options.limit).user_words([from])
 }
 
 fn is_loopback(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost"
-        || address
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    name == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Builds.
@@ -166,11 +153,7 @@ pub(super) fn bud(
     at: &Path,
 ) -> Command {
     let request = &plan.request;
-    let pull = if version < PULL_NEWER {
-        "true"
-    } else {
-        "newer"
-    };
+    let pull = if version < PULL_NEWER { "true" } else { "newer" };
     let mut command = buildah(store, at)
         .arg("bud")
         // One layer a stage, made anew each time: a cached one could be of another base's instruction.
@@ -178,10 +161,7 @@ pub(super) fn bud(
         .option("--format", "oci")
         .option("--identity-label", "false")
         .option("--timestamp", "0")
-        .option(
-            "--isolation",
-            options.isolation.as_deref().unwrap_or("chroot"),
-        )
+        .option("--isolation", options.isolation.as_deref().unwrap_or("chroot"))
         .option("--pull", pull)
         .option("--iidfile", image_id(at))
         .option("--file", at.join(CONTAINERFILE));
@@ -207,9 +187,7 @@ pub(super) fn bud(
     for (key, value) in &request.build_args {
         command = command.option("--build-arg", format!("{key}={value}"));
     }
-    pulling(command, plan, options, at, false)
-        .limit(options.limit)
-        .user_words([at.join(CONTEXT)])
+    pulling(command, plan, options, at, false).limit(options.limit).user_words([at.join(CONTEXT)])
 }
 
 /// Writes what was built into a layout.
@@ -241,10 +219,7 @@ pub(super) fn info(store: &Store) -> Command {
 
 /// Takes a built image from the store; the base stays.
 pub(super) fn remove(image: &Digest, store: &Store, at: &Path) -> Command {
-    buildah(store, at)
-        .arg("rmi")
-        .arg("--force")
-        .user_words([image.to_string()])
+    buildah(store, at).arg("rmi").arg("--force").user_words([image.to_string()])
 }
 
 /// Removes files that belong to other users of our own user namespace.

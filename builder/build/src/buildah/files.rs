@@ -17,22 +17,13 @@ pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 pub(super) fn make_dir(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(path)
-        .map_err(io(path))
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(io(path))
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::io::Write as _;
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    file.and_then(|mut file| file.write_all(bytes))
-        .map_err(io(path))
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(bytes)).map_err(io(path))
 }
 
 pub(super) fn write_context(plan: &BuildPlan, containerfile: &str, at: &Path) -> Result<(), Error> {
@@ -58,20 +49,14 @@ pub(super) fn write_view(plan: &BuildPlan, layout: &Path, view: &Path) -> Result
     let base = &plan.request.base;
     let blob = layout.join("blobs/sha256").join(base.manifest_digest.hex());
     let size = fs::metadata(&blob).map_err(io(&blob))?.len();
-    let media_type = base
-        .manifest
-        .get("mediaType")
-        .and_then(Value::as_str)
-        .unwrap_or(assemble::OCI_MANIFEST);
+    let media_type =
+        base.manifest.get("mediaType").and_then(Value::as_str).unwrap_or(assemble::OCI_MANIFEST);
     let index = json!({ "schemaVersion": 2, "manifests": [{
         "mediaType": media_type, "digest": base.manifest_digest, "size": size,
         "annotations": { "org.opencontainers.image.ref.name": commands::VIEW_TAG },
     }] });
     write(&view.join("index.json"), index.to_string().as_bytes())?;
-    write(
-        &view.join("oci-layout"),
-        br#"{"imageLayoutVersion":"1.0.0"}"#,
-    )
+    write(&view.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)
 }
 
 /// The layout that buildah writes to. It believes that it has the base's layers already, so it doesn't write them.
@@ -80,21 +65,14 @@ pub(super) fn write_out(plan: &BuildPlan, out: &Path) -> Result<(), Error> {
     let blobs = layout.join("blobs/sha256");
     // Another user may take it: the one who pushes it.
     fs::create_dir_all(&blobs).map_err(io(&blobs))?;
-    write(
-        &layout.join("oci-layout"),
-        br#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
+    write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
     let mut layers = plan.request.base.config.diff_ids.clone();
     layers.sort();
     layers.dedup();
-    layers
-        .iter()
-        .try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
+    layers.iter().try_for_each(|layer| write(&blobs.join(layer.hex()), b""))
 }
 
 pub(super) fn read_digest(path: &Path) -> Result<Digest, Error> {
     let text = fs::read_to_string(path).map_err(io(path))?;
-    text.trim()
-        .parse()
-        .map_err(|e| Error::Output(format!("it gave no digest ({e})")))
+    text.trim().parse().map_err(|e| Error::Output(format!("it gave no digest ({e})")))
 }

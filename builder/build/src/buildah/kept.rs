@@ -54,11 +54,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<Removed>, Error> {
     };
     let folder = fs::canonicalize(&kept.directory).map_err(failed(&kept.directory))?;
     let path = folder.join(LOCK);
-    let create = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path);
+    let create = File::options().create(true).truncate(false).write(true).open(&path);
     // Held to the end: a build that begins now waits for it.
     let lock = create.map_err(failed(&path))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -92,9 +88,7 @@ pub async fn remove(cache_dir: &Path) -> Result<Option<Removed>, Error> {
     match removed.await.expect("removing does not panic") {
         // Without root, files of a layer may be another user's to us; they are ours in buildah's user namespace.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            commands::remove_files(&parts, &folder)
-                .run(|_, _| ())
-                .await?;
+            commands::remove_files(&parts, &folder).run(|_, _| ()).await?;
         }
         removed => removed.map_err(failed(&first))?,
     }
@@ -114,15 +108,13 @@ fn size(folder: &Path, device: u64) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
     };
-    let sizes = entries
-        .filter_map(Result::ok)
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() && metadata.dev() == device => {
-                size(&entry.path(), device)
-            }
-            Ok(metadata) if metadata.is_file() => metadata.len(),
-            _ => 0,
-        });
+    let sizes = entries.filter_map(Result::ok).map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() && metadata.dev() == device => {
+            size(&entry.path(), device)
+        }
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    });
     sizes.sum()
 }
 
@@ -138,9 +130,7 @@ fn mounted_below(mountinfo: &[u8], folder: &Path) -> Option<PathBuf> {
 fn plain(text: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((first, after)) = rest.split_first() {
-        let octal = after
-            .get(..3)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match (first, byte) {
             (b'\\', Some(byte)) => {
@@ -188,12 +178,7 @@ mod tests {
         flock(&lock, FlockOperation::LockShared).unwrap();
         let there = kept(cache.path()).await.unwrap();
         assert_eq!((&there.directory, there.size), (&folder, 5));
-        let removed = |gone| {
-            Some(Removed {
-                kept: there.clone(),
-                gone,
-            })
-        };
+        let removed = |gone| Some(Removed { kept: there.clone(), gone });
         assert_eq!(remove(cache.path()).await.unwrap(), removed(false));
         assert!(folder.join("work/build-1/file").exists());
         drop(lock);

@@ -125,9 +125,7 @@ pub async fn push(
 
 /// What the step with `systemctl preset` says of a unit that it could do nothing for.
 fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
-    let unit = line
-        .strip_prefix("mosb: ")?
-        .strip_suffix(" stays as it is")?;
+    let unit = line.strip_prefix("mosb: ")?.strip_suffix(" stays as it is")?;
     let message = format!(
         "{unit}: `systemctl preset` failed on it, so its [Install] links stay as they are; -v shows what it said"
     );
@@ -148,20 +146,13 @@ pub fn push_plan(plan: &BuildPlan, made: &Made, base: &Resolved) -> PushPlan {
         .layers
         .iter()
         .take(image.base_layers)
-        .map(|layer| BlobToPush {
-            blob: layer.clone(),
-            from: BlobFrom::Store(base.store.clone()),
-        });
+        .map(|layer| BlobToPush { blob: layer.clone(), from: BlobFrom::Store(base.store.clone()) });
     let layers = image.layers.iter().map(|layer| BlobToPush {
         blob: blob(assemble::OCI_LAYER, layer.digest, layer.size),
         from: BlobFrom::File(made.blobs.join(layer.digest.hex())),
     });
     let config = BlobToPush {
-        blob: blob(
-            assemble::OCI_CONFIG,
-            image.config_digest(),
-            image.config.len() as u64,
-        ),
+        blob: blob(assemble::OCI_CONFIG, image.config_digest(), image.config.len() as u64),
         from: BlobFrom::Bytes(image.config.clone().into()),
     };
     PushPlan {
@@ -198,16 +189,7 @@ pub async fn make(
 ) -> Result<Made, Error> {
     let (store, work) = open(options).await?;
     let out = work.path().join(commands::OUT);
-    run(
-        plan,
-        containerfile,
-        base,
-        options,
-        (&store, work.path()),
-        &out,
-        on_line,
-    )
-    .await?;
+    run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await?;
     take_into(plan, &out, work).await
 }
 
@@ -243,16 +225,7 @@ pub async fn leave(
             _ => {}
         }
     }
-    run(
-        plan,
-        containerfile,
-        base,
-        options,
-        (&store, work.path()),
-        &out,
-        on_line,
-    )
-    .await
+    run(plan, containerfile, base, options, (&store, work.path()), &out, on_line).await
 }
 
 /// Takes what [`leave`] left. Nothing in the folder is trusted: it was within reach of the `RUN` lines.
@@ -270,14 +243,9 @@ async fn take_into(plan: &BuildPlan, out: &Path, work: TempDir) -> Result<Made, 
         let (plan, out, blobs) = (plan.clone(), out.to_owned(), blobs.clone());
         move || read::read(&plan, &out, &blobs)
     };
-    let image = tokio::task::spawn_blocking(read)
-        .await
-        .expect("it does not panic and is not cancelled")?;
-    Ok(Made {
-        image,
-        blobs,
-        _work: work,
-    })
+    let image =
+        tokio::task::spawn_blocking(read).await.expect("it does not panic and is not cancelled")?;
+    Ok(Made { image, blobs, _work: work })
 }
 
 async fn open(options: &Options) -> Result<(Store, TempDir), Error> {
@@ -307,10 +275,7 @@ async fn run(
         BaseSource::Registry(_) => {}
         BaseSource::Layout(layout) => write_view(plan, layout, &at.join(commands::VIEW))?,
         BaseSource::Dir(dir) => {
-            let (dir, view) = (
-                dir.canonicalize().map_err(io(dir))?,
-                at.join(commands::VIEW),
-            );
+            let (dir, view) = (dir.canonicalize().map_err(io(dir))?, at.join(commands::VIEW));
             symlink(dir, &view).map_err(io(&view))?;
         }
     }
@@ -364,10 +329,7 @@ async fn run_again(
             return Err(error.into());
         };
         if attempt == TRIES {
-            return Err(Error::Own {
-                what,
-                source: error,
-            });
+            return Err(Error::Own { what, source: error });
         }
         tracing::warn!("buildah failed by itself ({what}…); this is try {attempt} of {TRIES}");
         tokio::time::sleep(PAUSE * attempt).await;

@@ -82,10 +82,7 @@ fn without_instruction(error: &str) -> &str {
 /// Whether an error has only how a child ended: what a `RUN` line's does.
 fn is_exit_status(cause: &str) -> bool {
     let begins = ["error while running runtime: ", "while running runtime: "];
-    let cause = begins
-        .iter()
-        .find_map(|begins| cause.strip_prefix(begins))
-        .unwrap_or(cause);
+    let cause = begins.iter().find_map(|begins| cause.strip_prefix(begins)).unwrap_or(cause);
     let number = cause.strip_prefix("exit status ");
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }

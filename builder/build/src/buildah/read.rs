@@ -50,9 +50,7 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
         below = next.ok_or_else(|| missing(name.to_owned()))?;
     }
     let document = |digest: &Digest| -> Result<Value, Error> {
-        let bytes = below
-            .read(&digest.hex(), "its manifest or config", JSON_LIMIT)
-            .map_err(odd)?;
+        let bytes = below.read(&digest.hex(), "its manifest or config", JSON_LIMIT).map_err(odd)?;
         let bytes = bytes.ok_or_else(|| missing(digest.to_string()))?;
         if Digest::of(&bytes) != *digest {
             return Err(output(format!("{digest} is something else")));
@@ -67,24 +65,15 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     let manifest = document(&manifest)?;
     let config = document(&digest_of(&manifest["config"])?)?;
     for (label, value) in &plan.labels {
-        if config["config"]["Labels"]
-            .get(label)
-            .and_then(Value::as_str)
-            != Some(value)
-        {
-            return Err(Error::NotConfigs {
-                label: label.clone(),
-            });
+        if config["config"]["Labels"].get(label).and_then(Value::as_str) != Some(value) {
+            return Err(Error::NotConfigs { label: label.clone() });
         }
     }
     let base = &plan.request.base;
     let diff_ids = diff_ids(&config)?;
     let kept = shared(base, &diff_ids);
-    let descriptors = manifest
-        .get("layers")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let descriptors =
+        manifest.get("layers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if descriptors.len() != diff_ids.len() {
         return Err(output(format!(
             "{} layers in its manifest, {} in its config",
@@ -103,10 +92,8 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
     let mut left = LAYERS_LIMIT;
     for (descriptor, diff_id) in descriptors.iter().zip(&diff_ids).skip(kept) {
         let digest = digest_of(descriptor)?;
-        let (file, _) = below
-            .file(&digest.hex())
-            .map_err(odd)?
-            .ok_or_else(|| missing(digest.to_string()))?;
+        let (file, _) =
+            below.file(&digest.hex()).map_err(odd)?.ok_or_else(|| missing(digest.to_string()))?;
         let (new, size) = layer(file, diff_id, left, blobs)?;
         layers.push(new);
         left -= size;
@@ -120,10 +107,7 @@ pub(super) fn read(plan: &BuildPlan, out: &Path, blobs: &Path) -> Result<Assembl
 /// It is read twice, and nothing of it is kept unpacked: a few bytes can unpack to more than a disk holds. The bytes as
 /// buildah compressed them are not kept either, so their digest needn't be checked.
 fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewLayer, u64), Error> {
-    let failed = |source: io::Error| Error::Io {
-        path: blobs.to_owned(),
-        source,
-    };
+    let failed = |source: io::Error| Error::Io { path: blobs.to_owned(), source };
     let damaged = |source: io::Error| output(format!("layer {diff_id} can't be read ({source})"));
     let again = || file.try_clone().and_then(|file| Unpacked::new(file, limit));
     let mut first = again().map_err(damaged)?;
@@ -154,11 +138,7 @@ fn layer(file: File, diff_id: &DiffId, limit: u64, blobs: &Path) -> Result<(NewL
     }
     let place = blobs.join(made.digest.hex());
     fs::rename(&path, &place).map_err(io_error(&place))?;
-    let new = NewLayer {
-        digest: made.digest,
-        size: made.size,
-        diff_id: made.diff_id,
-    };
+    let new = NewLayer { digest: made.digest, size: made.size, diff_id: made.diff_id };
     Ok((new, size))
 }
 
@@ -200,12 +180,7 @@ impl Unpacked {
             [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::with_buffer(packed)?),
             _ => Box::new(packed),
         };
-        Ok(Self {
-            inner,
-            hash: Sha256::new(),
-            size: 0,
-            limit,
-        })
+        Ok(Self { inner, hash: Sha256::new(), size: 0, limit })
     }
 
     /// Reads what is left; gives the diffID of all of it, and its size.
@@ -264,16 +239,8 @@ mod tests {
         let zstd = zstd::encode_all(&plain[..], 1).unwrap();
         for (what, bytes) in [("plain", &plain), ("zstd", &zstd)] {
             let blobs = tempfile::tempdir().unwrap();
-            let refused = layer(
-                file(bytes),
-                &DiffId::of(&plain),
-                (1 << 20) - 1,
-                blobs.path(),
-            );
-            assert!(
-                matches!(refused, Err(Error::Output(_))),
-                "{what}: {refused:?}"
-            );
+            let refused = layer(file(bytes), &DiffId::of(&plain), (1 << 20) - 1, blobs.path());
+            assert!(matches!(refused, Err(Error::Output(_))), "{what}: {refused:?}");
             assert_eq!(fs::read_dir(blobs.path()).unwrap().count(), 0, "{what}");
         }
     }

@@ -36,10 +36,7 @@ impl Driver {
 /// About how many bytes a store needs for a build on a base with these layers, given by their compressed sizes from the lowest up.
 pub fn needed(driver: Driver, layers: &[u64]) -> u64 {
     let unpacked = |sizes: &[u64]| {
-        sizes
-            .iter()
-            .fold(0, |sum: u64, size| sum.saturating_add(*size))
-            .saturating_mul(UNPACKED)
+        sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)).saturating_mul(UNPACKED)
     };
     let all = unpacked(layers);
     let stored = match driver {
@@ -74,10 +71,7 @@ impl Room {
         let path = there.unwrap_or(&root).to_owned();
         let stat =
             rustix::fs::statvfs(&path).map_err(|error| super::files::io(&path)(error.into()))?;
-        Ok(Self {
-            path,
-            available: stat.f_bavail.saturating_mul(stat.f_frsize),
-        })
+        Ok(Self { path, available: stat.f_bavail.saturating_mul(stat.f_frsize) })
     }
 }
 
@@ -86,17 +80,9 @@ impl Room {
 /// # Errors
 /// A build on the base of this plan needs more than there is.
 pub fn check_space(plan: &BuildPlan, driver: Option<&str>, room: &Room) -> Result<(), Error> {
-    let layers = plan
-        .request
-        .base
-        .manifest
-        .get("layers")
-        .and_then(Value::as_array);
-    let sizes: Vec<u64> = layers
-        .into_iter()
-        .flatten()
-        .filter_map(|layer| layer.get("size")?.as_u64())
-        .collect();
+    let layers = plan.request.base.manifest.get("layers").and_then(Value::as_array);
+    let sizes: Vec<u64> =
+        layers.into_iter().flatten().filter_map(|layer| layer.get("size")?.as_u64()).collect();
     let needed = needed(Driver::new(driver), &sizes);
     if room.available < needed {
         return Err(Error::NoSpace {
@@ -122,11 +108,7 @@ mod tests {
             (Driver::Vfs, &[], 0),
         ] {
             let sizes: Vec<_> = layers.iter().map(|mib| mib * MIB).collect();
-            assert_eq!(
-                needed(driver, &sizes) / MIB,
-                want + build,
-                "{driver:?} {layers:?}"
-            );
+            assert_eq!(needed(driver, &sizes) / MIB, want + build, "{driver:?} {layers:?}");
         }
         assert_eq!(needed(Driver::Vfs, &[u64::MAX, 1]), u64::MAX);
     }

@@ -30,11 +30,7 @@ pub(super) struct Store {
 
 /// The folders without touching them.
 pub(super) fn places(cache_dir: &Path, driver: Option<&str>) -> Store {
-    Store {
-        folder: cache_dir.join("buildah"),
-        driver: driver.map(str::to_owned),
-        lock: None,
-    }
+    Store { folder: cache_dir.join("buildah"), driver: driver.map(str::to_owned), lock: None }
 }
 
 impl Store {
@@ -44,11 +40,7 @@ impl Store {
         let mut store = places(&cache_dir, driver);
         make_dir(&store.folder)?;
         let path = store.folder.join(LOCK);
-        let create = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
+        let create = File::options().create(true).truncate(false).write(true).open(&path);
         create.map_err(io(&path))?;
         let lock = File::open(&path).map_err(io(&path))?;
         // Our buildah holds the lock with us, so that one that outlives a killed mosb is not cleaned away under its feet.
@@ -65,13 +57,8 @@ impl Store {
             let lock = lock.try_clone().map_err(io(&path))?;
             tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockShared))
         };
-        let locked = shared
-            .await
-            .expect("it does not panic and is not cancelled");
-        locked.map_err(|error| Error::Io {
-            path,
-            source: error.into(),
-        })?;
+        let locked = shared.await.expect("it does not panic and is not cancelled");
+        locked.map_err(|error| Error::Io { path, source: error.into() })?;
         // Only now, as until then somebody may have been emptying the store.
         for folder in [store.root(), store.run(), store.folder.join("work")] {
             make_dir(&folder)?;
@@ -102,9 +89,8 @@ impl Store {
                 continue;
             }
             if let Ok(image) = read_digest(path)
-                && let Err(error) = commands::remove(&image, self, &self.folder)
-                    .run(|_, _| ())
-                    .await
+                && let Err(error) =
+                    commands::remove(&image, self, &self.folder).run(|_, _| ()).await
             {
                 tracing::warn!(%error, "an image of an interrupted build stays in buildah's store");
             }
@@ -115,23 +101,16 @@ impl Store {
 
     /// Where layers and images are; each driver has its own, as one can't read another's.
     pub(super) fn root(&self) -> PathBuf {
-        self.folder.join(format!(
-            "{STORE}{}",
-            self.driver.as_deref().unwrap_or(DEFAULT)
-        ))
+        self.folder.join(format!("{STORE}{}", self.driver.as_deref().unwrap_or(DEFAULT)))
     }
 
     pub(super) fn run(&self) -> PathBuf {
-        self.folder
-            .join(format!("run-{}", self.driver.as_deref().unwrap_or(DEFAULT)))
+        self.folder.join(format!("run-{}", self.driver.as_deref().unwrap_or(DEFAULT)))
     }
 
     /// A folder for one build, 0700.
     pub(super) fn work(&self) -> Result<TempDir, Error> {
         let work = self.folder.join("work");
-        tempfile::Builder::new()
-            .prefix("build-")
-            .tempdir_in(&work)
-            .map_err(io(&work))
+        tempfile::Builder::new().prefix("build-").tempdir_in(&work).map_err(io(&work))
     }
 }

@@ -23,15 +23,8 @@ impl FromStr for Version {
             let digits = part?.split(|c: char| !c.is_ascii_digit()).next()?;
             digits.parse::<u32>().ok()
         };
-        let mut parts = text
-            .strip_prefix("buildah version ")
-            .unwrap_or_default()
-            .splitn(3, '.');
-        match (
-            number(parts.next()),
-            number(parts.next()),
-            number(parts.next()),
-        ) {
+        let mut parts = text.strip_prefix("buildah version ").unwrap_or_default().splitn(3, '.');
+        match (number(parts.next()), number(parts.next()), number(parts.next())) {
             (Some(major), Some(minor), patch) => Ok(Self(major, minor, patch.unwrap_or(0))),
             _ => Err(Error::Version(text.trim().chars().take(80).collect())),
         }
@@ -49,10 +42,7 @@ impl fmt::Display for Version {
 /// # Errors
 /// There is none, or it says something else.
 pub async fn version() -> Result<Version, Error> {
-    let answer = Command::new("buildah", INSTALL)
-        .arg("--version")
-        .run(|_, _| ())
-        .await?;
+    let answer = Command::new("buildah", INSTALL).arg("--version").run(|_, _| ()).await?;
     String::from_utf8_lossy(&answer).parse()
 }
 
@@ -86,10 +76,7 @@ mod tests {
             assert_eq!(text.parse().ok(), want, "{text:?}");
         }
         let text = "RUN <<EOF\ntrue\nEOF\n";
-        assert_eq!(
-            check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(),
-            "heredoc"
-        );
+        assert_eq!(check_heredoc(text, Version(1, 28, 2)).unwrap_err().reason(), "heredoc");
         assert!(check_heredoc(text, Version(1, 33, 0)).is_ok());
         assert!(check_heredoc("RUN true", Version(1, 28, 2)).is_ok());
     }

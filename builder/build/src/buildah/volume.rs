@@ -48,11 +48,9 @@ impl FromStr for Volume {
         let absolute =
             |path: &str| path.starts_with('/') && !path.split('/').any(|part| part == "..");
         match places {
-            Some((source, target, access)) if absolute(source) && absolute(target) => Ok(Self {
-                source: source.into(),
-                target: target.to_owned(),
-                access,
-            }),
+            Some((source, target, access)) if absolute(source) && absolute(target) => {
+                Ok(Self { source: source.into(), target: target.to_owned(), access })
+            }
             _ => Err(format!(
                 "{text:?} is no volume: want /source:/target, /source:/target:ro or /source:/target:copy, both absolute and without .."
             )),
@@ -93,10 +91,7 @@ pub fn of_the_node(root: &Path) -> Option<Volume> {
 /// # Errors
 /// A source that can't be read, or is larger than any of these is.
 pub(super) fn copy(volumes: &[Volume], at: &Path) -> Result<(), Error> {
-    let mut left = Left {
-        files: FILES,
-        bytes: BYTES,
-    };
+    let mut left = Left { files: FILES, bytes: BYTES };
     for (number, volume) in volumes.iter().enumerate() {
         if volume.access == Access::Copy {
             make_dir(&at.join(COPIES))?;
@@ -247,10 +242,7 @@ mod tests {
         };
         let large = root.path().join("large");
         fs::create_dir(&large).unwrap();
-        fs::File::create(large.join("hole"))
-            .unwrap()
-            .set_len(BYTES + 1)
-            .unwrap();
+        fs::File::create(large.join("hole")).unwrap().set_len(BYTES + 1).unwrap();
         assert!(refused(&large).contains("at most"), "{}", refused(&large));
         let round = root.path().join("round");
         fs::create_dir(&round).unwrap();

@@ -52,24 +52,14 @@ fn an_auth_that_no_registry_would_be_given_is_told_without_what_it_is() {
 #[test]
 fn both_forms_become_one() {
     for (what, (kind, key), given, want) in [
-        (
-            "new",
-            NEW,
-            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
-            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
-        ),
+        ("new", NEW, r#"{"auths":{"q":{"auth":"YTpi"}}}"#, r#"{"auths":{"q":{"auth":"YTpi"}}}"#),
         (
             "old",
             OLD,
             r#"{"q":{"username":"u","email":"e"}}"#,
             r#"{"auths":{"q":{"email":"e","username":"u"}}}"#,
         ),
-        (
-            "new in the old key",
-            OLD,
-            r#"{"auths":{"q":{}}}"#,
-            r#"{"auths":{"q":{}}}"#,
-        ),
+        ("new in the old key", OLD, r#"{"auths":{"q":{}}}"#, r#"{"auths":{"q":{}}}"#),
         (
             "old in the new key",
             NEW,
@@ -82,12 +72,7 @@ fn both_forms_become_one() {
             r#"{"auths":{"q":{}},"credHelpers":{"g":"x"},"credsStore":"y"}"#,
             r#"{"auths":{"q":{}}}"#,
         ),
-        (
-            "programs only",
-            NEW,
-            r#"{"credsStore":"y"}"#,
-            r#"{"auths":{}}"#,
-        ),
+        ("programs only", NEW, r#"{"credsStore":"y"}"#, r#"{"auths":{}}"#),
         ("nothing", NEW, "{}", r#"{"auths":{}}"#),
         ("null logins", NEW, r#"{"auths":null}"#, r#"{"auths":{}}"#),
         (
@@ -98,11 +83,7 @@ fn both_forms_become_one() {
         ),
     ] {
         let config = DockerConfigJson::from_secret(&secret(kind, &[(key, given)]));
-        assert_eq!(
-            config.map(|config| text(&config)),
-            Ok(want.to_owned()),
-            "{what}"
-        );
+        assert_eq!(config.map(|config| text(&config)), Ok(want.to_owned()), "{what}");
     }
 }
 
@@ -115,22 +96,10 @@ fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
     let logins = DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, given)])).unwrap();
     for (what, repos, want) in [
         ("no image", &[][..], &[][..]),
-        (
-            "an empty login is none",
-            &["quay.io/acme/os"],
-            &["quay.io/acme"],
-        ),
-        (
-            "its own",
-            &["quay.io/acme/secret"],
-            &["quay.io/acme/secret"],
-        ),
+        ("an empty login is none", &["quay.io/acme/os"], &["quay.io/acme"]),
+        ("its own", &["quay.io/acme/secret"], &["quay.io/acme/secret"]),
         ("the registry's", &["quay.io/acmes/os"], &["quay.io"]),
-        (
-            "Docker Hub by another name",
-            &["docker.io/library/a"],
-            &["https://index.docker.io/v1/"],
-        ),
+        ("Docker Hub by another name", &["docker.io/library/a"], &["https://index.docker.io/v1/"]),
         (
             "Docker Hub's own image, whose path is library/a",
             &["docker.io/a"],
@@ -146,11 +115,7 @@ fn a_build_gets_the_login_that_each_of_its_images_is_reached_with() {
             &["mirror.example:5000/a", "quay.io/acme/a", "quay.io/acme/b"],
             &["mirror.example:5000", "quay.io/acme"],
         ),
-        (
-            "a registry without one",
-            &["mirror.example/a", "evil.example/a"],
-            &[],
-        ),
+        ("a registry without one", &["mirror.example/a", "evil.example/a"], &[]),
     ] {
         let repos: Vec<RepoRef> = repos.iter().map(|repo| repo.parse().unwrap()).collect();
         let used = logins.used_for(&repos).to_bytes().expose().clone();
@@ -167,81 +132,27 @@ fn what_is_refused_says_why_and_quotes_nothing() {
     let (old, old_key) = OLD;
     let fine = r#"{"auths":{"q":{"auth":"YTpi"}}}"#;
     let key = new_key;
-    let shape = |place: &str, want| P::Shape {
-        key,
-        place: place.to_owned(),
-        want,
-    };
-    let unknown = |place: &str| P::UnknownField {
-        key,
-        place: place.to_owned(),
-    };
+    let shape = |place: &str, want| P::Shape { key, place: place.to_owned(), want };
+    let unknown = |place: &str| P::UnknownField { key, place: place.to_owned() };
     for (what, secret, want) in [
         ("no type", secret(None, &[(new_key, fine)]), P::NoType),
-        (
-            "empty type",
-            secret(Some(""), &[(new_key, fine)]),
-            P::NoType,
-        ),
-        (
-            "other type",
-            secret(Some("Opaque"), &[(new_key, fine)]),
-            P::Type("Opaque".to_owned()),
-        ),
+        ("empty type", secret(Some(""), &[(new_key, fine)]), P::NoType),
+        ("other type", secret(Some("Opaque"), &[(new_key, fine)]), P::Type("Opaque".to_owned())),
         ("no data", secret(new, &[]), P::NoData(".dockerconfigjson")),
-        (
-            "type and key differ",
-            secret(new, &[("x", fine)]),
-            P::NoKey(".dockerconfigjson"),
-        ),
-        (
-            "the other's key",
-            secret(new, &[(old_key, fine)]),
-            P::OtherKey(".dockercfg"),
-        ),
+        ("type and key differ", secret(new, &[("x", fine)]), P::NoKey(".dockerconfigjson")),
+        ("the other's key", secret(new, &[(old_key, fine)]), P::OtherKey(".dockercfg")),
         (
             "both keys",
             secret(old, &[(new_key, fine), (old_key, fine)]),
             P::OtherKey(".dockerconfigjson"),
         ),
-        (
-            "empty",
-            secret(new, &[(new_key, "")]),
-            P::EmptyKey(".dockerconfigjson"),
-        ),
-        (
-            "no JSON",
-            secret(new, &[(new_key, "hunter2")]),
-            P::Json {
-                key,
-                line: 1,
-                column: 1,
-            },
-        ),
-        (
-            "null",
-            secret(new, &[(new_key, "null")]),
-            P::Json {
-                key,
-                line: 1,
-                column: 4,
-            },
-        ),
-        (
-            "a list",
-            secret(new, &[(new_key, "[\"hunter2\"]")]),
-            P::Json {
-                key,
-                line: 1,
-                column: 0,
-            },
-        ),
+        ("empty", secret(new, &[(new_key, "")]), P::EmptyKey(".dockerconfigjson")),
+        ("no JSON", secret(new, &[(new_key, "hunter2")]), P::Json { key, line: 1, column: 1 }),
+        ("null", secret(new, &[(new_key, "null")]), P::Json { key, line: 1, column: 4 }),
+        ("a list", secret(new, &[(new_key, "[\"hunter2\"]")]), P::Json { key, line: 1, column: 0 }),
         (
             "more",
-            secret(
-                new,
-                &[(new_key, r#"{"auths":{},"HttpHeaders":{"a":"hunter2"}}"#)],
-            ),
+            secret(new, &[(new_key, r#"{"auths":{},"HttpHeaders":{"a":"hunter2"}}"#)]),
             unknown("HttpHeaders"),
         ),
         (
@@ -267,10 +178,7 @@ fn what_is_refused_says_why_and_quotes_nothing() {
     ] {
         let error = DockerConfigJson::from_secret(&secret).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{what}: {error}");
-        assert!(
-            error.to_string().starts_with("secret s: "),
-            "{what}: {error}"
-        );
+        assert!(error.to_string().starts_with("secret s: "), "{what}: {error}");
         assert_eq!(error.problem, want, "{what}");
     }
 }

@@ -136,10 +136,7 @@ impl Command {
     fn action(&self) -> String {
         let words = || self.args.iter().map(|word| word.to_string_lossy());
         let action = words().find(|word| !word.starts_with('-'));
-        action
-            .or_else(|| words().next())
-            .unwrap_or_default()
-            .into_owned()
+        action.or_else(|| words().next()).unwrap_or_default().into_owned()
     }
 
     /// By way of util-linux's setpriv, where it is: then the kernel kills the program when something kills us.
@@ -147,9 +144,7 @@ impl Command {
         let mut command = match is_there("setpriv") && is_there(&self.program) {
             true => {
                 let mut command = tokio::process::Command::new("setpriv");
-                command
-                    .args(["--pdeathsig", "KILL", "--"])
-                    .arg(&self.program);
+                command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program);
                 command
             }
             false => tokio::process::Command::new(&self.program),
@@ -157,11 +152,7 @@ impl Command {
         command
             .args(&self.args)
             .env_clear()
-            .envs(
-                INHERITED
-                    .iter()
-                    .filter_map(|name| Some((name, std::env::var_os(name)?))),
-            )
+            .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .env("LC_ALL", "C")
             .envs(&self.env)
             .stdin(Stdio::null())
@@ -182,26 +173,13 @@ impl Command {
     pub async fn run(&self, mut on_line: impl FnMut(Stream, &str)) -> Result<Vec<u8>, Error> {
         tracing::debug!(command = %self, "running");
         let program = || self.program.clone();
-        let mut child = self
-            .prepared()
-            .spawn()
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound if self.cwd.as_deref().is_none_or(Path::is_dir) => {
-                    Error::Missing {
-                        program: program(),
-                        install: self.install,
-                    }
-                }
-                _ => Error::Start {
-                    program: program(),
-                    source,
-                },
-            })?;
-        let mut group = Group(
-            child
-                .id()
-                .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
-        );
+        let mut child = self.prepared().spawn().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound if self.cwd.as_deref().is_none_or(Path::is_dir) => {
+                Error::Missing { program: program(), install: self.install }
+            }
+            _ => Error::Start { program: program(), source },
+        })?;
+        let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut stdout = Lines::new(child.stdout.take().expect("piped above"));
         let mut stderr = Lines::new(child.stderr.take().expect("piped above"));
         let (mut answer, mut last) = (Vec::new(), Vec::new());
@@ -212,10 +190,8 @@ impl Command {
                     line = stderr.next(), if !stderr.ended => (Stream::Stderr, line),
                     else => break,
                 };
-                let Some(line) = line.map_err(|source| Error::Pipe {
-                    program: program(),
-                    source,
-                })?
+                let Some(line) =
+                    line.map_err(|source| Error::Pipe { program: program(), source })?
                 else {
                     continue;
                 };
@@ -223,15 +199,9 @@ impl Command {
                     answer.extend_from_slice(&line);
                 }
                 keep_last(&mut last, &line);
-                on_line(
-                    stream,
-                    String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']),
-                );
+                on_line(stream, String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']));
             }
-            child.wait().await.map_err(|source| Error::Pipe {
-                program: program(),
-                source,
-            })
+            child.wait().await.map_err(|source| Error::Pipe { program: program(), source })
         };
         let ended = tokio::time::timeout(self.limit, work).await;
         let last = String::from_utf8_lossy(&last).trim_end().to_owned();
@@ -248,12 +218,7 @@ impl Command {
                 if status.success() {
                     return Ok(answer);
                 }
-                Err(Error::Failed {
-                    program: program(),
-                    action: self.action(),
-                    status,
-                    last,
-                })
+                Err(Error::Failed { program: program(), action: self.action(), status, last })
             }
         }
     }
@@ -268,11 +233,7 @@ struct Lines<R> {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     fn new(stream: R) -> Self {
-        Self {
-            reader: BufReader::new(stream),
-            line: Vec::new(),
-            ended: false,
-        }
+        Self { reader: BufReader::new(stream), line: Vec::new(), ended: false }
     }
 
     /// The next line with its end, or as much of it as is kept at once. Not a byte is lost if the future is dropped.

@@ -5,9 +5,7 @@ fn sh(script: &str) -> Command {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(future)
 }
 
@@ -18,10 +16,7 @@ fn a_command_line_can_be_pasted_and_shows_no_environment() {
         .option("--build-arg", "A=it's $HOME")
         .env("TOKEN", "hush")
         .user_words(["-x", ""]);
-    assert_eq!(
-        command.to_string(),
-        r"buildah bud '--build-arg=A=it'\''s $HOME' -- -x ''"
-    );
+    assert_eq!(command.to_string(), r"buildah bud '--build-arg=A=it'\''s $HOME' -- -x ''");
 }
 
 #[test]
@@ -30,10 +25,7 @@ fn both_streams_are_read_and_the_environment_is_ours() {
     let command = sh("echo out; echo err >&2; echo $A$LC_ALL; cat; printf end").env("A", "a");
     let answer = block_on(command.run(|stream, line| seen.push((stream, line.to_owned()))));
     assert_eq!(answer.unwrap(), b"out\naC\nend");
-    assert!(
-        seen.contains(&(Stream::Stderr, "err".to_owned())),
-        "{seen:?}"
-    );
+    assert!(seen.contains(&(Stream::Stderr, "err".to_owned())), "{seen:?}");
 }
 
 #[test]
@@ -42,12 +34,7 @@ fn what_goes_wrong_is_told_apart() {
     let slow = sh("echo begun; sleep 60").limit(Duration::from_millis(200));
     let failing = sh("yes | head -c 20000; echo the end >&2; exit 3");
     for (what, command, reason, text) in [
-        (
-            "missing",
-            missing,
-            "program-missing",
-            "install the package x",
-        ),
+        ("missing", missing, "program-missing", "install the package x"),
         ("slow", slow, "program-timed-out", "begun"),
         ("failing", failing, "program-failed", "exit status: 3"),
     ] {

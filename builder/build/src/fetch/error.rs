@@ -203,11 +203,7 @@ pub enum Error {
 
 fn listed(errors: &[Error]) -> String {
     const SHOWN: usize = 20;
-    let mut text: String = errors
-        .iter()
-        .take(SHOWN)
-        .map(|error| format!("\n  {error}"))
-        .collect();
+    let mut text: String = errors.iter().take(SHOWN).map(|error| format!("\n  {error}")).collect();
     if let more @ 1.. = errors.len().saturating_sub(SHOWN) {
         text.push_str(&format!("\n  and {more} more"));
     }
@@ -286,10 +282,9 @@ impl Error {
     /// Each error by itself, where there are several.
     pub fn findings(&self) -> Vec<Finding> {
         match self {
-            Self::Several(errors) => errors
-                .iter()
-                .map(|error| Finding::new(error.reason(), error.to_string()))
-                .collect(),
+            Self::Several(errors) => {
+                errors.iter().map(|error| Finding::new(error.reason(), error.to_string())).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -306,30 +301,18 @@ mod tests {
             url: "https://h/".to_owned(),
             redirected: None,
         };
-        let late = |n| Error::TimedOut {
-            asked: asked(n),
-            after: Duration::from_millis(1500),
-            tries: 2,
-        };
-        let missing = |n| Error::NotFound {
-            asked: asked(n),
-            status: 404,
-        };
+        let late =
+            |n| Error::TimedOut { asked: asked(n), after: Duration::from_millis(1500), tries: 2 };
+        let missing = |n| Error::NotFound { asked: asked(n), status: 404 };
         assert!(Error::all(Vec::new()).is_none());
         let one = Error::all(vec![late(1)]).unwrap();
         assert_eq!((one.class(), one.reason()), (Class::Retry, "timed-out"));
         assert!(one.to_string().contains("in 1.5 s (2 tries)"), "{one}");
         assert!(one.findings().is_empty());
         let both = Error::all(vec![late(1), missing(2)]).unwrap();
-        assert_eq!(
-            (both.class(), both.reason()),
-            (Class::UserInput, "not-found")
-        );
+        assert_eq!((both.class(), both.reason()), (Class::UserInput, "not-found"));
         assert_eq!(both.findings().len(), 2);
-        assert!(
-            both.to_string()
-                .contains("\n  storage.files[/2].contents: https://h/: not found")
-        );
+        assert!(both.to_string().contains("\n  storage.files[/2].contents: https://h/: not found"));
         let many = Error::all((0..50).map(late).collect()).unwrap();
         assert_eq!(many.class(), Class::Retry);
         assert!(many.to_string().ends_with("\n  and 30 more"));

@@ -147,12 +147,7 @@ impl Fetcher {
         let request = reference.request();
         let timeout = self.options.timeout;
         let total = request.settings().total.map_or(timeout, |t| t.min(timeout));
-        let policy = RetryPolicy {
-            tries: u32::MAX,
-            first: FIRST_PAUSE,
-            cap: LONGEST_PAUSE,
-            total,
-        };
+        let policy = RetryPolicy { tries: u32::MAX, first: FIRST_PAUSE, cap: LONGEST_PAUSE, total };
         let trust = self.trust(reference)?;
         let proxies = self.proxies(reference)?;
         let began = Instant::now();
@@ -169,13 +164,9 @@ impl Fetcher {
             };
             let outcome = match &tried {
                 Ok(Tried::Body(_) | Tried::TooLarge | Tried::TooManyRedirects) => Outcome::Fatal,
-                Ok(Tried::Status {
-                    status,
-                    retry_after,
-                }) => Outcome::Status {
-                    status: *status,
-                    retry_after: *retry_after,
-                },
+                Ok(Tried::Status { status, retry_after }) => {
+                    Outcome::Status { status: *status, retry_after: *retry_after }
+                }
                 Err(broken) => broken.outcome,
             };
             if let Next::Again(pause) = decide(outcome, tries, began.elapsed(), &policy, jitter()) {
@@ -188,14 +179,10 @@ impl Fetcher {
                 (trial.url != *request.url()).then(|| without_credentials(trial.url.as_str()));
             return match tried {
                 Ok(Tried::Body(bytes)) => Ok(bytes),
-                Ok(Tried::TooLarge) => Err(Error::TooLarge {
-                    asked,
-                    limit: LARGEST,
-                }),
-                Ok(Tried::TooManyRedirects) => Err(Error::TooManyRedirects {
-                    asked,
-                    most: REDIRECTS,
-                }),
+                Ok(Tried::TooLarge) => Err(Error::TooLarge { asked, limit: LARGEST }),
+                Ok(Tried::TooManyRedirects) => {
+                    Err(Error::TooManyRedirects { asked, most: REDIRECTS })
+                }
                 Ok(Tried::Status { status, .. }) => {
                     Err(self.answered(asked, status, tries, &trial.url))
                 }
@@ -217,16 +204,8 @@ impl Fetcher {
                     }
                 },
             },
-            408 | 425 | 429 => Error::TooManyRequests {
-                asked,
-                status,
-                tries,
-            },
-            500..=599 => Error::Server {
-                asked,
-                status,
-                tries,
-            },
+            408 | 425 | 429 => Error::TooManyRequests { asked, status, tries },
+            500..=599 => Error::Server { asked, status, tries },
             status => Error::Refused { asked, status },
         }
     }
@@ -235,9 +214,8 @@ impl Fetcher {
     fn trust(&self, reference: &Reference) -> Result<Vec<Certificate>, Error> {
         let mut all = self.authorities.clone();
         for pem in &reference.request().settings().authorities {
-            let found = certificates(pem).ok_or_else(|| Error::Authority {
-                asked: Asked::of(reference),
-            })?;
+            let found = certificates(pem)
+                .ok_or_else(|| Error::Authority { asked: Asked::of(reference) })?;
             all.extend(found);
         }
         Ok(all)
@@ -256,9 +234,7 @@ impl Fetcher {
         };
         match Proxies::new(&variables) {
             Ok(proxies) => Ok(Arc::new(proxies)),
-            Err(_) => Err(Error::Proxy {
-                asked: Asked::of(reference),
-            }),
+            Err(_) => Err(Error::Proxy { asked: Asked::of(reference) }),
         }
     }
 
@@ -278,12 +254,7 @@ impl Fetcher {
         if let Some(proxy) = of_config.flatten() {
             NamedBy::LoopbackServer.check(&proxy)?;
         }
-        let key = (
-            settings.proxy.clone(),
-            settings.authorities.clone(),
-            https,
-            named_by,
-        );
+        let key = (settings.proxy.clone(), settings.authorities.clone(), https, named_by);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
@@ -307,30 +278,17 @@ fn certificates(pem: &[u8]) -> Option<Vec<Certificate>> {
 
 fn unanswered(broken: Broken, asked: Asked, after: Duration, tries: u32) -> Error {
     match broken.outcome {
-        _ if broken.is_plain_http() => Error::Tls {
-            asked,
-            cause: "the server answers in plain HTTP".to_owned(),
-        },
-        _ if broken.tls => Error::Tls {
-            asked,
-            cause: broken.cause,
-        },
-        Outcome::TimedOut => Error::TimedOut {
-            asked,
-            after,
-            tries,
-        },
-        _ => Error::Unreachable {
-            asked,
-            cause: broken.cause,
-        },
+        _ if broken.is_plain_http() => {
+            Error::Tls { asked, cause: "the server answers in plain HTTP".to_owned() }
+        }
+        _ if broken.tls => Error::Tls { asked, cause: broken.cause },
+        Outcome::TimedOut => Error::TimedOut { asked, after, tries },
+        _ => Error::Unreachable { asked, cause: broken.cause },
     }
 }
 
 /// What `--offline` makes of references: an error for each, none for none.
 pub fn offline(references: &[Reference]) -> Option<Error> {
-    let each = references.iter().map(|reference| Error::Offline {
-        asked: Asked::of(reference),
-    });
+    let each = references.iter().map(|reference| Error::Offline { asked: Asked::of(reference) });
     Error::all(each.collect())
 }

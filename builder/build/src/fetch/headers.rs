@@ -42,9 +42,7 @@ impl HostHeaders {
                 };
                 let value = value.as_str().map(HeaderValue::from_str);
                 let Some(Ok(mut value)) = value else {
-                    return wrong(format!(
-                        "{key:?}: the value of {name:?} is no header's text"
-                    ));
+                    return wrong(format!("{key:?}: the value of {name:?} is no header's text"));
                 };
                 value.set_sensitive(true);
                 headers.insert(named, value);
@@ -74,10 +72,7 @@ impl HostHeaders {
 
 /// Whether nobody on the way can read what is sent.
 fn is_safe(url: &Url) -> bool {
-    url.scheme() == "https"
-        || url
-            .host()
-            .is_some_and(|host: Host<&str>| is_loopback(&host))
+    url.scheme() == "https" || url.host().is_some_and(|host: Host<&str>| is_loopback(&host))
 }
 
 /// A host as URLs have it, and its port.

@@ -25,10 +25,7 @@ pub(super) enum Tried {
     /// All of it.
     Body(Bytes),
     /// Another answer than that.
-    Status {
-        status: u16,
-        retry_after: Option<Duration>,
-    },
+    Status { status: u16, retry_after: Option<Duration> },
     /// More than [`LARGEST`].
     TooLarge,
     /// More than [`REDIRECTS`].
@@ -52,14 +49,7 @@ pub(super) struct Trial<'r> {
 impl<'r> Trial<'r> {
     pub fn new(request: &'r Request, extra: &'r HostHeaders, proxies: &'r Proxies) -> Self {
         let url = request.url().clone();
-        Self {
-            request,
-            extra,
-            proxies,
-            url,
-            left_home: false,
-            on_loopback: true,
-        }
+        Self { request, extra, proxies, url, left_home: false, on_loopback: true }
     }
 
     /// Asks until there is an answer that leads nowhere else. `client` gives the client for a URL.

@@ -17,14 +17,8 @@ fn succeeded(warnings: Vec<Finding>) -> JobResult {
         method: JobMethod::Direct,
         bytes_pulled: 1,
         bytes_pushed: 2,
-        phases: Phases {
-            total: 7,
-            ..Phases::default()
-        },
-        base_tree: Some(BaseTreeImage {
-            base: Digest::of(b"base"),
-            image: Digest::of(b"tree"),
-        }),
+        phases: Phases { total: 7, ..Phases::default() },
+        base_tree: Some(BaseTreeImage { base: Digest::of(b"base"), image: Digest::of(b"tree") }),
         warnings,
     })
 }
@@ -89,11 +83,9 @@ fn whatever_happened_it_fits() {
     let long = "é\u{1b}[31m".repeat(3000);
     let many = (0..500).map(|n| format!("{n} {long}")).collect::<Vec<_>>();
     let findings: Vec<_> = many.iter().map(|m| Finding::new("a", m.clone())).collect();
-    for result in [
-        failed(&long, many),
-        failed(&"\"\\".repeat(4000), Vec::new()),
-        succeeded(findings),
-    ] {
+    for result in
+        [failed(&long, many), failed(&"\"\\".repeat(4000), Vec::new()), succeeded(findings)]
+    {
         let (file, message) = (result.to_json(), result.to_termination_message());
         assert!(file.len() <= RESULT_LIMIT, "{}", file.len());
         assert!(message.len() <= TERMINATION_LIMIT, "{}", message.len());
@@ -116,24 +108,15 @@ fn what_is_no_result_is_refused() {
     assert_eq!(of(""), Ok(None));
     let good = succeeded(Vec::new()).to_json();
     let changed = |from: &str, to: &str| good.replacen(from, to, 1);
-    assert!(
-        of(&changed("{", "{\"added\":[1],")).is_ok(),
-        "what it does not know"
-    );
+    assert!(of(&changed("{", "{\"added\":[1],")).is_ok(), "what it does not know");
     for (what, text) in [
         ("no JSON", "x".to_owned()),
         ("another outcome", changed("Succeeded", "Sent")),
         ("no digest", changed("\"digest\"", "\"d\"")),
         ("a short digest", changed("sha256:", "sha256:0")),
         ("another build", changed("worker-", "../")),
-        (
-            "negative",
-            changed("\"bytesPulled\":1", "\"bytesPulled\":-1"),
-        ),
-        (
-            "another class",
-            failed("", Vec::new()).to_json().replace("user-input", "x"),
-        ),
+        ("negative", changed("\"bytesPulled\":1", "\"bytesPulled\":-1")),
+        ("another class", failed("", Vec::new()).to_json().replace("user-input", "x")),
         ("too large", " ".repeat(RESULT_LIMIT) + &good),
     ] {
         assert!(of(&text).is_err(), "{what}");
@@ -146,8 +129,5 @@ fn what_is_no_result_is_refused() {
     let mut data = succeeded(Vec::new()).to_config_map();
     data.insert(DIGEST_KEY.to_owned(), Digest::of(b"other").to_string());
     let refused = JobResult::from_config_map(&data);
-    assert!(
-        matches!(refused, Err(Error::TwoDigests { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::TwoDigests { .. })), "{refused:?}");
 }

@@ -46,10 +46,7 @@ impl Acting {
         data.extend(unused.iter().map(|base| (key(base), Value::Null)));
         data.insert(key(base), json!(image));
         let change = json!({ "data": data });
-        match api
-            .patch(BASE_TREES, &patch(), &Patch::Merge(&change))
-            .await
-        {
+        match api.patch(BASE_TREES, &patch(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
             Err(error) if error::is_not_found(&error) => {
                 let map = ConfigMap {

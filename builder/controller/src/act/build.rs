@@ -253,11 +253,7 @@ impl Acting {
     ) -> Result<(), Stopped> {
         let api = self.own::<K>();
         let written = api.patch(name, &patch(), &Patch::Strategic(change)).await;
-        round.wrote(
-            written
-                .map_err(stopped(self.named::<K>(name), "patch"))?
-                .meta(),
-        );
+        round.wrote(written.map_err(stopped(self.named::<K>(name), "patch"))?.meta());
         Ok(())
     }
 

@@ -168,10 +168,7 @@ mod tests {
             assert!(text.chars().all(|c| c == 'é'), "{read}");
             assert!(text.len() > LINE - 4 * secret.len());
         }
-        let whole = Raw {
-            text: format!("a {secret}"),
-            is_cut: false,
-        };
+        let whole = Raw { text: format!("a {secret}"), is_cut: false };
         assert_eq!(hide(&hidden, whole), "a [secret]");
     }
 }

@@ -106,8 +106,7 @@ impl<'a> Round<'a> {
     fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
         if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
             let passed = self.versions.insert(uid.clone(), version.clone());
-            self.passed
-                .extend(passed.map(|passed| (uid.clone(), passed)));
+            self.passed.extend(passed.map(|passed| (uid.clone(), passed)));
         }
     }
 }
@@ -194,9 +193,8 @@ impl Acting {
                 break;
             }
         }
-        let telling = told
-            .into_iter()
-            .map(|event| events::tell(&self.client, &self.instance, event));
+        let telling =
+            told.into_iter().map(|event| events::tell(&self.client, &self.instance, event));
         for said in join_all(telling).await {
             if let Err(error) = said {
                 tracing::warn!("{error}");
@@ -207,79 +205,38 @@ impl Acting {
 
     async fn one(&self, step: &Step, round: &mut Round<'_>) -> Result<(), Stopped> {
         match step {
-            Step::CreateConfig {
-                name,
-                pool_uid,
-                spec,
-            } => self.create_config(name, pool_uid, spec).await,
-            Step::UpdateConfig {
-                name,
-                uid,
-                resource_version,
-                spec,
-            } => {
+            Step::CreateConfig { name, pool_uid, spec } => {
+                self.create_config(name, pool_uid, spec).await
+            }
+            Step::UpdateConfig { name, uid, resource_version, spec } => {
                 let version = round.version(uid, resource_version).to_owned();
                 self.update_config(name, &version, spec, round).await
             }
             Step::DeleteConfig { name, uid } => self.delete_config(name, uid).await,
-            Step::CreateComponent {
-                pool,
-                image,
-                config,
-            } => self.create_component(pool, image, config).await,
-            Step::UpdateComponent {
-                name,
-                uid,
-                resource_version,
-                image,
-                config,
-            } => {
+            Step::CreateComponent { pool, image, config } => {
+                self.create_component(pool, image, config).await
+            }
+            Step::UpdateComponent { name, uid, resource_version, image, config } => {
                 let version = round.version(uid, resource_version).to_owned();
-                self.update_component(name, &version, image.as_ref(), config, round)
-                    .await
+                self.update_component(name, &version, image.as_ref(), config, round).await
             }
             Step::DeleteComponent { name, uid } => self.delete_component(name, uid).await,
             Step::CreateBuild { build } => self.create_build(build, round).await,
-            Step::WriteBuildStatus {
-                name,
-                uid,
-                resource_version,
-                status,
-            } => {
+            Step::WriteBuildStatus { name, uid, resource_version, status } => {
                 let version = round.version(uid, resource_version).to_owned();
-                self.write_build_status(name, uid, &version, status, round)
-                    .await
+                self.write_build_status(name, uid, &version, status, round).await
             }
             Step::AnnotateBuild(change) => self.annotate(write::BUILD, change, round).await,
             Step::DeleteBuild { name, uid } => self.delete_build(name, uid).await,
-            Step::CreateRunner {
-                build_uid,
-                attempt,
-                builder,
-                method,
-                ..
-            } => {
+            Step::CreateRunner { build_uid, attempt, builder, method, .. } => {
                 let how = (*builder, *method);
                 self.create_runner(build_uid, *attempt, how, round).await
             }
-            Step::CreateInputs {
-                build_uid,
-                builder,
-                runner_uid,
-                attempt,
-                method,
-                ..
-            } => {
+            Step::CreateInputs { build_uid, builder, runner_uid, attempt, method, .. } => {
                 let how = (*builder, *method);
-                self.create_inputs(build_uid, runner_uid, *attempt, how, round)
-                    .await
+                self.create_inputs(build_uid, runner_uid, *attempt, how, round).await
             }
-            Step::Unsuspend {
-                builder,
-                name,
-                uid,
-                resource_version,
-            } => {
+            Step::Unsuspend { builder, name, uid, resource_version } => {
                 let version = round.version(uid, resource_version).to_owned();
                 self.unsuspend(*builder, name, &version, round).await
             }
@@ -292,25 +249,13 @@ impl Acting {
             }
             Step::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
             Step::AnnotateConfig(change) => self.annotate(write::CONFIG, change, round).await,
-            Step::WriteConfigStatus {
-                name,
-                uid,
-                resource_version,
-                status,
-            } => {
+            Step::WriteConfigStatus { name, uid, resource_version, status } => {
                 let version = round.version(uid, resource_version).to_owned();
-                self.write_config_status(name, uid, &version, status, round)
-                    .await
+                self.write_config_status(name, uid, &version, status, round).await
             }
-            Step::WritePoolCondition {
-                name,
-                uid,
-                resource_version,
-                conditions,
-            } => {
+            Step::WritePoolCondition { name, uid, resource_version, conditions } => {
                 let version = round.version(uid, resource_version).to_owned();
-                self.write_pool_conditions(name, &version, conditions, round)
-                    .await
+                self.write_pool_conditions(name, &version, conditions, round).await
             }
             Step::AnnotatePool(change) => self.annotate(write::POOL, change, round).await,
             Step::RecordBaseTree { base, image } => {
@@ -337,12 +282,7 @@ fn named(step: &Step) -> String {
         Step::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
         Step::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),
         Step::DeleteBuild { name, .. } => format!("deleting machineosbuild {name}"),
-        Step::CreateRunner {
-            build,
-            attempt,
-            builder,
-            ..
-        } => format!(
+        Step::CreateRunner { build, attempt, builder, .. } => format!(
             "creating {} {attempt} of machineosbuild {build}",
             kind(*builder).to_lowercase()
         ),

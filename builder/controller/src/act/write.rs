@@ -25,10 +25,7 @@ pub(super) const POOL: Kind = Kind::MachineConfigPool;
 pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
         ..DeleteParams::default()
     }
 }
@@ -43,17 +40,11 @@ pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Resu
 }
 
 pub(crate) fn post() -> PostParams {
-    PostParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    }
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
 pub(crate) fn patch() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 pub(super) fn value(object: &impl Serialize) -> Value {
@@ -86,9 +77,7 @@ impl Acting {
         .expect("an object of the API");
         let created = self.api(CONFIG).create(&post(), &object).await;
         // One that is there already is the administrator's own, and will be seen.
-        created
-            .map(drop)
-            .map_err(stopped(format!("machineosconfig {name}"), "create"))
+        created.map(drop).map_err(stopped(format!("machineosconfig {name}"), "create"))
     }
 
     pub(super) async fn update_config(
@@ -168,8 +157,7 @@ impl Acting {
         status: &MachineOsBuildStatus,
         round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
-        self.replace_status(BUILD, (name, uid, version), value(status), round)
-            .await
+        self.replace_status(BUILD, (name, uid, version), value(status), round).await
     }
 
     pub(super) async fn write_config_status(
@@ -180,8 +168,7 @@ impl Acting {
         status: &MachineOsConfigStatus,
         round: &mut Round<'_>,
     ) -> Result<(), Stopped> {
-        self.replace_status(CONFIG, (name, uid, version), value(status), round)
-            .await
+        self.replace_status(CONFIG, (name, uid, version), value(status), round).await
     }
 
     /// All of a status. The API server takes the rest of the object from what it has.
@@ -221,10 +208,8 @@ impl Acting {
         let version = round.version(&change.uid, &change.resource_version);
         let set = change.set.iter().map(|(key, value)| (key, json!(value)));
         let remove = change.remove.iter().map(|key| (key, Value::Null));
-        let annotations: Map<String, Value> = set
-            .chain(remove)
-            .map(|(key, value)| (key.clone(), value))
-            .collect();
+        let annotations: Map<String, Value> =
+            set.chain(remove).map(|(key, value)| (key.clone(), value)).collect();
         let change_of =
             json!({ "metadata": { "resourceVersion": version, "annotations": annotations } });
         self.merge(kind, &change.name, &change_of, round).await
@@ -255,9 +240,7 @@ impl Acting {
         let change = json!({ "metadata": { "resourceVersion": version },
             "status": { "conditions": value(&conditions) } });
         let api = self.api(POOL);
-        let written = api
-            .patch_status(name, &patch(), &Patch::Merge(&change))
-            .await;
+        let written = api.patch_status(name, &patch(), &Patch::Merge(&change)).await;
         let object = format!("machineconfigpool {name}");
         round.wrote(&written.map_err(stopped(object, "patch status"))?.metadata);
         Ok(())

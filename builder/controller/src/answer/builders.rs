@@ -61,14 +61,7 @@ mod tests {
                 true,
                 Some("builder-not-permitted"),
             ),
-            (
-                "a Build that is permitted",
-                OpenShiftImage,
-                &all,
-                auto,
-                true,
-                None,
-            ),
+            ("a Build that is permitted", OpenShiftImage, &all, auto, true, None),
             (
                 "not with `never`: its pod is the cluster's",
                 OpenShiftImage,
@@ -102,17 +95,11 @@ mod tests {
                 Some("builder-not-permitted"),
             ),
         ] {
-            let mut settings = ClusterSettings {
-                builders: builders.to_vec(),
-                ..ClusterSettings::default()
-            };
+            let mut settings =
+                ClusterSettings { builders: builders.to_vec(), ..ClusterSettings::default() };
             settings.job.user_namespaces = namespaces;
             let refused = permitted(builder, &settings, serves).err();
-            assert_eq!(
-                refused.as_ref().map(|problem| &*problem.reason),
-                want,
-                "{what}"
-            );
+            assert_eq!(refused.as_ref().map(|problem| &*problem.reason), want, "{what}");
         }
     }
 }

@@ -33,10 +33,7 @@ pub(super) async fn compared(
 /// What of a config no machine applies by itself, which is little: it outlives the config.
 pub(super) fn os_parts(config: &RenderedConfig) -> [Value; 4] {
     let spec = |field: &str| {
-        let value = config
-            .as_value()
-            .pointer(&format!("/spec/{field}"))
-            .cloned();
+        let value = config.as_value().pointer(&format!("/spec/{field}")).cloned();
         // Empty, null and left out are one.
         let empty = |value: &Value| value.is_null() || *value == json!([]) || *value == json!("");
         value.filter(|value| !empty(value)).unwrap_or_default()

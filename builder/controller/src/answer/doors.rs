@@ -88,11 +88,7 @@ fn patience() -> Options {
             idle: Duration::from_secs(20),
             ..Timeouts::default()
         },
-        retry: RetryPolicy {
-            tries: 2,
-            total: Duration::from_secs(15),
-            ..RetryPolicy::default()
-        },
+        retry: RetryPolicy { tries: 2, total: Duration::from_secs(15), ..RetryPolicy::default() },
         ..Options::default()
     }
 }
@@ -103,10 +99,7 @@ mod tests {
     use mosb_build::DockerConfigJson;
 
     fn secret(name: &str) -> NamedSecret {
-        NamedSecret {
-            name: name.to_owned(),
-            credentials: DockerConfigJson::empty(),
-        }
+        NamedSecret { name: name.to_owned(), credentials: DockerConfigJson::empty() }
     }
 
     #[tokio::test(start_paused = true)]

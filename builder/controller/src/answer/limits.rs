@@ -61,10 +61,7 @@ impl<E: Into<Problem>> From<E> for Unanswered {
 
 impl Places {
     fn new(most: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(most)),
-            waiting: Arc::new(Semaphore::new(WAITING)),
-        }
+        Self { free: Arc::new(Semaphore::new(most)), waiting: Arc::new(Semaphore::new(WAITING)) }
     }
 
     async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
@@ -209,10 +206,7 @@ mod tests {
             begun.elapsed()
         });
         let waited = futures_util::future::join_all(waiting).await;
-        assert_eq!(
-            waited.iter().filter(|waited| **waited >= PATIENCE).count(),
-            WAITING
-        );
+        assert_eq!(waited.iter().filter(|waited| **waited >= PATIENCE).count(), WAITING);
         held.pop();
         assert!(room(&limits, &["slow.test"]).await.is_ok());
         drop(held);
@@ -231,10 +225,7 @@ mod tests {
         for _ in PLANS_AGAIN..PLANS {
             held.push(limits.plan(false).await.unwrap());
         }
-        assert!(
-            limits.plan(false).await.is_err(),
-            "more than fit into memory"
-        );
+        assert!(limits.plan(false).await.is_err(), "more than fit into memory");
         held.pop();
         assert!(limits.plan(false).await.is_ok());
     }

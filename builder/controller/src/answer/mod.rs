@@ -75,11 +75,7 @@ impl Asking {
                     let plan = plan.map(|plan| (plan.planned_for(question), plan));
                     answered(plan).map(Answer::Plan)
                 }
-                Question::Exists {
-                    image,
-                    secret,
-                    pull,
-                } => {
+                Question::Exists { image, secret, pull } => {
                     let asked = self.confirm(image, secret, pull);
                     let found = self.limits.within(|| image.to_string(), asked).await;
                     answered(found).map(|found| Answer::Exists(image.clone(), status_of(found)))
@@ -175,10 +171,7 @@ impl Asking {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
         let name = result_name(build);
         let object = format!("configmap {}/{name}", self.stores.namespace);
-        let map = api
-            .get_opt(&name)
-            .await
-            .map_err(Error::api(object, "get"))?;
+        let map = api.get_opt(&name).await.map_err(Error::api(object, "get"))?;
         Ok(map.as_ref().and_then(result_in))
     }
 
@@ -190,10 +183,7 @@ impl Asking {
         let door = self.doors.open(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
         let digest = digest.ok_or_else(|| {
-            given(
-                "not-found",
-                format!("{image}: the registry has no such tag; check the name"),
-            )
+            given("not-found", format!("{image}: the registry has no such tag; check the name"))
         })?;
         Ok(image.repo().pinned(digest).to_string())
     }
@@ -248,11 +238,7 @@ fn unknown(problem: Problem) -> Problem {
 
 /// A problem of what the user gave.
 fn given(reason: &str, message: String) -> Problem {
-    Problem {
-        class: Class::UserInput,
-        reason: reason.to_owned(),
-        message,
-    }
+    Problem { class: Class::UserInput, reason: reason.to_owned(), message }
 }
 
 /// The sentence of an error with its causes, each once.

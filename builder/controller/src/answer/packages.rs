@@ -29,10 +29,7 @@ pub(super) struct Packages {
 /// The Secrets, and what they are.
 fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
     [
-        (
-            PackageSource::Entitlement,
-            format!("etc-pki-entitlement-{pool}"),
-        ),
+        (PackageSource::Entitlement, format!("etc-pki-entitlement-{pool}")),
         (PackageSource::Keys, "etc-pki-rpm-gpg".to_owned()),
     ]
 }
@@ -109,8 +106,5 @@ impl Packages {
 }
 
 fn named(name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        ..ObjectMeta::default()
-    }
+    ObjectMeta { name: Some(name), ..ObjectMeta::default() }
 }

@@ -146,18 +146,11 @@ pub(super) async fn plan(
     let (drafted, os_changed) = futures_util::join!(prepare::draft(means, wanted), compared);
     let drafted = drafted?;
     let base = drafted.base.pinned().ok_or_else(|| {
-        given(
-            "bad-reference",
-            format!("{}: the base is in no registry", question.rendered),
-        )
+        given("bad-reference", format!("{}: the base is in no registry", question.rendered))
     })?;
     let mut planned = planned(question, &drafted, &base, os_changed?);
-    let with = recognise::With {
-        settings: &settings,
-        proxy: proxy.as_ref(),
-        push: &push,
-        pull: &pull,
-    };
+    let with =
+        recognise::With { settings: &settings, proxy: proxy.as_ref(), push: &push, pull: &pull };
     let config = &drafted.draft.request().config;
     planned.is_recognised = recognised(asking, question, config, with).await?;
     let copies = asking.copies(&question.pool, &planned.build).await?;
@@ -195,10 +188,7 @@ fn hosts(wanted: &Wanted, question: &PlanQuestion) -> BTreeSet<String> {
     let extensions = wanted.extensions_image.as_ref().or(named.as_ref());
     let extensions = extensions.filter(|_| wants_packages);
     let pre_built = question.recognise.as_ref().map(PinnedRef::repo);
-    let repos = base
-        .into_iter()
-        .chain(extensions.map(ImageRef::repo))
-        .chain(pre_built);
+    let repos = base.into_iter().chain(extensions.map(ImageRef::repo)).chain(pre_built);
     repos.map(|repo| repo.host().to_owned()).collect()
 }
 
@@ -239,10 +229,7 @@ fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
     let platform = &request.base.config.platform;
     let images = containerfile::images(text, &request.build_args, platform)?;
     let images = images.iter().map(|image| image.repo().clone());
-    let extensions = request
-        .extensions_image
-        .iter()
-        .map(|image| image.repo().clone());
+    let extensions = request.extensions_image.iter().map(|image| image.repo().clone());
     Ok(images.chain(extensions).collect())
 }
 
@@ -277,9 +264,7 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
     // What the watch told of is in the API server's memory; only etcd would be asked for anything newer.
     let seen = asking.stores.machine_configs.get(name);
-    let seen = GetParams {
-        resource_version: seen.and_then(|meta| meta.resource_version.clone()),
-    };
+    let seen = GetParams { resource_version: seen.and_then(|meta| meta.resource_version.clone()) };
     let request = ApiRequest::new(path).get(name, &seen);
     let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
     // Straight into what it is made of: the client's own object would be copied twice on the way.
@@ -297,12 +282,8 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
         }
         Err(error) => return Err(api_error(error).into()),
     };
-    RenderedConfig::from_value(value).map_err(|error| {
-        given(
-            "bad-config",
-            format!("machineconfig {name}: {}", sentence(&error)),
-        )
-    })
+    RenderedConfig::from_value(value)
+        .map_err(|error| given("bad-config", format!("machineconfig {name}: {}", sentence(&error))))
 }
 
 /// What is to be planned, with the base that the question, the config and the cluster together name.
@@ -338,10 +319,8 @@ pub(super) fn wanted(
         .or(named)
         .map(|text| text.parse::<ImageRef>().map_err(|error| bad(text, error)))
         .transpose()?;
-    let extensions = match (
-        &config.extensions_image,
-        &settings.base_os_extensions_container_image,
-    ) {
+    let extensions = match (&config.extensions_image, &settings.base_os_extensions_container_image)
+    {
         (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
         _ => None,
     };
@@ -352,10 +331,7 @@ pub(super) fn wanted(
         extensions_image: extensions,
         containerfile: question.containerfile.clone(),
         build_args: BTreeMap::new(),
-        trust_bundle: settings
-            .additional_trust_bundle
-            .clone()
-            .map(|pem| pem.into_bytes().into()),
+        trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
         platform: question.platform.clone(),
         method: MethodChoice::Auto,
         on_top: false,
@@ -370,10 +346,7 @@ fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
     let config = stores.machine_configs.get(rendered);
     let version = config.and_then(|config| config.resource_version.clone());
     versions.insert(rendered.to_owned(), version);
-    let settings = stores
-        .settings()
-        .map(|(settings, _)| settings)
-        .unwrap_or_default();
+    let settings = stores.settings().map(|(settings, _)| settings).unwrap_or_default();
     let proxy = settings.proxy.and_then(|proxy| proxy.secret);
     let secrets = [
         Some(question.push_secret.clone()),
@@ -404,9 +377,7 @@ impl Kept {
         // The policy of the pool's machines is of the rendered config, whose version counts.
         let same_settings = stores.settings().is_ok_and(|(mut settings, _)| {
             let own_policy = settings.signature_policy.take();
-            settings
-                .signature_policy
-                .clone_from(&self.settings.signature_policy);
+            settings.signature_policy.clone_from(&self.settings.signature_policy);
             own_policy == self.own_policy && settings == self.settings
         });
         let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED);
@@ -421,10 +392,7 @@ impl Kept {
 
     /// What is told of it to somebody who asks again.
     pub(super) fn planned_for(&self, question: &PlanQuestion) -> Planned {
-        Planned {
-            method: question.method.unwrap_or(self.planned.method),
-            ..self.planned.clone()
-        }
+        Planned { method: question.method.unwrap_or(self.planned.method), ..self.planned.clone() }
     }
 
     /// What the Job is made of.
@@ -471,9 +439,7 @@ impl Kept {
             package_keys: packages.keys,
             copies: packages.copies,
             registries_conf: conf,
-            signature_policy: settings
-                .pull_policy()
-                .map(|policy| policy.without_signatures()),
+            signature_policy: settings.pull_policy().map(|policy| policy.without_signatures()),
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),
@@ -497,10 +463,7 @@ impl Kept {
 
 /// What a pod of ours would plan with the Containerfile, planned here: with it, the base's tree decides nothing.
 fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSource, Problem> {
-    let request = Request {
-        method: MethodChoice::Containerfile,
-        ..request.clone()
-    };
+    let request = Request { method: MethodChoice::Containerfile, ..request.clone() };
     let draft = Draft::new(request).map_err(prepare::Error::from)?;
     let plan = draft.finish(&BaseTree::from_entries([]));
     let plan = plan.map_err(prepare::Error::from)?;

@@ -81,12 +81,7 @@ mod tests {
         for (what, of_settings, files, want) in [
             ("none", None, json!([]), Ok(None)),
             ("of the machines", None, file(REJECT), Ok(Some(REJECT))),
-            (
-                "of the settings",
-                Some(accept),
-                file(REJECT),
-                Ok(Some(accept)),
-            ),
+            ("of the settings", Some(accept), file(REJECT), Ok(Some(accept))),
             ("no contents", None, json!([{ "path": POLICY }]), Ok(None)),
             (
                 "contents that the planner refuses",

@@ -104,10 +104,7 @@ async fn compared(
 /// The label that an image made by mosb has.
 fn inputs_of(image: &Resolved) -> Option<String> {
     let config: Value = serde_json::from_slice(&image.config_bytes).ok()?;
-    let label = config
-        .get("config")?
-        .get("Labels")?
-        .get(labels::IMAGE_INPUTS)?;
+    let label = config.get("config")?.get("Labels")?.get(labels::IMAGE_INPUTS)?;
     label.as_str().map(str::to_owned)
 }
 
@@ -120,16 +117,8 @@ async fn is_build_of(
     settings: &ClusterSettings,
     (inputs, image): (&str, &PinnedRef),
 ) -> Result<bool, Problem> {
-    let plain = PlanQuestion {
-        base: None,
-        instead: None,
-        ..question.clone()
-    };
-    let means = Means {
-        client,
-        trees: None,
-        on_step: &|step| tracing::debug!("{step}"),
-    };
+    let plain = PlanQuestion { base: None, instead: None, ..question.clone() };
+    let means = Means { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let wanted = wanted(&plain, config.clone(), settings)?;
     let mut drafted = prepare::draft(means, wanted).await?;
     // It may have been made by an earlier version, whose images we can still write.
@@ -169,26 +158,17 @@ mod tests {
 
     #[test]
     fn what_a_registry_does_not_say_is_not_no() {
-        let image: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64))
-            .parse()
-            .unwrap();
+        let image: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
         for (what, class, is_known) in [
             ("away", Class::Retry, false),
             ("refused", Class::Refused, false),
             ("missing", Class::UserInput, true),
             ("our mistake", Class::Bug, true),
         ] {
-            let problem = Problem {
-                class,
-                reason: what.to_owned(),
-                message: format!("{image}: {what}"),
-            };
+            let problem =
+                Problem { class, reason: what.to_owned(), message: format!("{image}: {what}") };
             let got = not_there(&image, problem.clone());
-            let want = if is_known {
-                Ok(false)
-            } else {
-                Err(unknown(problem))
-            };
+            let want = if is_known { Ok(false) } else { Err(unknown(problem)) };
             assert_eq!(got, want, "{what}");
         }
     }

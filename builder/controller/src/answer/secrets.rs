@@ -40,9 +40,7 @@ impl Asking {
         version: Option<String>,
     ) -> Result<Option<Secret>, Problem> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let seen = GetParams {
-            resource_version: version,
-        };
+        let seen = GetParams { resource_version: version };
         match api.get_with(name, &seen).await {
             Ok(secret) => Ok(Some(secret)),
             Err(error) if is_not_found(&error) => Ok(None),
@@ -90,16 +88,11 @@ impl Asking {
             None => DockerConfigJson::empty(),
         };
         let Some(own) = own.filter(|own| own != global) else {
-            return Ok(NamedSecret {
-                name: global.clone(),
-                credentials: logins,
-            });
+            return Ok(NamedSecret { name: global.clone(), credentials: logins });
         };
         let secret = self.existing(own).await?;
-        let pushes = self
-            .stores
-            .configs
-            .only(|config| config.spec.rendered_image_push_secret.name == own);
+        let pushes =
+            self.stores.configs.only(|config| config.spec.rendered_image_push_secret.name == own);
         let pushes: Vec<&str> = pushes.iter().map(|config| &*config.metadata.name).collect();
         let namespace = secret.metadata.namespace.as_deref();
         let namespace = namespace.unwrap_or(&self.stores.namespace);
@@ -129,10 +122,8 @@ impl Asking {
             return Err(given("no-secret", message));
         };
         let data = secret.data.unwrap_or_default();
-        let data: BTreeMap<String, Vec<u8>> = data
-            .into_iter()
-            .map(|(key, value)| (key, value.0))
-            .collect();
+        let data: BTreeMap<String, Vec<u8>> =
+            data.into_iter().map(|(key, value)| (key, value.0)).collect();
         Ok(Some(proxy.with_secret(&data)?))
     }
 }

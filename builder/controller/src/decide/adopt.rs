@@ -20,9 +20,7 @@ impl<'a> Round<'a> {
 
     /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
     pub(super) fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
-        let source = self
-            .in_service()
-            .filter(|_| self.wish.build_on == BuildOn::OsChange)?;
+        let source = self.in_service().filter(|_| self.wish.build_on == BuildOn::OsChange)?;
         let rendered = &source.spec.machine_config.name;
         let only_rendered = match source.metadata.annotation(labels::WANTED) {
             Some(wanted) if source.is_pre_built() => wanted == self.wish.seeded_with(rendered),
@@ -33,11 +31,7 @@ impl<'a> Round<'a> {
             && *rendered != self.wish.rendered.as_str()
             && !planned.os_changed
             && planned.containerfile_problem.is_none()
-            && !self
-                .config
-                .metadata
-                .annotations
-                .contains_key(labels::REBUILD);
+            && !self.config.metadata.annotations.contains_key(labels::REBUILD);
         let image = source.status.image()?.parse().ok()?;
         adoptable.then_some((source, image))
     }
@@ -69,10 +63,7 @@ impl<'a> Round<'a> {
         };
         match self.exists(&image, source)? {
             ImageStatus::Present(image) => {
-                let end = Progress::Succeeded {
-                    runner: None,
-                    image,
-                };
+                let end = Progress::Succeeded { runner: None, image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 let text = image.value().to_string();

@@ -24,13 +24,7 @@ pub(super) enum Setback {
     /// Its pod did not tell.
     Lost(Lost),
     /// Its pod told.
-    Told {
-        step: Container,
-        class: Class,
-        reason: String,
-        message: String,
-        last_lines: Vec<String>,
-    },
+    Told { step: Container, class: Class, reason: String, message: String, last_lines: Vec<String> },
     /// Its pod told a digest that the registry has not.
     NotThere(String),
 }
@@ -45,11 +39,7 @@ struct Patience {
 impl Setback {
     /// `run_retries` is how often the settings let a failed `RUN` line be tried again.
     fn patience(&self, run_retries: u32) -> Patience {
-        let of = |tries, first, longest| Patience {
-            tries,
-            first,
-            longest,
-        };
+        let of = |tries, first, longest| Patience { tries, first, longest };
         match self {
             // What happened to the pod says nothing about the build.
             Self::Lost(Lost::Evicted(_) | Lost::NodeLost(_)) => of(None, 5, 300),
@@ -58,12 +48,9 @@ impl Setback {
             Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
             Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
             // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
-            Self::Told {
-                step: Container::ImageBuild,
-                class: Class::Refused,
-                reason,
-                ..
-            } if reason == PROGRAM_FAILED => {
+            Self::Told { step: Container::ImageBuild, class: Class::Refused, reason, .. }
+                if reason == PROGRAM_FAILED =>
+            {
                 of(Some(run_retries.saturating_add(1)), 30, LONGEST.as_secs())
             }
             // The pod tried as often as is worth it.
@@ -135,13 +122,9 @@ impl Setback {
     /// All of it, for the condition `Failed`.
     pub fn message(&self) -> String {
         match self {
-            Self::Told {
-                step,
-                reason,
-                message,
-                last_lines,
-                ..
-            } => failed_message(step.as_str(), message, Some(reason), last_lines),
+            Self::Told { step, reason, message, last_lines, .. } => {
+                failed_message(step.as_str(), message, Some(reason), last_lines)
+            }
             Self::Lost(_) | Self::NotThere(_) => failed_message("Job", &self.line(), None, &[]),
         }
     }
@@ -162,53 +145,18 @@ mod tests {
         };
         let text = String::new;
         for (what, setback, tries, pauses) in [
-            (
-                "evicted",
-                Setback::Lost(Lost::Evicted(text())),
-                None,
-                [5, 10, 20, 300],
-            ),
-            (
-                "node lost",
-                Setback::Lost(Lost::NodeLost(text())),
-                None,
-                [5, 10, 20, 300],
-            ),
+            ("evicted", Setback::Lost(Lost::Evicted(text())), None, [5, 10, 20, 300]),
+            ("node lost", Setback::Lost(Lost::NodeLost(text())), None, [5, 10, 20, 300]),
             ("deleted", Setback::Lost(Lost::Deleted), None, [1, 2, 4, 60]),
-            (
-                "out of memory",
-                Setback::Lost(Lost::OutOfMemory(text())),
-                Some(2),
-                [10, 20, 40, 300],
-            ),
-            (
-                "out of disk",
-                Setback::Lost(Lost::OutOfDisk(text())),
-                Some(2),
-                [10, 20, 40, 300],
-            ),
-            (
-                "too long",
-                Setback::Lost(Lost::DeadlineExceeded),
-                Some(1),
-                [0; 4],
-            ),
-            (
-                "silent",
-                Setback::Lost(Lost::Failed(text())),
-                Some(3),
-                [10, 20, 40, 300],
-            ),
+            ("out of memory", Setback::Lost(Lost::OutOfMemory(text())), Some(2), [10, 20, 40, 300]),
+            ("out of disk", Setback::Lost(Lost::OutOfDisk(text())), Some(2), [10, 20, 40, 300]),
+            ("too long", Setback::Lost(Lost::DeadlineExceeded), Some(1), [0; 4]),
+            ("silent", Setback::Lost(Lost::Failed(text())), Some(3), [10, 20, 40, 300]),
             ("registry away", told(Class::Retry), None, [10, 20, 40, 600]),
             ("user's error", told(Class::UserInput), Some(1), [0; 4]),
             ("build failed", told(Class::Refused), Some(1), [0; 4]),
             ("our error", told(Class::Bug), Some(2), [30, 60, 120, 300]),
-            (
-                "not there",
-                Setback::NotThere(text()),
-                Some(3),
-                [10, 20, 40, 300],
-            ),
+            ("not there", Setback::NotThere(text()), Some(3), [10, 20, 40, 300]),
         ] {
             let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method, 0));
             assert_eq!(last(JobMethod::Direct), tries, "{what}");
@@ -231,26 +179,14 @@ mod tests {
         };
         let (build, push) = (Container::ImageBuild, Container::ImagePush);
         for (what, setback, tries) in [
-            (
-                "a RUN line",
-                told(build, Class::Refused, "program-failed"),
-                [1, 2, 4],
-            ),
+            ("a RUN line", told(build, Class::Refused, "program-failed"), [1, 2, 4]),
             (
                 "an image that isn't the plan's",
                 told(build, Class::Refused, "bad-build-output"),
                 [1; 3],
             ),
-            (
-                "a push",
-                told(push, Class::Refused, "program-failed"),
-                [1; 3],
-            ),
-            (
-                "the user's",
-                told(build, Class::UserInput, "program-failed"),
-                [1; 3],
-            ),
+            ("a push", told(push, Class::Refused, "program-failed"), [1; 3]),
+            ("the user's", told(build, Class::UserInput, "program-failed"), [1; 3]),
             (
                 "buildah's own, tried in the pod",
                 told(build, Class::Retry, "buildah-failed"),

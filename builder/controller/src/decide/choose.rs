@@ -27,10 +27,7 @@ impl<'a> Round<'a> {
 
     /// The build that the MachineOSConfig names.
     pub(super) fn current(&self) -> Option<&'a MachineOsBuild> {
-        let name = self
-            .config
-            .metadata
-            .annotation(labels::CURRENT_MACHINE_OS_BUILD)?;
+        let name = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD)?;
         let mut builds = self.world.builds.iter();
         builds.find(|build| build.metadata.name == name && !build.metadata.is_going_away())
     }
@@ -50,11 +47,7 @@ impl<'a> Round<'a> {
         let status = &self.config.status;
         let is_foreign = build.metadata.annotation(labels::INPUTS).is_none();
         is_foreign
-            && !self
-                .config
-                .metadata
-                .annotations
-                .contains_key(labels::REBUILD)
+            && !self.config.metadata.annotations.contains_key(labels::REBUILD)
             && build.status.image() == Some(&*status.current_image_pull_spec)
             && status.observed_generation == self.config.metadata.generation
             && build.spec.machine_config.name == self.wish.rendered.as_str()
@@ -111,9 +104,7 @@ impl<'a> Round<'a> {
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
         let direct = mosb_build::JobMethod::Containerfile;
-        let compare = self
-            .in_service()
-            .filter(|_| wish.build_on == BuildOn::OsChange);
+        let compare = self.in_service().filter(|_| wish.build_on == BuildOn::OsChange);
         Question::Plan(Box::new(PlanQuestion {
             pool: wish.pool.clone(),
             rendered: wish.rendered.clone(),
@@ -125,9 +116,7 @@ impl<'a> Round<'a> {
             base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
             instead: wish.instead.clone(),
             builder,
-            method: method
-                .filter(|method| *method == direct.as_str())
-                .map(|_| direct),
+            method: method.filter(|method| *method == direct.as_str()).map(|_| direct),
             compare: compare.map(|build| build.spec.machine_config.name.clone()),
             recognise: match build {
                 None => self.recognisable().map(|(_, image)| image),
@@ -170,10 +159,7 @@ impl<'a> Round<'a> {
             if let Some(because) = self.degraded() {
                 return Ok(because);
             }
-            self.delete_build(
-                build,
-                "its image is not there any more, or not of this config",
-            );
+            self.delete_build(build, "its image is not there any more, or not of this config");
             return Ok(Because::Replacing(name.to_owned()));
         }
         self.pursue_as_wanted(build)
@@ -181,12 +167,7 @@ impl<'a> Round<'a> {
 
     /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
     fn take_older_format(&mut self, planned: &Planned) -> Result<Option<Because>, Question> {
-        if self
-            .config
-            .metadata
-            .annotations
-            .contains_key(labels::REBUILD)
-        {
+        if self.config.metadata.annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
         for name in &planned.older {

@@ -30,10 +30,8 @@ pub(super) fn unwanted(world: &Snapshot) -> Vec<Step> {
         .components
         .iter()
         .filter(|one| one.claim.as_ref() == Some(&world.name) && !one.is_wanted && !one.going_away);
-    let deleted = components.map(|one| Step::DeleteComponent {
-        name: one.name.clone(),
-        uid: one.uid.clone(),
-    });
+    let deleted = components
+        .map(|one| Step::DeleteComponent { name: one.name.clone(), uid: one.uid.clone() });
     deleted.collect()
 }
 
@@ -49,11 +47,7 @@ impl Seed {
                 image: self.image.clone(),
                 config: world.name.clone(),
             };
-            return Component::Steps {
-                name,
-                points: true,
-                steps: vec![create],
-            };
+            return Component::Steps { name, points: true, steps: vec![create] };
         };
         if found.going_away {
             return Component::Going(found.name.clone());
@@ -69,11 +63,7 @@ impl Seed {
         let name = found.name.clone();
         match steps.is_empty() {
             true => Component::There(name),
-            false => Component::Steps {
-                name,
-                points,
-                steps,
-            },
+            false => Component::Steps { name, points, steps },
         }
     }
 }
@@ -108,11 +98,8 @@ impl Round<'_> {
             Some(_) => !one.is_claim_good,
         };
         let name = &self.world.name;
-        let steps: Vec<_> = self
-            .components()
-            .filter(lost)
-            .map(|one| claim(one, None, name))
-            .collect();
+        let steps: Vec<_> =
+            self.components().filter(lost).map(|one| claim(one, None, name)).collect();
         self.steps.extend(steps);
     }
 }

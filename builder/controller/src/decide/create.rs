@@ -51,9 +51,7 @@ impl Round<'_> {
         let build = self.new_build(planned.build.as_str(), annotations);
         self.tell_change(planned);
         self.warn();
-        self.steps.push(Step::CreateBuild {
-            build: Box::new(build),
-        });
+        self.steps.push(Step::CreateBuild { build: Box::new(build) });
     }
 
     /// A build of what is wanted, with this name and these annotations.
@@ -87,12 +85,8 @@ impl Round<'_> {
                 ..Metadata::default()
             },
             spec: MachineOsBuildSpec {
-                machine_config: NameRef {
-                    name: wish.rendered.to_string(),
-                },
-                machine_os_config: NameRef {
-                    name: owner.name.clone(),
-                },
+                machine_config: NameRef { name: wish.rendered.to_string() },
+                machine_os_config: NameRef { name: owner.name.clone() },
                 rendered_image_push_spec: wish.push_spec(),
             },
             status: MachineOsBuildStatus::default(),
@@ -101,10 +95,7 @@ impl Round<'_> {
 
     /// Tells the pool that another config is on its way to an image.
     fn tell_change(&mut self, planned: &Planned) {
-        let named = self
-            .config
-            .metadata
-            .annotation(labels::CURRENT_MACHINE_OS_BUILD);
+        let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
         let mut builds = self.world.builds.iter();
         let before = builds.find(|build| Some(&*build.metadata.name) == named);
         let (Some(before), new) = (before, self.wish.rendered.as_str()) else {

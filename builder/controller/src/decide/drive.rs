@@ -59,10 +59,7 @@ impl<'a> Round<'a> {
         match build.status.state() {
             Some(BuildCondition::Succeeded) => {
                 let image = self.image_of(&build.status);
-                let named = self
-                    .config
-                    .metadata
-                    .annotation(labels::CURRENT_MACHINE_OS_BUILD);
+                let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
                 return same(match named == Some(&name) {
                     true => Because::UpToDate(image),
                     false => Because::Reusing(image),
@@ -72,10 +69,7 @@ impl<'a> Round<'a> {
                 let failed = condition(&build.status.conditions, BuildCondition::Failed.as_str());
                 let message = failed.map_or("", |failed| &failed.message);
                 let message = message.lines().next().unwrap_or_default().to_owned();
-                return same(Because::Failed {
-                    build: name,
-                    message,
-                });
+                return same(Because::Failed { build: name, message });
             }
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {}
         }
@@ -89,10 +83,7 @@ impl<'a> Round<'a> {
             // It is newer than what we see of its build: that is on its way.
             return same(Because::Preparing(name));
         }
-        match runners
-            .iter()
-            .find(|one| attempt_of(&one.runner) == attempt)
-        {
+        match runners.iter().find(|one| attempt_of(&one.runner) == attempt) {
             Some(seen) => self.look_after(build, seen, attempt),
             None => self.start(build, attempt, !runners.is_empty()),
         }
@@ -162,15 +153,9 @@ impl<'a> Round<'a> {
             }
             Observation::Unscheduled { why } => {
                 let because = match self.world.build_nodes {
-                    BuildNodes::Any => Because::Pending {
-                        build: name,
-                        why: Some(why),
-                    },
+                    BuildNodes::Any => Because::Pending { build: name, why: Some(why) },
                     BuildNodes::ControlPlane { .. } => {
-                        let because = Because::NoControlPlaneNode {
-                            build: name,
-                            why: Some(why),
-                        };
+                        let because = Because::NoControlPlaneNode { build: name, why: Some(why) };
                         self.block(&because);
                         because
                     }
@@ -179,19 +164,13 @@ impl<'a> Round<'a> {
             }
             Observation::Running => {
                 self.tell_running(build, runner);
-                let because = Because::Building {
-                    build: name,
-                    attempt,
-                };
+                let because = Because::Building { build: name, attempt };
                 to(self, Progress::Building(&reference), because)
             }
             Observation::Ending { until } => {
                 let left = until.duration_since(self.now).unsigned_abs();
                 self.again = Some(left);
-                let because = Because::Building {
-                    build: name,
-                    attempt,
-                };
+                let because = Because::Building { build: name, attempt };
                 to(self, Progress::Building(&reference), because)
             }
             Observation::Lost(lost) => {

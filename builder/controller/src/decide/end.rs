@@ -43,21 +43,8 @@ impl<'a> Round<'a> {
                 }
                 Ok(self.change_method(build, runner, attempt, &reasons))
             }
-            Outcome::Failed {
-                step,
-                class,
-                reason,
-                message,
-                last_lines,
-                push: _,
-            } => {
-                let setback = Setback::Told {
-                    step,
-                    class,
-                    reason,
-                    message,
-                    last_lines,
-                };
+            Outcome::Failed { step, class, reason, message, last_lines, push: _ } => {
+                let setback = Setback::Told { step, class, reason, message, last_lines };
                 Ok(self.set_back(build, Some(runner), attempt, &setback))
             }
         }
@@ -83,10 +70,7 @@ impl<'a> Round<'a> {
                 let note = format!("{runner} made {text}");
                 self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
                 self.tell_build(build, EventReason::BuildCompleted, "", &*text);
-                let end = Progress::Succeeded {
-                    runner: Some(&self.reference(runner)),
-                    image,
-                };
+                let end = Progress::Succeeded { runner: Some(&self.reference(runner)), image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 Ok(Driven::To(status, Because::UpToDate(text)))
@@ -127,10 +111,7 @@ impl<'a> Round<'a> {
         if setback.is_the_last(failures, attempt, method_of(build), retries) {
             let named = runner.map(|runner| self.reference(runner));
             let message = setback.message();
-            let end = Progress::Failed {
-                runner: named.as_ref(),
-                message: &message,
-            };
+            let end = Progress::Failed { runner: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
             let read = runner.map_or(String::new(), |runner| {
                 let (what, namespace) = (kind(runner.builder()), &self.world.cluster.namespace);
@@ -146,13 +127,7 @@ impl<'a> Round<'a> {
             });
             self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
-            return Driven::To(
-                status,
-                Because::Failed {
-                    build: name,
-                    message: line,
-                },
-            );
+            return Driven::To(status, Because::Failed { build: name, message: line });
         }
         let pause = setback.pause(attempt);
         let mut annotate = Annotate::of(&build.metadata);
@@ -224,10 +199,7 @@ impl<'a> Round<'a> {
                 && base_of(build) == Some(tree.base)
                 && !self.world.cluster.base_trees.contains_key(&tree.base)
             {
-                self.steps.push(Step::RecordBaseTree {
-                    base: tree.base,
-                    image: tree.image,
-                });
+                self.steps.push(Step::RecordBaseTree { base: tree.base, image: tree.image });
             }
             let runner = &seen.runner;
             if !runner.is_going_away() {

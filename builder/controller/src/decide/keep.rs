@@ -25,7 +25,6 @@ impl Round<'_> {
         let told_by = result.map(|result| result.outcome.told_by());
         let attempt = attempt_of(&seen.runner);
         let keep = newest.and_then(|pod| KeepLogs::of(build, attempt, pod, told_by));
-        self.steps
-            .extend(keep.map(|keep| Step::KeepLogs(Box::new(keep))));
+        self.steps.extend(keep.map(|keep| Step::KeepLogs(Box::new(keep))));
     }
 }

@@ -88,11 +88,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
                 && !build.status.is_terminal()
         };
         for build in world.builds.iter().filter(running) {
-            steps.extend(create::interrupted(
-                build,
-                "what is wanted can't be built",
-                now,
-            ));
+            steps.extend(create::interrupted(build, "what is wanted can't be built", now));
         }
         serve::block(world, config, &because, now, &mut steps);
         Decision::of(because, steps)
@@ -104,10 +100,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     let Some(pool) = &world.pool else {
         let because = Because::NoPool(name.clone());
         return match still_new(config, now) {
-            Some(again) => Decision {
-                again: Some(again),
-                ..Decision::nothing(because)
-            },
+            Some(again) => Decision { again: Some(again), ..Decision::nothing(because) },
             None => blocked(because),
         };
     };
@@ -144,12 +137,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     match round.run() {
         Ok(because) => {
             round.after_seeding();
-            Decision {
-                ask: Vec::new(),
-                steps: round.steps,
-                because,
-                again: round.again,
-            }
+            Decision { ask: Vec::new(), steps: round.steps, because, again: round.again }
         }
         Err(question) => Decision::asking(question),
     }
@@ -224,9 +212,7 @@ impl<'a> Round<'a> {
         image: &PinnedRef,
         build: &MachineOsBuild,
     ) -> Result<&'a ImageStatus, Question> {
-        let secret = build
-            .metadata
-            .annotation(labels::RENDERED_IMAGE_PUSH_SECRET);
+        let secret = build.metadata.annotation(labels::RENDERED_IMAGE_PUSH_SECRET);
         let found = self.world.answers.exists.get(image);
         found.ok_or_else(|| Question::Exists {
             image: image.clone(),
@@ -261,14 +247,12 @@ impl<'a> Round<'a> {
         note: impl Into<String>,
     ) {
         let on = Regarding::new("MachineOSBuild", &build.metadata);
-        self.steps
-            .push(Step::Event(Event::new(on, reason, edge, note)));
+        self.steps.push(Step::Event(Event::new(on, reason, edge, note)));
     }
 
     fn tell_config(&mut self, reason: EventReason, edge: &str, note: impl Into<String>) {
         let on = Regarding::new("MachineOSConfig", &self.config.metadata);
-        self.steps
-            .push(Step::Event(Event::new(on, reason, edge, note)));
+        self.steps.push(Step::Event(Event::new(on, reason, edge, note)));
     }
 }
 
@@ -305,12 +289,7 @@ impl Decision {
     }
 
     fn of(because: Because, steps: Vec<Step>) -> Self {
-        Self {
-            ask: Vec::new(),
-            steps,
-            because,
-            again: None,
-        }
+        Self { ask: Vec::new(), steps, because, again: None }
     }
 }
 

@@ -35,10 +35,7 @@ pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {
 /// What the label says now, for a MachineOSConfig that was made for it; none if there is nothing to do.
 pub(super) fn follow_label(world: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
     config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
-    let (name, uid) = (
-        config.metadata.name.clone(),
-        config.metadata.uid().to_owned(),
-    );
+    let (name, uid) = (config.metadata.name.clone(), config.metadata.uid().to_owned());
     let pool = world.pool.as_ref()?;
     let Some(label) = &world.label else {
         let step = Step::DeleteConfig { name, uid };
@@ -62,48 +59,24 @@ fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigS
     let Some(settings) = &label.settings else {
         return Err("there is no ConfigMap on-cluster-build-config; create it, or a MachineOSConfig instead of the label".to_owned());
     };
-    let value = |key: &str| {
-        settings
-            .get(key)
-            .map(|text| text.trim())
-            .unwrap_or_default()
-    };
+    let value = |key: &str| settings.get(key).map(|text| text.trim()).unwrap_or_default();
     let required = |key: &str| match value(key) {
-        "" => Err(format!(
-            "its ConfigMap on-cluster-build-config has no {key}; add it"
-        )),
+        "" => Err(format!("its ConfigMap on-cluster-build-config has no {key}; add it")),
         text => Ok(text.to_owned()),
     };
     let push = required("finalImagePullspec")?;
-    let is_tagged = push
-        .rsplit_once('/')
-        .is_some_and(|(_, last)| last.contains(':'));
+    let is_tagged = push.rsplit_once('/').is_some_and(|(_, last)| last.contains(':'));
     let pull = value("baseImagePullSecretName");
     let file = label.containerfile.clone();
     Ok(MachineOsConfigSpec {
-        machine_config_pool: NameRef {
-            name: pool.metadata.name.clone(),
-        },
-        image_builder: ImageBuilder {
-            image_builder_type: "Job".to_owned(),
-        },
-        base_image_pull_secret: (!pull.is_empty()).then(|| NameRef {
-            name: pull.to_owned(),
-        }),
-        rendered_image_push_secret: NameRef {
-            name: required("finalImagePushSecretName")?,
-        },
-        rendered_image_push_spec: if is_tagged {
-            push
-        } else {
-            format!("{push}:latest")
-        },
+        machine_config_pool: NameRef { name: pool.metadata.name.clone() },
+        image_builder: ImageBuilder { image_builder_type: "Job".to_owned() },
+        base_image_pull_secret: (!pull.is_empty()).then(|| NameRef { name: pull.to_owned() }),
+        rendered_image_push_secret: NameRef { name: required("finalImagePushSecretName")? },
+        rendered_image_push_spec: if is_tagged { push } else { format!("{push}:latest") },
         container_file: file
             .filter(|text| !text.is_empty())
-            .map(|content| ContainerFile {
-                containerfile_arch: "NoArch".to_owned(),
-                content,
-            })
+            .map(|content| ContainerFile { containerfile_arch: "NoArch".to_owned(), content })
             .into_iter()
             .collect(),
     })
@@ -112,15 +85,9 @@ fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigS
 /// Builds, Jobs and what these need go with their owner; what is left is what was written on the pool.
 fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     let metadata = &pool.metadata;
-    let conditions = pool_conditions(
-        &metadata.name,
-        &pool.status.conditions,
-        PoolBuild::OptedOut,
-        now,
-    );
-    let image = metadata
-        .annotations
-        .get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
+    let conditions =
+        pool_conditions(&metadata.name, &pool.status.conditions, PoolBuild::OptedOut, now);
+    let image = metadata.annotations.get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
     let mut steps = Vec::new();
     if conditions.is_some() || image.is_some() {
         let on = Regarding {
@@ -143,9 +110,7 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     }
     if image.is_some() {
         let mut annotate = Annotate::of(metadata);
-        annotate
-            .remove
-            .insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
+        annotate.remove.insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
         steps.push(Step::AnnotatePool(annotate));
     }
     match steps.is_empty() {

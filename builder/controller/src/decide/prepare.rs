@@ -48,18 +48,11 @@ impl<'a> Round<'a> {
                 build: name,
                 attempt,
                 seconds: pause.as_secs() + u64::from(pause.subsec_nanos() > 0),
-                why: build
-                    .metadata
-                    .annotation(labels::BECAUSE)
-                    .unwrap_or_default()
-                    .to_owned(),
+                why: build.metadata.annotation(labels::BECAUSE).unwrap_or_default().to_owned(),
             });
         }
         if self.world.build_nodes == (BuildNodes::ControlPlane { exists: false }) {
-            let because = Because::NoControlPlaneNode {
-                build: name,
-                why: None,
-            };
+            let because = Because::NoControlPlaneNode { build: name, why: None };
             self.block(&because);
             return same(because);
         }
@@ -75,26 +68,15 @@ impl<'a> Round<'a> {
         }
         if let Some(problem) = &planned.containerfile_problem {
             let message = format!("Containerfile: {}", problem.message);
-            let end = Progress::Failed {
-                runner: None,
-                message: &message,
-            };
+            let end = Progress::Failed { runner: None, message: &message };
             let status = build_status(&build.status, end, self.now);
             self.tell_build(build, EventReason::BuildFailed, "", &*message);
             self.write_build(build, status.clone());
-            return Ok(Driven::To(
-                status,
-                Because::Failed {
-                    build: name,
-                    message,
-                },
-            ));
+            return Ok(Driven::To(status, Because::Failed { build: name, message }));
         }
         if attempt == 1 {
-            let note = format!(
-                "building {} for pool {}",
-                build.spec.machine_config.name, self.wish.pool
-            );
+            let note =
+                format!("building {} for pool {}", build.spec.machine_config.name, self.wish.pool);
             self.tell_build(build, EventReason::BuildStarted, "", note);
             let what = kind(self.wish.builder);
             let note = format!("its {what} and what that needs are being made");

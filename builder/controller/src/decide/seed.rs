@@ -123,30 +123,25 @@ impl Seed {
                 Decision::of(self.not_rendered(name), steps)
             }
             Component::Going(name) => Decision::nothing(Because::Replacing(name)),
-            Component::Steps {
-                name,
-                points,
-                steps,
-            } => match points.then(|| self.there(world)).transpose() {
-                Ok(None | Some(Ok(_))) => Decision::of(Because::SeedComponent(name), steps),
-                Ok(Some(Err(problem))) => {
-                    let because = Because::Problem(problem.clone());
-                    let mut steps = Vec::new();
-                    if is_told(world, &problem) {
-                        serve::block(world, config, &because, now, &mut steps);
+            Component::Steps { name, points, steps } => {
+                match points.then(|| self.there(world)).transpose() {
+                    Ok(None | Some(Ok(_))) => Decision::of(Because::SeedComponent(name), steps),
+                    Ok(Some(Err(problem))) => {
+                        let because = Because::Problem(problem.clone());
+                        let mut steps = Vec::new();
+                        if is_told(world, &problem) {
+                            serve::block(world, config, &because, now, &mut steps);
+                        }
+                        Decision::of(because, steps)
                     }
-                    Decision::of(because, steps)
+                    Err(question) => Decision::asking(question),
                 }
-                Err(question) => Decision::asking(question),
-            },
+            }
         }
     }
 
     fn not_rendered(&self, component: String) -> Because {
-        Because::SeedNotRendered {
-            component,
-            image: self.image.to_string(),
-        }
+        Because::SeedNotRendered { component, image: self.image.to_string() }
     }
 
     /// The image, if the registry answers for it.
@@ -189,11 +184,7 @@ impl<'a> Round<'a> {
         let component = match seed.component(world) {
             Component::There(name) => name,
             Component::Going(name) => return Ok(Some(Because::Replacing(name))),
-            Component::Steps {
-                name,
-                points,
-                steps,
-            } => {
+            Component::Steps { name, points, steps } => {
                 // No pool is pointed at an image that nobody has.
                 if points && let Err(problem) = seed.there(world)? {
                     return Ok(Some(self.problem(&problem)));
@@ -233,9 +224,7 @@ impl<'a> Round<'a> {
         }
         let rendered = &self.wish.rendered;
         match self.world.answers.os_image.get(rendered) {
-            None => Err(Question::OsImage {
-                rendered: rendered.clone(),
-            }),
+            None => Err(Question::OsImage { rendered: rendered.clone() }),
             Some(Ok(named)) => Ok(Ok(named.parse::<PinnedRef>().as_ref() == Ok(image))),
             Some(Err(problem)) => Ok(Err(problem.clone())),
         }
@@ -300,8 +289,6 @@ impl<'a> Round<'a> {
         // As the MachineOSConfig has it: nothing is pushed.
         let spec = &self.config.spec.rendered_image_push_spec;
         build.spec.rendered_image_push_spec.clone_from(spec);
-        self.steps.push(Step::CreateBuild {
-            build: Box::new(build),
-        });
+        self.steps.push(Step::CreateBuild { build: Box::new(build) });
     }
 }

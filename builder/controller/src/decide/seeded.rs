@@ -19,9 +19,7 @@ impl Round<'_> {
         if annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
-        let build = self
-            .ours()
-            .find(|build| build.is_pre_built() && self.fits(build));
+        let build = self.ours().find(|build| build.is_pre_built() && self.fits(build));
         let image = build.and_then(|build| build.status.image()?.parse().ok());
         let (Some(build), Some(image)) = (build, image) else {
             return Ok(None);
@@ -56,12 +54,7 @@ impl Round<'_> {
             let edge = self.config.metadata.resource_version();
             self.tell_config(EventReason::PreBuiltImageMissing, edge, message);
         }
-        Some(Said {
-            kind: SEEDED,
-            status: "True",
-            reason: PRE_BUILT_IMAGE_SEEDED,
-            message,
-        })
+        Some(Said { kind: SEEDED, status: "True", reason: PRE_BUILT_IMAGE_SEEDED, message })
     }
 
     /// Once all is as it should be: what is left of seeding goes.
@@ -71,9 +64,7 @@ impl Round<'_> {
         }
         self.claim_again();
         let metadata = &self.config.metadata;
-        let served = metadata
-            .annotation(labels::CURRENT_MACHINE_OS_BUILD)
-            .is_some()
+        let served = metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD).is_some()
             && !self.config.status.current_image_pull_spec.is_empty();
         let Some(text) = metadata.annotations.get(labels::PRE_BUILT_IMAGE) else {
             return;

@@ -46,12 +46,7 @@ pub(super) fn block(
     }
     // It may quote what somebody wrote.
     let message: String = because.to_string().chars().take(LONGEST).collect();
-    let said = Said {
-        kind: BLOCKED,
-        status: "True",
-        reason,
-        message: &message,
-    };
+    let said = Said { kind: BLOCKED, status: "True", reason, message: &message };
     if let Some(status) = config_status(config, None, &[said], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
         // As long as it stays blocked, the same cause is the same Event.
@@ -60,12 +55,7 @@ pub(super) fn block(
         let since = since.map_or(String::new(), |since| since.0.to_string());
         let generation = config.metadata.generation.unwrap_or_default();
         let edge = format!("{since} {generation} {cause}");
-        steps.push(Step::Event(Event::new(
-            on,
-            EventReason::ConfigReconcileFailed,
-            &edge,
-            message,
-        )));
+        steps.push(Step::Event(Event::new(on, EventReason::ConfigReconcileFailed, &edge, message)));
         push_config_status(config, status, steps);
     }
 }
@@ -80,12 +70,8 @@ pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, steps: &mut Vec<
     }
 }
 
-const NOT_BLOCKED: Said<'_> = Said {
-    kind: BLOCKED,
-    status: "False",
-    reason: "AsExpected",
-    message: "",
-};
+const NOT_BLOCKED: Said<'_> =
+    Said { kind: BLOCKED, status: "False", reason: "AsExpected", message: "" };
 
 /// What the condition `Warnings` says.
 struct Warned {
@@ -106,10 +92,7 @@ impl Warned {
         if findings.len() > MOST_WARNINGS {
             message.push(format!("and {} more", findings.len() - MOST_WARNINGS));
         }
-        Self {
-            reason,
-            message: message.join("; "),
-        }
+        Self { reason, message: message.join("; ") }
     }
 
     fn said(&self) -> Said<'_> {
@@ -259,10 +242,7 @@ impl Round<'_> {
             }),
             Support::Yes | Support::No | Support::Forbidden | Support::Unknown => {}
         }
-        let service = status.image().map(|image| Service {
-            image,
-            build: &build.metadata.name,
-        });
+        let service = status.image().map(|image| Service { image, build: &build.metadata.name });
         if let Some(status) = config_status(self.config, service, &said, self.now) {
             push_config_status(self.config, status, &mut self.steps);
         }

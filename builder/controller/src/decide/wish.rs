@@ -72,10 +72,7 @@ impl Wish {
         // A pre-built image is there before its machines are.
         let installing = world.cluster.machine_config_daemon
             && pool.status.configuration.name.is_empty()
-            && config
-                .metadata
-                .annotation(labels::PRE_BUILT_IMAGE)
-                .is_none();
+            && config.metadata.annotation(labels::PRE_BUILT_IMAGE).is_none();
         if configuration.is_empty() || installing {
             return Err(Because::NotRendered);
         }
@@ -106,10 +103,8 @@ impl Wish {
         // A rendered config may name the image for a while after its MachineConfig is gone.
         let mut of = world.prebuilt.clone();
         of.extend(world.builds.iter().filter_map(seeded_image));
-        let instead = (!of.is_empty()).then(|| BaseInstead {
-            of,
-            stock: world.cluster.stock_base.clone(),
-        });
+        let instead =
+            (!of.is_empty()).then(|| BaseInstead { of, stock: world.cluster.stock_base.clone() });
         let build_on = match config.metadata.annotation(labels::BUILD_ON) {
             Some("every-config") => BuildOn::EveryConfig,
             Some("os-change") => BuildOn::OsChange,
@@ -128,10 +123,7 @@ impl Wish {
             builder,
             push,
             push_secret,
-            pull_secret: spec
-                .base_image_pull_secret
-                .as_ref()
-                .map(|secret| secret.name.clone()),
+            pull_secret: spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone()),
             platform,
             containerfile,
             instead,
@@ -178,17 +170,13 @@ fn builder(world: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderTyp
             labels::BUILDER
         ));
     }
-    let settings = world
-        .label
-        .as_ref()
-        .and_then(|label| label.settings.as_ref());
+    let settings = world.label.as_ref().and_then(|label| label.settings.as_ref());
     let of_label = settings.and_then(|settings| settings.get("imageBuilderType"));
     let (place, text) = match (config.metadata.annotation(labels::BUILDER), of_label) {
         (Some(text), _) => (format!("annotation {}", labels::BUILDER), text),
-        (None, Some(text)) if !text.trim().is_empty() => (
-            "imageBuilderType of ConfigMap on-cluster-build-config".to_owned(),
-            text.trim(),
-        ),
+        (None, Some(text)) if !text.trim().is_empty() => {
+            ("imageBuilderType of ConfigMap on-cluster-build-config".to_owned(), text.trim())
+        }
         (None, _) => return Ok(ImageBuilderType::default()),
     };
     text.parse().map_err(|cause| format!("{place} {cause}"))

@@ -155,11 +155,7 @@ impl Metrics {
             "Nodes of the pool that have its config and image",
             self.updated_nodes.clone(),
         );
-        registry.register(
-            "ocl_rollout_total_nodes",
-            "Nodes of the pool",
-            self.total_nodes.clone(),
-        );
+        registry.register("ocl_rollout_total_nodes", "Nodes of the pool", self.total_nodes.clone());
         registry.register(
             "ocl_build_queue_duration_seconds",
             "From the creation of a build to its start",
@@ -181,11 +177,7 @@ impl Metrics {
             "For how long the oldest look has been under way",
             self.oldest.clone(),
         );
-        registry.register(
-            "mosb_errors",
-            "Looks that ended with an error",
-            self.errors.clone(),
-        );
+        registry.register("mosb_errors", "Looks that ended with an error", self.errors.clone());
         registry.register(
             "mosb_leader",
             "Whether this controller is the one that acts",

@@ -27,10 +27,7 @@ impl Metrics {
             return;
         };
         let name = pool.metadata.name.clone();
-        let of = |state| PoolState {
-            pool: name.clone(),
-            state,
-        };
+        let of = |state| PoolState { pool: name.clone(), state };
         let only =
             |family: &Family<PoolState, Gauge>, states: &[&'static str], is: Option<&str>| {
                 for state in states {
@@ -38,45 +35,23 @@ impl Metrics {
                     family.get_or_create(&of(state)).set(value);
                 }
             };
-        let build = current(
-            world,
-            config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD),
-        );
-        only(
-            &self.build_state,
-            &STATES,
-            build.map(|build| state(&build.status)),
-        );
+        let build = current(world, config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
+        only(&self.build_state, &STATES, build.map(|build| state(&build.status)));
         let job = build.and_then(|build| job_state(world, build));
         only(&self.job_state, &JOB_STATES, job);
-        only(
-            &self.push_state,
-            &PUSH_STATES,
-            build.and_then(|build| push_state(world, build)),
-        );
+        only(&self.push_state, &PUSH_STATES, build.and_then(|build| push_state(world, build)));
         let pool_label = Pool { pool: name.clone() };
-        let active = world
-            .builds
-            .iter()
-            .filter(|build| !build.status.is_terminal());
+        let active = world.builds.iter().filter(|build| !build.status.is_terminal());
         let count = i64::try_from(active.count()).unwrap_or(i64::MAX);
         self.active.get_or_create(&pool_label).set(count);
-        self.updated_nodes
-            .get_or_create(&pool_label)
-            .set(pool.status.updated_machine_count);
-        self.total_nodes
-            .get_or_create(&pool_label)
-            .set(pool.status.machine_count);
+        self.updated_nodes.get_or_create(&pool_label).set(pool.status.updated_machine_count);
+        self.total_nodes.get_or_create(&pool_label).set(pool.status.machine_count);
         if let Some(status) = build.map(|build| &build.status) {
             if let Some(start) = &status.build_start {
-                self.build_start
-                    .get_or_create(&pool_label)
-                    .set(start.0.as_second());
+                self.build_start.get_or_create(&pool_label).set(start.0.as_second());
             }
             if let Some(end) = &status.build_end {
-                self.build_end
-                    .get_or_create(&of(state(status)))
-                    .set(end.0.as_second());
+                self.build_end.get_or_create(&of(state(status))).set(end.0.as_second());
             }
         }
     }
@@ -94,15 +69,8 @@ impl Metrics {
                 family.remove(&PoolState { pool, state });
             }
         }
-        let pool = Pool {
-            pool: pool.to_owned(),
-        };
-        for family in [
-            &self.build_start,
-            &self.active,
-            &self.updated_nodes,
-            &self.total_nodes,
-        ] {
+        let pool = Pool { pool: pool.to_owned() };
+        for family in [&self.build_start, &self.active, &self.updated_nodes, &self.total_nodes] {
             family.remove(&pool);
         }
     }
@@ -122,10 +90,7 @@ impl Metrics {
                     self.retries.get_or_create(&label).inc();
                 }
                 Step::WriteBuildStatus { name, status, .. } => {
-                    let before = world
-                        .builds
-                        .iter()
-                        .find(|build| build.metadata.name == *name);
+                    let before = world.builds.iter().find(|build| build.metadata.name == *name);
                     if let Some(before) = before.filter(|build| !build.is_pre_built()) {
                         self.build_wrote(&pool, before, status, world.results.get(name));
                     }
@@ -142,16 +107,11 @@ impl Metrics {
         after: &MachineOsBuildStatus,
         result: Option<&JobResult>,
     ) {
-        let label = |state| PoolState {
-            pool: pool.to_owned(),
-            state,
-        };
+        let label = |state| PoolState { pool: pool.to_owned(), state };
         let since = |from: Timestamp, to: Timestamp| to.duration_since(from).as_secs_f64();
-        if let (None, Some(start), Some(created)) = (
-            &before.status.build_start,
-            &after.build_start,
-            &before.metadata.creation_timestamp,
-        ) {
+        if let (None, Some(start), Some(created)) =
+            (&before.status.build_start, &after.build_start, &before.metadata.creation_timestamp)
+        {
             let pool = pool.to_owned();
             let waited = since(created.0, start.0).max(0.0);
             self.queued.get_or_create(&Pool { pool }).observe(waited);
@@ -163,9 +123,7 @@ impl Metrics {
         self.builds.get_or_create(&label(state)).inc();
         if let (Some(start), Some(end)) = (&after.build_start, &after.build_end) {
             let took = since(start.0, end.0);
-            self.build_duration
-                .get_or_create(&label(state))
-                .observe(took);
+            self.build_duration.get_or_create(&label(state)).observe(took);
         }
         let push = match result.map(|result| &result.outcome) {
             Some(Outcome::Succeeded { phases, .. }) => Some(("succeeded", phases.push)),
@@ -175,9 +133,7 @@ impl Metrics {
         if let Some((state, took)) = push {
             self.pushes.get_or_create(&label(state)).inc();
             let seconds = Duration::from_millis(took).as_secs_f64();
-            self.push_duration
-                .get_or_create(&label(state))
-                .observe(seconds);
+            self.push_duration.get_or_create(&label(state)).observe(seconds);
         }
     }
 }
@@ -188,9 +144,7 @@ fn current<'a>(world: &'a Snapshot, annotated: Option<&str>) -> Option<&'a Machi
     let newest =
         |build: &&MachineOsBuild| build.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let mut builds = world.builds.iter();
-    builds
-        .find(named)
-        .or_else(|| world.builds.iter().max_by_key(newest))
+    builds.find(named).or_else(|| world.builds.iter().max_by_key(newest))
 }
 
 fn state(status: &MachineOsBuildStatus) -> &'static str {
@@ -321,10 +275,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
-        metrics.observe(&Snapshot {
-            name: "worker".to_owned(),
-            ..Snapshot::default()
-        });
+        metrics.observe(&Snapshot { name: "worker".to_owned(), ..Snapshot::default() });
         assert!(!metrics.text().contains("pool=\"worker\""));
     }
 
@@ -332,10 +283,7 @@ mod tests {
 
     fn result(outcome: Value) -> JobResult {
         let mut result = json!({ "jobUid": "job-1", "build": BUILD });
-        result
-            .as_object_mut()
-            .unwrap()
-            .extend(outcome.as_object().unwrap().clone());
+        result.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
         serde_json::from_value(result).unwrap()
     }
 
@@ -351,18 +299,8 @@ mod tests {
     #[test]
     fn a_push_that_failed_is_counted_and_timed_whatever_container_it_ran_in() {
         for (what, outcome, state, seconds) in [
-            (
-                "of a direct build",
-                failed("image-build", Some(1500)),
-                Some("failed"),
-                "1.5",
-            ),
-            (
-                "by Containerfile",
-                failed("image-push", Some(1500)),
-                Some("failed"),
-                "1.5",
-            ),
+            ("of a direct build", failed("image-build", Some(1500)), Some("failed"), "1.5"),
+            ("by Containerfile", failed("image-push", Some(1500)), Some("failed"), "1.5"),
             ("a RUN line", failed("image-build", None), None, ""),
             ("before it was sent", failed("image-push", None), None, ""),
             ("succeeded", succeeded(), Some("succeeded"), "2.0"),
@@ -398,8 +336,7 @@ mod tests {
             });
             assert_eq!(
                 lines,
-                want.as_ref()
-                    .map_or(vec![], |two| two.iter().map(|one| &**one).collect()),
+                want.as_ref().map_or(vec![], |two| two.iter().map(|one| &**one).collect()),
                 "{what}"
             );
         }
@@ -423,44 +360,19 @@ mod tests {
                 "containerStatuses": [container("image-build", state), container("istio-proxy", "running")] })
         };
         for (what, status, told, want) in [
-            (
-                "RUN lines run",
-                by_containerfile("running", "waiting"),
-                None,
-                None,
-            ),
-            (
-                "buildah is done",
-                by_containerfile("terminated", "waiting"),
-                None,
-                None,
-            ),
-            (
-                "it pushes",
-                by_containerfile("terminated", "running"),
-                None,
-                Some("pushing"),
-            ),
+            ("RUN lines run", by_containerfile("running", "waiting"), None, None),
+            ("buildah is done", by_containerfile("terminated", "waiting"), None, None),
+            ("it pushes", by_containerfile("terminated", "running"), None, Some("pushing")),
             ("direct, not begun", direct("waiting"), None, None),
             ("direct", direct("running"), None, Some("pushing")),
-            (
-                "told",
-                direct("running"),
-                Some(succeeded()),
-                Some("succeeded"),
-            ),
+            ("told", direct("running"), Some(succeeded()), Some("succeeded")),
             (
                 "a RUN line failed",
                 by_containerfile("running", "waiting"),
                 Some(failed("image-build", None)),
                 None,
             ),
-            (
-                "it failed",
-                direct("running"),
-                Some(failed("image-build", Some(1))),
-                Some("failed"),
-            ),
+            ("it failed", direct("running"), Some(failed("image-build", Some(1))), Some("failed")),
             (
                 "another's result",
                 direct("running"),
@@ -472,11 +384,7 @@ mod tests {
             of["metadata"]["uid"] = json!("build-1");
             let mut seen = world(of);
             let owner = |kind: &str, uid: &str| json!([{ "apiVersion": "x/v1", "kind": kind, "name": "x", "uid": uid, "controller": true }]);
-            let uid = if what == "another's result" {
-                "job-2"
-            } else {
-                "job-1"
-            };
+            let uid = if what == "another's result" { "job-2" } else { "job-1" };
             let job: k8s_openapi::api::batch::v1::Job = serde_json::from_value(
                 json!({ "metadata": { "name": "build-x", "uid": uid, "ownerReferences": owner("MachineOSBuild", "build-1") }, "status": { "active": 1 } }),
             )
@@ -484,11 +392,8 @@ mod tests {
             let pod: Pod =
                 serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": status }))
                     .unwrap();
-            seen.runners = vec![SeenRunner {
-                runner: job.into(),
-                pods: vec![pod],
-                quiet: Duration::MAX,
-            }];
+            seen.runners =
+                vec![SeenRunner { runner: job.into(), pods: vec![pod], quiet: Duration::MAX }];
             let told = told.map(|told| ("worker-b".to_owned(), result(told)));
             seen.results.extend(told);
             let metrics = Metrics::default();

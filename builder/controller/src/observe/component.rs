@@ -12,9 +12,7 @@ use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, label
 /// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
 pub(super) fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<String> {
     let metas = component_sources(pool).filter_map(|name| stores.machine_configs.get(name));
-    metas
-        .filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE))
-        .collect()
+    metas.filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE)).collect()
 }
 
 /// Those of which nobody can tell any more what they brought.
@@ -31,10 +29,9 @@ fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
 
 /// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
 pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<SeenComponent> {
-    let metas = stores.machine_configs.of([
-        Key::Pool(pool_name.to_owned()),
-        Key::Config(config.to_owned()),
-    ]);
+    let metas = stores
+        .machine_configs
+        .of([Key::Pool(pool_name.to_owned()), Key::Config(config.to_owned())]);
     let seen = metas.into_iter().filter_map(|meta| {
         let name = meta.name.clone()?;
         let pool = component_pool(&name)?;
@@ -62,10 +59,7 @@ pub(crate) fn keys(meta: &ObjectMeta) -> Vec<Key> {
         return Vec::new();
     };
     let claim = annotation(meta, labels::SERVES).map(Key::Config);
-    [Key::Pool(pool.to_string())]
-        .into_iter()
-        .chain(claim)
-        .collect()
+    [Key::Pool(pool.to_string())].into_iter().chain(claim).collect()
 }
 
 /// The value of an annotation; an empty one counts as absent.

@@ -38,9 +38,7 @@ pub(super) fn build_nodes(stores: &Stores, pool: &MachineConfigPool) -> BuildNod
         settings.is_some_and(|(settings, _)| settings.job.control_plane.node_selector.is_some());
     match machine_role(stores, pool) {
         MachineRole::ControlPlane(_) if !names_others => BuildNodes::ControlPlane {
-            exists: nodes(stores, pool)
-                .iter()
-                .any(|node| is_control_plane(node)),
+            exists: nodes(stores, pool).iter().any(|node| is_control_plane(node)),
         },
         MachineRole::ControlPlane(_) | MachineRole::Other => BuildNodes::Any,
     }
@@ -69,9 +67,7 @@ fn nodes(stores: &Stores, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
         _ => Vec::new(),
     };
     let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
-    stores
-        .nodes
-        .only(|node| own.matches(&node.labels) && !theirs(node))
+    stores.nodes.only(|node| own.matches(&node.labels) && !theirs(node))
 }
 
 fn platform(node: &SeenNode) -> Option<Platform> {

@@ -12,10 +12,7 @@ use mosb_plan::api::job_name;
 pub(super) fn not_believed(map: &ObjectMeta, result: &JobResult) -> Option<String> {
     let name = result_name(&result.build);
     if map.name.as_ref() != Some(&name) {
-        return Some(format!(
-            "it is of build {}, whose result is in {name}",
-            result.build
-        ));
+        return Some(format!("it is of build {}, whose result is in {name}", result.build));
     }
     let runner = job_name(&result.build);
     let mut owners = map.owner_references.iter().flatten();
@@ -47,22 +44,8 @@ mod tests {
         let name = format!("digest-{BUILD}");
         let own = owner("Job", BUILD, "uid");
         for (what, name, owners, build, uid, want) in [
-            (
-                "as the controller made it",
-                &*name,
-                json!([own]),
-                BUILD,
-                "uid",
-                true,
-            ),
-            (
-                "of a Pod",
-                &name,
-                json!([owner("Pod", BUILD, "uid")]),
-                BUILD,
-                "uid",
-                true,
-            ),
+            ("as the controller made it", &*name, json!([own]), BUILD, "uid", true),
+            ("of a Pod", &name, json!([owner("Pod", BUILD, "uid")]), BUILD, "uid", true),
             (
                 "among other owners",
                 &name,
@@ -72,14 +55,7 @@ mod tests {
                 true,
             ),
             ("labels alone", &name, json!(null), BUILD, "uid", false),
-            (
-                "a name of its own",
-                "forged",
-                json!([own]),
-                BUILD,
-                "uid",
-                false,
-            ),
+            ("a name of its own", "forged", json!([own]), BUILD, "uid", false),
             (
                 "of the Job before",
                 &name,
@@ -96,22 +72,8 @@ mod tests {
                 "uid",
                 false,
             ),
-            (
-                "of another's Job",
-                &name,
-                json!([owner("Job", OTHER, "uid")]),
-                BUILD,
-                "uid",
-                false,
-            ),
-            (
-                "another build's, from our map",
-                &name,
-                json!([own]),
-                OTHER,
-                "uid",
-                false,
-            ),
+            ("of another's Job", &name, json!([owner("Job", OTHER, "uid")]), BUILD, "uid", false),
+            ("another build's, from our map", &name, json!([own]), OTHER, "uid", false),
             (
                 "another build's, whose Job was made its owner",
                 &name,

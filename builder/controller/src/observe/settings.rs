@@ -29,9 +29,7 @@ impl LastRead {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Sources, Read)>> {
-        self.0
-            .lock()
-            .expect("nobody panics while holding it: comparing and cloning don't")
+        self.0.lock().expect("nobody panics while holding it: comparing and cloning don't")
     }
 }
 
@@ -91,11 +89,7 @@ impl Stores {
             ours: self.named(CONFIG_MAP),
             images: self.named(OPERATOR_IMAGES),
             controller_config: self.controller_configs.get(RENDERER),
-            mirror_sets: self
-                .mirror_sets
-                .iter()
-                .flat_map(|shelf| shelf.all())
-                .collect(),
+            mirror_sets: self.mirror_sets.iter().flat_map(|shelf| shelf.all()).collect(),
             image_config: self.image_configs.get(IMAGE_CONFIG),
         };
         let known = self.last_read.get(&sources);

@@ -31,11 +31,7 @@ fn stores() -> Stores {
     let stores = Stores::empty("mosb");
     fill::<MachineOsConfig>(
         &stores.configs,
-        vec![
-            config("worker", "worker"),
-            config("old", "worker"),
-            config("infra", "infra"),
-        ],
+        vec![config("worker", "worker"), config("old", "worker"), config("infra", "infra")],
     );
     fill(
         &stores.pools,
@@ -58,52 +54,20 @@ fn a_change_wakes_those_whom_it_concerns() {
     let text = str::to_owned;
     for (what, cause, want) in [
         ("nobody", Cause::Nobody, &[][..]),
-        (
-            "what serves one",
-            Cause::Serves(text("worker")),
-            &["worker"],
-        ),
-        (
-            "a rival too",
-            Cause::Config(text("worker"), text("worker")),
-            &["old", "worker"],
-        ),
-        (
-            "one that is gone",
-            Cause::Config(text("gone"), text("edge")),
-            &["gone"],
-        ),
+        ("what serves one", Cause::Serves(text("worker")), &["worker"]),
+        ("a rival too", Cause::Config(text("worker"), text("worker")), &["old", "worker"]),
+        ("one that is gone", Cause::Config(text("gone"), text("edge")), &["gone"]),
         ("a pool", Cause::Pool(text("infra")), &["infra"]),
-        (
-            "a pool without a config",
-            Cause::Pool(text("edge")),
-            &["edge"],
-        ),
-        (
-            "the rendered config of a pool",
-            Cause::MachineConfig(text("rendered-infra")),
-            &["infra"],
-        ),
-        (
-            "another MachineConfig",
-            Cause::MachineConfig(text("99-x")),
-            &[],
-        ),
-        (
-            "a push secret",
-            Cause::Secret(text("push-infra")),
-            &["infra"],
-        ),
+        ("a pool without a config", Cause::Pool(text("edge")), &["edge"]),
+        ("the rendered config of a pool", Cause::MachineConfig(text("rendered-infra")), &["infra"]),
+        ("another MachineConfig", Cause::MachineConfig(text("99-x")), &[]),
+        ("a push secret", Cause::Secret(text("push-infra")), &["infra"]),
         (
             "everybody's pull secret",
             Cause::Secret(text("global-pull-secret-copy")),
             &["infra", "old", "worker"],
         ),
-        (
-            "the proxy's secret",
-            Cause::Secret(text("proxy")),
-            &["infra", "old", "worker"],
-        ),
+        ("the proxy's secret", Cause::Secret(text("proxy")), &["infra", "old", "worker"]),
         ("another secret", Cause::Secret(text("x")), &[]),
         ("all", Cause::All, &["edge", "infra", "old", "worker"]),
     ] {
@@ -114,22 +78,17 @@ fn a_change_wakes_those_whom_it_concerns() {
 
 /// Component MachineConfigs: name, claim.
 fn components(stores: &Stores, components: &[(&str, &str)]) {
-    stores
-        .machine_configs
-        .fill(components.iter().map(|(name, claim)| {
-            let meta = json!({ "name": name, "uid": name, "resourceVersion": "7", "annotations": {
+    stores.machine_configs.fill(components.iter().map(|(name, claim)| {
+        let meta = json!({ "name": name, "uid": name, "resourceVersion": "7", "annotations": {
             labels::PRE_BUILT_IMAGE: format!("image of {name}"), labels::SERVES: claim } });
-            ((*name).to_owned(), serde_json::from_value(meta).unwrap())
-        }));
+        ((*name).to_owned(), serde_json::from_value(meta).unwrap())
+    }));
 }
 
 #[test]
 fn a_component_belongs_to_its_pool_and_to_who_claimed_it() {
     let stores = stores();
-    let (worker, edge) = (
-        "10-prebuiltimage-osimageurl-worker",
-        "10-prebuildimage-osimageurl-edge",
-    );
+    let (worker, edge) = ("10-prebuiltimage-osimageurl-worker", "10-prebuildimage-osimageurl-edge");
     components(&stores, &[(worker, ""), (edge, "infra"), ("99-x", "infra")]);
     let seen = |key: &str| {
         let seen = observe(&stores, key, Facts::default()).components;
@@ -217,11 +176,8 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     let seen = observe(&stores, "worker", Facts::default());
     assert_eq!(seen.rivals, ["old"]);
     assert_eq!(seen.builds.len(), 1);
-    let runners: Vec<_> = seen
-        .runners
-        .iter()
-        .map(|seen| (seen.runner.to_string(), seen.pods.len()))
-        .collect();
+    let runners: Vec<_> =
+        seen.runners.iter().map(|seen| (seen.runner.to_string(), seen.pods.len())).collect();
     assert_eq!(
         runners,
         [
@@ -230,18 +186,12 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
             ("Pod build-worker-c".to_owned(), 0)
         ]
     );
-    let inputs: Vec<_> = seen
-        .inputs
-        .iter()
-        .map(|input| (input.kind, &*input.name, &*input.runner_uid))
-        .collect();
+    let inputs: Vec<_> =
+        seen.inputs.iter().map(|input| (input.kind, &*input.name, &*input.runner_uid)).collect();
     assert_eq!(inputs, [(InputKind::Secret, "final-worker-b", "j")]);
     assert_eq!(seen.label, None);
     let edge = observe(&stores, "edge", Facts::default());
-    assert_eq!(
-        (edge.config.is_none(), edge.label),
-        (true, Some(LabelOptIn::default()))
-    );
+    assert_eq!((edge.config.is_none(), edge.label), (true, Some(LabelOptIn::default())));
 }
 
 #[test]
@@ -249,15 +199,9 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
     let stores = stores();
     let node = |roles: &[&str], architecture: &str| {
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-        let fixed = [
-            ("kubernetes.io/os", "linux"),
-            ("kubernetes.io/arch", architecture),
-        ];
+        let fixed = [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", architecture)];
         let roles = roles.iter().map(|role| (*role, ""));
-        SeenNode {
-            uid: String::new(),
-            labels: fixed.into_iter().chain(roles).map(pair).collect(),
-        }
+        SeenNode { uid: String::new(), labels: fixed.into_iter().chain(roles).map(pair).collect() }
     };
     stores.nodes.fill([
         ("a".to_owned(), node(&["worker"], "amd64")),
@@ -266,11 +210,7 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
     ]);
     for (pool, want) in [("worker", "linux/amd64"), ("infra", "linux/arm64")] {
         let seen = observe(&stores, pool, Facts::default());
-        let platforms: Vec<String> = seen
-            .pool_platforms
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let platforms: Vec<String> = seen.pool_platforms.iter().map(ToString::to_string).collect();
         assert_eq!(platforms, [want], "{pool}");
     }
 }
@@ -283,18 +223,12 @@ fn build_nodes(pool_name: &str, label: &str, settings: &str) -> (bool, BuildNode
     fill(&stores.pools, vec![pool(pool_name, label, json!({}))]);
     let nodes = [
         ("a", &["node-role.kubernetes.io/worker", "linux"][..]),
-        (
-            "b",
-            &["node-role.kubernetes.io/control-plane", "linux", "new"],
-        ),
+        ("b", &["node-role.kubernetes.io/control-plane", "linux", "new"]),
         ("c", &["node-role.kubernetes.io/master", "linux", "old"]),
     ];
     stores.nodes.fill(nodes.map(|(name, labels)| {
         let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
-        let node = SeenNode {
-            uid: name.to_owned(),
-            labels: labels.collect(),
-        };
+        let node = SeenNode { uid: name.to_owned(), labels: labels.collect() };
         (name.to_owned(), node)
     }));
     let pool = stores.pools.get(pool_name).unwrap();
@@ -309,30 +243,12 @@ fn a_pool_of_control_plane_nodes_is_built_on_them_by_default() {
     for (what, pool, label, settings, want) in [
         ("workers", "worker", worker, "", (false, BuildNodes::Any)),
         ("all are", "infra", "new", "", on_them(true)),
-        (
-            "all are, by the old label",
-            "infra",
-            "old",
-            "",
-            on_them(true),
-        ),
+        ("all are, by the old label", "infra", "old", "", on_them(true)),
         ("some are", "all", "linux", "", (false, BuildNodes::Any)),
         ("no node", "infra", "none", "", (false, BuildNodes::Any)),
         ("the name", "master", "linux", "", on_them(true)),
-        (
-            "the name, and no node",
-            "master",
-            "none",
-            "",
-            on_them(false),
-        ),
-        (
-            "the name, and only workers",
-            "master",
-            worker,
-            "",
-            on_them(false),
-        ),
+        ("the name, and no node", "master", "none", "", on_them(false)),
+        ("the name, and only workers", "master", worker, "", on_them(false)),
         (
             "the settings name others",
             "master",
@@ -358,14 +274,9 @@ fn others_are_known_by_what_they_run() {
     assert_eq!(stores.other_builder(), None);
     stores.deployments.fill([(OTHER_BUILDER.to_owned(), 0)]);
     assert_eq!(stores.other_builder(), None, "scaled to nothing");
-    stores
-        .deployments
-        .fill([(OTHER_BUILDER.to_owned(), 1), (OPERATOR.to_owned(), 1)]);
+    stores.deployments.fill([(OTHER_BUILDER.to_owned(), 1), (OPERATOR.to_owned(), 1)]);
     stores.daemon_sets.fill([(DAEMON.to_owned(), ())]);
     let cluster = cluster(&stores, Facts::default());
-    assert_eq!(
-        cluster.other_builder.as_deref(),
-        Some("Deployment mosb/machine-os-builder")
-    );
+    assert_eq!(cluster.other_builder.as_deref(), Some("Deployment mosb/machine-os-builder"));
     assert!(cluster.machine_config_operator && cluster.machine_config_daemon);
 }

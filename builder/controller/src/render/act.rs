@@ -49,12 +49,7 @@ impl Acting<'_> {
                     }
                 }
                 Step::Create { name } => self.create(name).await?,
-                Step::Move {
-                    name,
-                    sources,
-                    stamp,
-                    pins,
-                } => {
+                Step::Move { name, sources, stamp, pins } => {
                     let pins = (!pins.is_empty()).then(|| json!(pins).to_string());
                     let annotations = json!({ labels::RENDERED_FROM: stamp, labels::PINS: pins });
                     version = self.moved(&version, name, sources, annotations).await?;

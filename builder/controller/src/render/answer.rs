@@ -78,14 +78,7 @@ pub(super) async fn render(
     let mut warnings = rendered.warnings.iter();
     let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
-    Ok(Ok(Draft {
-        made: Made {
-            name,
-            overriding,
-            pins,
-        },
-        object: rendered.object,
-    }))
+    Ok(Ok(Draft { made: Made { name, overriding, pins }, object: rendered.object }))
 }
 
 /// What the pool's MachineConfigs come to without those that bring it a pre-built image, on the release's own base. Nothing of it
@@ -132,17 +125,13 @@ fn request(
     };
     let pool_settings = asking.stores.pool_settings.iter();
     let pool_settings = pool_settings.flat_map(|shelf| shelf.all());
-    let component = |config: Arc<MachineConfig>| Component {
-        origin: String::new(),
-        config: (*config).clone(),
-    };
+    let component =
+        |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
     Ok(Request {
         pool,
         pool_object: Some(world.pool.clone()),
         controller_config,
-        pool_settings: pool_settings
-            .map(|settings| PoolSettings::clone(&settings))
-            .collect(),
+        pool_settings: pool_settings.map(|settings| PoolSettings::clone(&settings)).collect(),
         os_image,
         extensions_image,
         pins: Default::default(),
@@ -190,9 +179,7 @@ async fn pin_within_limits(asking: &Asking, request: Request) -> Result<Request,
 fn known_pins(request: &Request) -> BTreeMap<String, String> {
     let pool = request.pool_object.as_ref();
     let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
-    known
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
+    known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Renders, and fetches what that needs, until it is done.
@@ -220,9 +207,7 @@ async fn fetch_all(
     let (settings, _) = asking.stores.settings()?;
     let proxy = asking.proxy(&settings).await?;
     let fetcher = Fetcher::new(fetch::Options {
-        authorities: settings
-            .additional_trust_bundle
-            .map(|pem| pem.into_bytes().into()),
+        authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
         proxy: proxy.as_ref().map(door::variables).unwrap_or_default(),
         ..fetch::Options::default()
     })?;

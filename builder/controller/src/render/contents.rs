@@ -74,10 +74,7 @@ impl Contents {
         let value = serde_json::to_value(found).expect("what came as JSON is JSON");
         let size = value.to_string().len();
         let config: MachineConfig = serde_json::from_value(value).map_err(|cause| {
-            Stopped::Api(Error::Unreadable {
-                object,
-                cause: cause.to_string(),
-            })
+            Stopped::Api(Error::Unreadable { object, cause: cause.to_string() })
         })?;
         let config = Arc::new(config);
         let mut kept = self.lock();
@@ -91,9 +88,7 @@ impl Contents {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept
-            .lock()
-            .expect("nobody panics while holding it: maps don't")
+        self.kept.lock().expect("nobody panics while holding it: maps don't")
     }
 }
 

@@ -144,9 +144,7 @@ fn has_stamp(world: &Snapshot, inputs: &Inputs, name: &str) -> bool {
 
 fn has_sources(world: &Snapshot, inputs: &Inputs) -> bool {
     let sources = world.pool.spec.configuration.source.iter();
-    sources
-        .map(|source| source.name.as_str())
-        .eq(inputs.sources())
+    sources.map(|source| source.name.as_str()).eq(inputs.sources())
 }
 
 /// Nothing is to be rendered; what nobody needs any more goes.
@@ -160,13 +158,9 @@ fn settled(world: &Snapshot, now: Timestamp) -> Decision {
     match &world.answers.on_nodes {
         None => Decision::asking(Question::Nodes, because),
         Some(on_nodes) => {
-            let unused = superfluous
-                .into_iter()
-                .filter(|one| !on_nodes.contains(&one.name));
-            let steps = unused.map(|one| Step::Delete {
-                name: one.name.clone(),
-                uid: one.uid.clone(),
-            });
+            let unused = superfluous.into_iter().filter(|one| !on_nodes.contains(&one.name));
+            let steps =
+                unused.map(|one| Step::Delete { name: one.name.clone(), uid: one.uid.clone() });
             Decision::of(because, steps.collect())
         }
     }
@@ -237,17 +231,10 @@ impl Decision {
     }
 
     fn of(because: Because, steps: Vec<Step>) -> Self {
-        Self {
-            ask: None,
-            steps,
-            because,
-        }
+        Self { ask: None, steps, because }
     }
 
     fn asking(question: Question, because: Because) -> Self {
-        Self {
-            ask: Some(question),
-            ..Self::of(because, Vec::new())
-        }
+        Self { ask: Some(question), ..Self::of(because, Vec::new()) }
     }
 }

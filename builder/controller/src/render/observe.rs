@@ -23,10 +23,8 @@ pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
     let rendered = rendered(stores, &pool);
     Some(Snapshot {
         other_renderer: stores.other_renderer(),
-        inputs: settings(stores).map(|settings| Inputs {
-            members: members(stores, &pool),
-            settings,
-        }),
+        inputs: settings(stores)
+            .map(|settings| Inputs { members: members(stores, &pool), settings }),
         named: named(stores, &rendered),
         rendered,
         pool: (*pool).clone(),
@@ -73,10 +71,7 @@ pub(super) fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             names(stores.pools.only(|pool| {
                 let configuration = &pool.spec.configuration;
                 configuration.name == *name
-                    || configuration
-                        .source
-                        .iter()
-                        .any(|source| source.name == *name)
+                    || configuration.source.iter().any(|source| source.name == *name)
                     || meta.as_ref().is_some_and(|meta| {
                         selector(pool).is_some_and(|selector| is_member(&selector, meta))
                     })
@@ -104,11 +99,7 @@ fn is_rendered(meta: &ObjectMeta) -> bool {
     let owners = meta.owner_references.iter().flatten();
     let kinds = owners.map(|owner| owner.kind.as_str());
     let role = meta.labels.as_ref().and_then(|all| all.get(labels::ROLE));
-    is_rendered_one(
-        meta.name.as_deref().unwrap_or_default(),
-        kinds,
-        role.map(String::as_str),
-    )
+    is_rendered_one(meta.name.as_deref().unwrap_or_default(), kinds, role.map(String::as_str))
 }
 
 fn members(stores: &Stores, pool: &MachineConfigPool) -> Vec<Member> {
@@ -166,9 +157,7 @@ pub(super) fn images(stores: &Stores) -> Result<Images, Problem> {
         (!image.is_empty()).then(|| image.to_owned())
     };
     Ok(Images {
-        os: settings
-            .base_os_container_image
-            .or_else(|| older("baseOSContainerImage")),
+        os: settings.base_os_container_image.or_else(|| older("baseOSContainerImage")),
         extensions: settings
             .base_os_extensions_container_image
             .or_else(|| older("baseOSExtensionsContainerImage")),

@@ -225,9 +225,7 @@ impl Renderer {
         let writes = |step: &Step| matches!(step, Step::Move { .. } | Step::Say { .. });
         if decision.steps.iter().any(writes) {
             let version = world.pool.metadata.resource_version().to_owned();
-            self.note(pool, |note| {
-                note.overwritten = Some((Instant::now(), version))
-            });
+            self.note(pool, |note| note.overwritten = Some((Instant::now(), version)));
         }
         Ok(Some(decision))
     }
@@ -257,10 +255,7 @@ impl Renderer {
             Err(Unanswered::Problem(problem)) => (Err(problem), None),
             Err(Unanswered::Busy(_)) => return Ok(None),
         };
-        tracing::debug!(
-            "pool {pool}: rendered in {} ms",
-            began.elapsed().as_millis()
-        );
+        tracing::debug!("pool {pool}: rendered in {} ms", began.elapsed().as_millis());
         world.answers.made = Some(made);
         Ok(object)
     }

@@ -62,15 +62,7 @@ impl Inputs {
     pub fn stamp(&self, rendered: &str) -> String {
         let members = self.members.iter();
         let members: Vec<Value> = members
-            .map(|one| {
-                json!([
-                    one.name,
-                    one.uid,
-                    one.generation,
-                    one.role,
-                    one.generated_by
-                ])
-            })
+            .map(|one| json!([one.name, one.uid, one.generation, one.role, one.generated_by]))
             .collect();
         let value = json!({ "format": FORMAT, "members": members, "settings": self.settings, "rendered": rendered });
         Digest::of(&canonical(&value)).hex()

@@ -155,11 +155,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|world| world.inputs.as_mut().unwrap().settings = json!({}),
             &["Render"],
         ),
-        (
-            "the rendered config is gone",
-            &|world| world.rendered.clear(),
-            &["Render"],
-        ),
+        ("the rendered config is gone", &|world| world.rendered.clear(), &["Render"]),
         (
             "the rendered config was edited",
             &|world| world.rendered[0].is_edited = true,
@@ -200,12 +196,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
                 change(world);
                 world.answers.made = made(Some("registry.example.com/own@sha256:1"));
             },
-            &[
-                "RenderedConfigGenerated",
-                "OSImageURLOverridden",
-                create,
-                go,
-            ],
+            &["RenderedConfigGenerated", "OSImageURLOverridden", create, go],
         ),
         (
             "one that was there before",
@@ -315,24 +306,16 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     assert!(ours.says("True", "InvalidMachineConfigs", &wrong.message));
     world.pool.status.conditions = conditions.clone();
 
-    let again = Problem {
-        message: "50-infra: in other words".to_owned(),
-        ..wrong.clone()
-    };
-    let elsewhere = Problem {
-        message: "60-infra: in other words".to_owned(),
-        ..wrong.clone()
-    };
+    let again = Problem { message: "50-infra: in other words".to_owned(), ..wrong.clone() };
+    let elsewhere = Problem { message: "60-infra: in other words".to_owned(), ..wrong.clone() };
     for (what, earlier, now_wrong, is_written) in [
         ("the same", Some(&wrong), &wrong, false),
         ("in other words", Some(&wrong), &again, false),
         ("after a change of the inputs", None, &again, true),
         ("of another object", Some(&wrong), &elsewhere, true),
     ] {
-        world.earlier_problem = earlier.map(|earlier| EarlierProblem {
-            cause: earlier.cause(),
-            lasted: Duration::ZERO,
-        });
+        world.earlier_problem = earlier
+            .map(|earlier| EarlierProblem { cause: earlier.cause(), lasted: Duration::ZERO });
         world.answers.made = Some(Err(now_wrong.clone()));
         let steps = decide(&world, now()).steps;
         assert_eq!(!steps.is_empty(), is_written, "{what}: {steps:?}");
@@ -344,9 +327,7 @@ fn what_nobody_names_goes_but_for_the_newest() {
     let name = |n: i64| format!("rendered-infra-{n:032}");
     let with = |edit: &dyn Fn(&mut Snapshot)| {
         let mut world = settled();
-        world
-            .rendered
-            .extend((1..=5).map(|n| rendered(&name(n), 10 + n)));
+        world.rendered.extend((1..=5).map(|n| rendered(&name(n), 10 + n)));
         edit(&mut world);
         words(&decide(&world, now()))
     };
@@ -359,16 +340,8 @@ fn what_nobody_names_goes_but_for_the_newest() {
             &(|_: &mut Snapshot| {}) as &dyn Fn(&mut Snapshot),
             vec!["Nodes".to_owned()],
         ),
-        (
-            "three stay",
-            &|world| world.answers.on_nodes = all.clone(),
-            vec![delete(2), delete(1)],
-        ),
-        (
-            "a node has one",
-            &|world| world.answers.on_nodes = on_nodes(&[name(1)]),
-            vec![delete(2)],
-        ),
+        ("three stay", &|world| world.answers.on_nodes = all.clone(), vec![delete(2), delete(1)]),
+        ("a node has one", &|world| world.answers.on_nodes = on_nodes(&[name(1)]), vec![delete(2)]),
         (
             "a build or another pool names one",
             &|world| {
@@ -426,11 +399,7 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     for (what, there, want) in [
         ("ours", wanted.clone(), "fine"),
         ("somebody applied the same", object("a", None), "fine"),
-        (
-            "an earlier pool's",
-            object("a", Some("uid-before")),
-            "leaving",
-        ),
+        ("an earlier pool's", object("a", Some("uid-before")), "leaving"),
         ("deleted", deleted, "leaving"),
         ("another content", object("b", Some(POOL)), "clash"),
     ] {
@@ -479,29 +448,19 @@ fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
     let stores = stores();
     let world = observe(&stores, "infra").unwrap();
     let inputs = world.inputs.unwrap();
-    assert_eq!(
-        inputs.sources().collect::<Vec<_>>(),
-        ["00-worker", "50-infra"]
-    );
+    assert_eq!(inputs.sources().collect::<Vec<_>>(), ["00-worker", "50-infra"]);
     let seen: Vec<_> = world.rendered.iter().collect();
     let [old, new] = seen[..] else {
         panic!("{seen:?}");
     };
-    assert_eq!(
-        (&*old.name, old.is_ours, old.is_edited),
-        (OLD, true, true),
-        "it was edited"
-    );
+    assert_eq!((&*old.name, old.is_ours, old.is_edited), (OLD, true, true), "it was edited");
     assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
     assert_eq!(world.named, [OLD.to_owned()].into());
     assert!(observe(&stores, "gone").is_none());
     assert_eq!(world.other_renderer, None);
     for (name, want) in [
         ("mosb/machine-config-controller", true),
-        (
-            "openshift-machine-config-operator/machine-config-controller",
-            true,
-        ),
+        ("openshift-machine-config-operator/machine-config-controller", true),
         ("elsewhere/machine-config-controller", false),
     ] {
         stores.renderers.fill([(name.to_owned(), 1)]);
@@ -561,8 +520,6 @@ fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
 
 fn observe_settings(stores: &Stores) -> Value {
     let pool = json!({ "metadata": { "name": "infra" } });
-    stores
-        .pools
-        .fill([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
+    stores.pools.fill([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
     observe(stores, "infra").unwrap().inputs.unwrap().settings
 }

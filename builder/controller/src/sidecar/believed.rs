@@ -9,10 +9,9 @@ pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
     let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
     let outcome = match read {
         Ok(result) if result.build == post.build => result.outcome,
-        Ok(result) => wrong(format!(
-            "the result is of build {}, and this is {}",
-            result.build, post.build
-        )),
+        Ok(result) => {
+            wrong(format!("the result is of build {}, and this is {}", result.build, post.build))
+        }
         Err(error) => wrong(error),
     };
     of(post, outcome)
@@ -33,13 +32,7 @@ fn wrong(message: String) -> Outcome {
 pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
     let read = JobResult::from_json(bytes).ok()?;
     match read.outcome {
-        Outcome::Failed {
-            class,
-            reason,
-            message,
-            last_lines,
-            ..
-        } => Some(of(
+        Outcome::Failed { class, reason, message, last_lines, .. } => Some(of(
             post,
             Outcome::Failed {
                 step: Step::ImageBuild,
@@ -55,11 +48,7 @@ pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
 }
 
 fn of(post: &Post, outcome: Outcome) -> JobResult {
-    JobResult {
-        job_uid: post.job_uid.clone(),
-        build: post.build.clone(),
-        outcome,
-    }
+    JobResult { job_uid: post.job_uid.clone(), build: post.build.clone(), outcome }
 }
 
 #[cfg(test)]
@@ -82,10 +71,7 @@ mod tests {
 
     fn text(build: &str, outcome: Value) -> Vec<u8> {
         let mut value = json!({ "jobUid": "forged", "build": build });
-        value
-            .as_object_mut()
-            .unwrap()
-            .extend(outcome.as_object().unwrap().clone());
+        value.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
         value.to_string().into_bytes()
     }
 
@@ -104,23 +90,12 @@ mod tests {
         let other = "infra-0123456789abcdef0123456789abcdef";
         for (what, bytes, want) in [
             ("a failure", text(BUILD, refused("image-build")), true),
-            (
-                "a failure of another step",
-                text(BUILD, refused("image-push")),
-                true,
-            ),
-            (
-                "a failure of another build",
-                text(other, refused("image-build")),
-                true,
-            ),
+            ("a failure of another step", text(BUILD, refused("image-push")), true),
+            ("a failure of another build", text(other, refused("image-build")), true),
             ("a success", text(BUILD, succeeded()), false),
             (
                 "needs",
-                text(
-                    BUILD,
-                    json!({ "outcome": "NeedsContainerfile", "reasons": [] }),
-                ),
+                text(BUILD, json!({ "outcome": "NeedsContainerfile", "reasons": [] })),
                 false,
             ),
             ("rubbish", b"{".to_vec(), false),
@@ -128,19 +103,9 @@ mod tests {
             let found = failure(&post(), &bytes);
             assert_eq!(found.is_some(), want, "{what}");
             if let Some(found) = found {
-                assert_eq!(
-                    (&*found.job_uid, found.build.as_str()),
-                    ("uid", BUILD),
-                    "{what}"
-                );
+                assert_eq!((&*found.job_uid, found.build.as_str()), ("uid", BUILD), "{what}");
                 assert!(
-                    matches!(
-                        found.outcome,
-                        Outcome::Failed {
-                            step: Step::ImageBuild,
-                            ..
-                        }
-                    ),
+                    matches!(found.outcome, Outcome::Failed { step: Step::ImageBuild, .. }),
                     "{what}"
                 );
             }
@@ -161,10 +126,7 @@ mod tests {
         ] {
             let told = believed(&post(), &bytes);
             assert_eq!(told.job_uid, "uid", "{what}");
-            assert!(
-                format!("{:?}", told.outcome).contains(want),
-                "{what}: {told:?}"
-            );
+            assert!(format!("{:?}", told.outcome).contains(want), "{what}: {told:?}");
         }
     }
 }

@@ -166,10 +166,7 @@ pub async fn run(client: Client, post: &Post, stop: impl Future<Output = ()>) ->
     if let Some(found) = told.next(post) {
         let ended = timeout(LAST, deliver(&api, post, &found.result)).await;
         let ended = ended.unwrap_or_else(|_| {
-            Err(unavailable(
-                post,
-                "no answer before the pod's end".to_owned(),
-            ))
+            Err(unavailable(post, "no answer before the pod's end".to_owned()))
         });
         told.ended(post, found, ended);
     }
@@ -212,11 +209,7 @@ impl Told {
         if self.failure == Some(digest) {
             return None;
         }
-        Some(Found {
-            bytes: digest,
-            result: failure(post, &bytes)?,
-            answered: false,
-        })
+        Some(Found { bytes: digest, result: failure(post, &bytes)?, answered: false })
     }
 
     fn ended(&mut self, post: &Post, found: Found, ended: Result<(), Error>) {
@@ -293,19 +286,13 @@ async fn deliver_once(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> 
         return Ok(());
     }
     let mut keys: Map<String, Value> = Map::from_iter([(DIGEST_KEY.to_owned(), Value::Null)]);
-    keys.extend(
-        data.into_iter()
-            .map(|(key, text)| (key, Value::String(text))),
-    );
+    keys.extend(data.into_iter().map(|(key, text)| (key, Value::String(text))));
     // Of exactly the object that was looked at: another Job's has another UID.
     let patch = json!({
         "metadata": { "uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version },
         "data": keys,
     });
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(patch);
     let patched = api.patch(&post.config_map, &params, &patch).await;
     patched.map(drop).map_err(failed)
@@ -316,11 +303,7 @@ fn failed(post: &Post, error: &kube::Error) -> Error {
     match error {
         kube::Error::Api(status) if status.code == 404 => Error::Missing { namespace, name },
         kube::Error::Api(status) if matches!(status.code, 400 | 405 | 413 | 415 | 422) => {
-            Error::Refused {
-                namespace,
-                name,
-                cause: status.message.clone(),
-            }
+            Error::Refused { namespace, name, cause: status.message.clone() }
         }
         // A right that is being granted, a token that is being renewed, a write in between: all of it passes.
         kube::Error::Api(status) => {
@@ -331,9 +314,5 @@ fn failed(post: &Post, error: &kube::Error) -> Error {
 }
 
 fn unavailable(post: &Post, cause: String) -> Error {
-    Error::Unavailable {
-        namespace: post.namespace.clone(),
-        name: post.config_map.clone(),
-        cause,
-    }
+    Error::Unavailable { namespace: post.namespace.clone(), name: post.config_map.clone(), cause }
 }

@@ -179,16 +179,10 @@ mod tests {
         let building = build_status(&prepared, Progress::Building(&job(20)), at(21));
         assert_eq!(is_true(&building), ["Building"]);
         assert_eq!(building.build_start, Some(Time(at(10))));
-        assert_eq!(
-            build_status(&building, Progress::Prepared(&job(30)), at(31)),
-            building
-        );
+        assert_eq!(build_status(&building, Progress::Prepared(&job(30)), at(31)), building);
 
         let image = image();
-        let end = Progress::Succeeded {
-            runner: Some(&job(20)),
-            image: &image,
-        };
+        let end = Progress::Succeeded { runner: Some(&job(20)), image: &image };
         let done = build_status(&building, end, at(40));
         assert_eq!(is_true(&done), ["Succeeded"]);
         assert_eq!(done.build_end, Some(Time(at(40))));
@@ -211,10 +205,7 @@ mod tests {
         for progress in [
             Progress::Interrupted,
             Progress::Building(&job(1)),
-            Progress::Failed {
-                runner: None,
-                message: "x",
-            },
+            Progress::Failed { runner: None, message: "x" },
         ] {
             assert_eq!(build_status(&done, progress, at(50)), done);
         }
@@ -223,15 +214,9 @@ mod tests {
     #[test]
     fn the_end_is_later_than_the_start_in_whole_seconds() {
         let half = at(10) + SignedDuration::from_millis(700);
-        let job = BuildRunner {
-            created: half,
-            ..job(0)
-        };
+        let job = BuildRunner { created: half, ..job(0) };
         let image = image();
-        let end = Progress::Succeeded {
-            runner: Some(&job),
-            image: &image,
-        };
+        let end = Progress::Succeeded { runner: Some(&job), image: &image };
         let status = build_status(&MachineOsBuildStatus::default(), end, half);
         assert_eq!(status.build_start, Some(Time(at(10))));
         assert_eq!(status.build_end, Some(Time(at(11))));
@@ -240,10 +225,7 @@ mod tests {
         }
         let adopted = build_status(
             &MachineOsBuildStatus::default(),
-            Progress::Succeeded {
-                runner: None,
-                image: &image,
-            },
+            Progress::Succeeded { runner: None, image: &image },
             half,
         );
         assert_eq!(adopted.builder, None);

@@ -54,13 +54,7 @@ pub fn config_status(
         });
         status.observed_generation = old.observed_generation.max(config.metadata.generation);
     }
-    for Said {
-        kind,
-        status: is,
-        reason,
-        message,
-    } in said
-    {
+    for Said { kind, status: is, reason, message } in said {
         let before = condition(&old.conditions, kind);
         if before.is_some_and(|before| before.says(is, reason, message)) {
             continue;
@@ -85,22 +79,11 @@ mod tests {
         let mut config = MachineOsConfig::default();
         config.metadata.generation = Some(3);
         assert_eq!(config_status(&config, None, &[], now), None);
-        let blocked = |status| Said {
-            kind: BLOCKED,
-            status,
-            reason: "NoPool",
-            message: "m",
-        };
-        let service = Some(Service {
-            image: "quay.io/os@sha256:00",
-            build: "worker-0",
-        });
+        let blocked = |status| Said { kind: BLOCKED, status, reason: "NoPool", message: "m" };
+        let service = Some(Service { image: "quay.io/os@sha256:00", build: "worker-0" });
         config.status = config_status(&config, service, &[blocked("True")], now).unwrap();
         assert_eq!(config.status.observed_generation, Some(3));
-        assert_eq!(
-            config_status(&config, service, &[blocked("True")], now),
-            None
-        );
+        assert_eq!(config_status(&config, service, &[blocked("True")], now), None);
         // What is in service stays when something else is told, and the generation never goes back.
         config.metadata.generation = Some(2);
         let later = Timestamp::from_second(200).unwrap();
@@ -108,11 +91,7 @@ mod tests {
         assert_eq!(next.current_image_pull_spec, "quay.io/os@sha256:00");
         assert_eq!(next.observed_generation, Some(3));
         assert_eq!(next.conditions.len(), 1);
-        assert_eq!(
-            next.conditions[0].last_transition_time,
-            Some(later.into()),
-            "it flipped"
-        );
+        assert_eq!(next.conditions[0].last_transition_time, Some(later.into()), "it flipped");
         assert!(config_status(&config, service, &[], later).is_none());
     }
 }

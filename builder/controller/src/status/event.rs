@@ -34,11 +34,7 @@ pub struct Regarding {
 impl Regarding {
     /// This object.
     pub fn new(kind: &'static str, metadata: &Metadata) -> Self {
-        Self {
-            kind,
-            name: metadata.name.clone(),
-            uid: metadata.uid().to_owned(),
-        }
+        Self { kind, name: metadata.name.clone(), uid: metadata.uid().to_owned() }
     }
 }
 

@@ -11,10 +11,7 @@ pub fn failed_message(
     last_lines: &[String],
 ) -> String {
     let code = reason.map(|code| format!(" ({code})")).unwrap_or_default();
-    let head: String = format!("{place}: {message}{code}")
-        .chars()
-        .take(LIMIT / 2)
-        .collect();
+    let head: String = format!("{place}: {message}{code}").chars().take(LIMIT / 2).collect();
     if last_lines.is_empty() {
         return head;
     }
@@ -39,18 +36,10 @@ mod tests {
 
     #[test]
     fn a_message_fits_and_keeps_the_end() {
-        assert_eq!(
-            failed_message("image-push", "no", None, &[]),
-            "image-push: no"
-        );
+        assert_eq!(failed_message("image-push", "no", None, &[]), "image-push: no");
         let lines = ["a".to_owned(), "b".to_owned()];
         assert_eq!(
-            failed_message(
-                "image-build",
-                "buildah ended with 1",
-                Some("run-failed"),
-                &lines
-            ),
+            failed_message("image-build", "buildah ended with 1", Some("run-failed"), &lines),
             "image-build: buildah ended with 1 (run-failed)\nIts last lines:\na\nb"
         );
         let many: Vec<_> = (0..10_000).map(|n| format!("{n} é")).collect();

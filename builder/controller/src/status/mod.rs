@@ -35,9 +35,8 @@ fn condition_of(
     (status, reason, message): (&str, &str, &str),
     now: Timestamp,
 ) -> Condition {
-    let since = old
-        .filter(|old| old.status == status)
-        .and_then(|old| old.last_transition_time.clone());
+    let since =
+        old.filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
     Condition {
         kind: kind.to_owned(),
         status: status.to_owned(),

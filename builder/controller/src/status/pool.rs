@@ -8,12 +8,8 @@ use mosb_plan::api::{Condition, condition};
 /// The type of the pool's condition.
 pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
 /// The conditions that forbid a new build.
-pub const OTHER_DEGRADED: [&str; 4] = [
-    "NodeDegraded",
-    "RenderDegraded",
-    "PinnedImageSetsDegraded",
-    "PoolSynchronizerDegraded",
-];
+pub const OTHER_DEGRADED: [&str; 4] =
+    ["NodeDegraded", "RenderDegraded", "PinnedImageSetsDegraded", "PoolSynchronizerDegraded"];
 /// The characters that a build's message may take in a pool's condition.
 const MESSAGE: usize = 4096;
 
@@ -48,22 +44,16 @@ pub fn pool_conditions(
     let before = condition(old, IMAGE_BUILD_DEGRADED);
     let is_degraded = before.is_some_and(Condition::is_true);
     let (status, reason, message) = match build {
-        PoolBuild::OptedOut if is_degraded => (
-            "False",
-            "NoLayeredObjects",
-            format!("Pool {pool} has no MachineOSConfig"),
-        ),
+        PoolBuild::OptedOut if is_degraded => {
+            ("False", "NoLayeredObjects", format!("Pool {pool} has no MachineOSConfig"))
+        }
         PoolBuild::OptedOut => return None,
-        PoolBuild::Building => (
-            "False",
-            "Building",
-            format!("OS image build in progress for pool {pool}"),
-        ),
-        PoolBuild::Succeeded => (
-            "False",
-            "BuildSuccess",
-            format!("OS image build for pool {pool} succeeded"),
-        ),
+        PoolBuild::Building => {
+            ("False", "Building", format!("OS image build in progress for pool {pool}"))
+        }
+        PoolBuild::Succeeded => {
+            ("False", "BuildSuccess", format!("OS image build for pool {pool} succeeded"))
+        }
         PoolBuild::Failed { build, message } => {
             let short: String = message.chars().take(MESSAGE).collect();
             (
@@ -87,12 +77,7 @@ pub fn pool_conditions(
     }
     let mut list: Vec<Condition> = old.to_vec();
     list.retain(|one| one.kind != IMAGE_BUILD_DEGRADED);
-    list.push(condition_of(
-        before,
-        IMAGE_BUILD_DEGRADED,
-        (status, reason, &message),
-        now,
-    ));
+    list.push(condition_of(before, IMAGE_BUILD_DEGRADED, (status, reason, &message), now));
     Some(list)
 }
 
@@ -109,10 +94,7 @@ mod tests {
             message: "theirs".to_owned(),
             ..Condition::default()
         };
-        let failed = PoolBuild::Failed {
-            build: "worker-0",
-            message: "no such package",
-        };
+        let failed = PoolBuild::Failed { build: "worker-0", message: "no such package" };
         assert_eq!(
             pool_conditions("worker", &[other("Updated")], PoolBuild::OptedOut, now(1)),
             None
@@ -130,11 +112,7 @@ mod tests {
         for part in ["pool worker", "MachineOSBuild: worker-0", "no such package"] {
             assert!(ours.message.contains(part), "{}", ours.message);
         }
-        assert_eq!(
-            pool_conditions("worker", &list, failed, now(6)),
-            None,
-            "said already"
-        );
+        assert_eq!(pool_conditions("worker", &list, failed, now(6)), None, "said already");
         // §8.3 row 34.
         let building = pool_conditions("worker", &list, PoolBuild::Building, now(7)).unwrap();
         assert!(building[2].says(
@@ -151,15 +129,9 @@ mod tests {
         // Another component's words for the same thing stay.
         let mut theirs = done.clone();
         theirs[2].message = "in their words".to_owned();
-        assert_eq!(
-            pool_conditions("worker", &theirs, PoolBuild::Succeeded, now(10)),
-            None
-        );
+        assert_eq!(pool_conditions("worker", &theirs, PoolBuild::Succeeded, now(10)), None);
         let cleared = pool_conditions("worker", &list, PoolBuild::OptedOut, now(11)).unwrap();
         assert_eq!(cleared[2].reason, "NoLayeredObjects");
-        assert_eq!(
-            pool_conditions("worker", &done, PoolBuild::OptedOut, now(11)),
-            None
-        );
+        assert_eq!(pool_conditions("worker", &done, PoolBuild::OptedOut, now(11)), None);
     }
 }

@@ -19,11 +19,9 @@ pub fn render_conditions(
 ) -> Option<Vec<Condition>> {
     let before = condition(old, RENDER_DEGRADED);
     let (status, reason, message) = match wrong {
-        Some((reason, message)) => (
-            "True",
-            camel_case(reason),
-            message.chars().take(MESSAGE).collect(),
-        ),
+        Some((reason, message)) => {
+            ("True", camel_case(reason), message.chars().take(MESSAGE).collect())
+        }
         None => ("False", String::new(), String::new()),
     };
     if before.is_some_and(|before| before.says(status, &reason, &message)) {

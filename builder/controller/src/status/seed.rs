@@ -52,9 +52,8 @@ mod tests {
 
     #[test]
     fn a_seeded_build_is_over_before_it_began() {
-        let image: PinnedRef = format!("quay.io/acme/os@sha256:{}", "0a".repeat(32))
-            .parse()
-            .unwrap();
+        let image: PinnedRef =
+            format!("quay.io/acme/os@sha256:{}", "0a".repeat(32)).parse().unwrap();
         let confirmed = Confirmed::in_a_test(image.clone());
         let now: Timestamp = "2026-01-01T00:00:00.75Z".parse().unwrap();
         let status = seeded_status(&MachineOsBuildStatus::default(), &confirmed, now);

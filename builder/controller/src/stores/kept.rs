@@ -64,9 +64,7 @@ impl From<ObjectMeta> for Serving {
         Self {
             config: observe::serves(&meta),
             build: observe::told(&meta, labels::MACHINE_OS_BUILD),
-            runner: owners
-                .find(|owner| is_runner(owner))
-                .map(|owner| owner.uid.clone()),
+            runner: owners.find(|owner| is_runner(owner)).map(|owner| owner.uid.clone()),
             ephemeral: labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT)),
             going_away: meta.deletion_timestamp.is_some(),
             name: meta.name.unwrap_or_default(),
@@ -81,9 +79,7 @@ pub(super) fn keys(meta: &ObjectMeta) -> Vec<Key> {
     let owners = meta.owner_references.iter().flatten();
     let controllers = owners.filter(|owner| owner.controller == Some(true));
     let controllers = controllers.map(|owner| Key::Controller(owner.uid.clone()));
-    controllers
-        .chain(observe::serves(meta).map(Key::Config))
-        .collect()
+    controllers.chain(observe::serves(meta).map(Key::Config)).collect()
 }
 
 /// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
@@ -152,16 +148,13 @@ pub(super) fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String,
 
 /// Whether an annotation is of machine configuration or of mosb.
 fn is_known(key: &str) -> bool {
-    key.split_once('/')
-        .is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
+    key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
 }
 
 pub(super) fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)> {
     let meta = object.metadata;
-    let node = SeenNode {
-        uid: meta.uid.unwrap_or_default(),
-        labels: meta.labels.unwrap_or_default(),
-    };
+    let node =
+        SeenNode { uid: meta.uid.unwrap_or_default(), labels: meta.labels.unwrap_or_default() };
     Some((meta.name?, node))
 }
 
@@ -191,10 +184,7 @@ mod tests {
     #[test]
     fn what_kubectl_applied_is_not_kept() {
         let annotations = [
-            (
-                "kubectl.kubernetes.io/last-applied-configuration",
-                "hunter2",
-            ),
+            ("kubectl.kubernetes.io/last-applied-configuration", "hunter2"),
             (labels::MACHINE_OS_BUILD, "worker-b"),
             (labels::ATTEMPT, "1"),
         ];
@@ -202,9 +192,7 @@ mod tests {
             metadata: ObjectMeta {
                 name: Some("push".to_owned()),
                 annotations: Some(
-                    annotations
-                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                        .into(),
+                    annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
                 ),
                 ..ObjectMeta::default()
             },

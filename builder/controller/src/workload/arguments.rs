@@ -41,46 +41,28 @@ impl Words {
             .flag("--machine-config", format!("{RUN}/machine-config"))
             .optional(
                 "--containerfile",
-                file(
-                    has(CONTAINERFILE_KEY),
-                    &format!("containerfile/{CONTAINERFILE_KEY}"),
-                ),
+                file(has(CONTAINERFILE_KEY), &format!("containerfile/{CONTAINERFILE_KEY}")),
             )
             .optional(
                 "--trust-bundle",
-                file(
-                    has(TRUST_BUNDLE_KEY),
-                    &format!("trust-bundle/{TRUST_BUNDLE_KEY}"),
-                ),
+                file(has(TRUST_BUNDLE_KEY), &format!("trust-bundle/{TRUST_BUNDLE_KEY}")),
             )
             .flag("--base", request.base.to_string())
             .flag("--base-name", &request.base_name)
-            .optional(
-                "--extensions-image",
-                request.extensions.as_ref().map(ToString::to_string),
-            )
+            .optional("--extensions-image", request.extensions.as_ref().map(ToString::to_string))
             .flag("--platform", request.platform.to_string())
             .flag("--build-name", request.build.as_str())
             .flag("--push", request.push.to_string())
-            .flag(
-                "--authfile",
-                format!("{RUN}/base-image-pull-creds/config.json"),
-            )
+            .flag("--authfile", format!("{RUN}/base-image-pull-creds/config.json"))
             .optional(
                 "--registries-conf",
-                file(
-                    request.registries_conf.is_some(),
-                    "registries/registries.conf",
-                ),
+                file(request.registries_conf.is_some(), "registries/registries.conf"),
             )
             .optional(
                 "--signature-policy",
                 file(request.signature_policy.is_some(), "registries/policy.json"),
             )
-            .optional(
-                "--base-tree",
-                request.base_tree.as_ref().map(ToString::to_string),
-            );
+            .optional("--base-tree", request.base_tree.as_ref().map(ToString::to_string));
         for (key, value) in &request.build_args {
             words = words.flag("--build-arg", format!("{key}={value}"));
         }
@@ -88,12 +70,9 @@ impl Words {
     }
 
     fn pushes(self) -> Self {
-        self.flag(
-            "--push-authfile",
-            format!("{RUN}/final-image-push-creds/config.json"),
-        )
-        .flag("--result", format!("{RUN}/result"))
-        .flag("--cache-dir", "/tmp/cache")
+        self.flag("--push-authfile", format!("{RUN}/final-image-push-creds/config.json"))
+            .flag("--result", format!("{RUN}/result"))
+            .flag("--cache-dir", "/tmp/cache")
     }
 }
 
@@ -113,25 +92,11 @@ pub(super) fn build(request: &JobRequest) -> Vec<String> {
             }
             // Package managers write there, and packages bring files of their own.
             for (there, volume, target) in [
-                (
-                    &request.entitlement,
-                    volumes::ENTITLEMENT,
-                    "/etc/pki/entitlement",
-                ),
-                (
-                    &request.repositories,
-                    volumes::REPOSITORIES,
-                    "/etc/yum.repos.d",
-                ),
-                (
-                    &request.package_keys,
-                    volumes::PACKAGE_KEYS,
-                    "/etc/pki/rpm-gpg",
-                ),
+                (&request.entitlement, volumes::ENTITLEMENT, "/etc/pki/entitlement"),
+                (&request.repositories, volumes::REPOSITORIES, "/etc/yum.repos.d"),
+                (&request.package_keys, volumes::PACKAGE_KEYS, "/etc/pki/rpm-gpg"),
             ] {
-                let mount = there
-                    .as_ref()
-                    .map(|_| format!("{RUN}/{volume}:{target}:copy"));
+                let mount = there.as_ref().map(|_| format!("{RUN}/{volume}:{target}:copy"));
                 words = words.optional("--volume", mount);
             }
             words.0

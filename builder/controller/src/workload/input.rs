@@ -38,13 +38,8 @@ pub enum InputKind {
 
 impl InputKind {
     /// All there are.
-    pub const ALL: [Self; 5] = [
-        Self::ConfigMap,
-        Self::Secret,
-        Self::ServiceAccount,
-        Self::Role,
-        Self::RoleBinding,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::ConfigMap, Self::Secret, Self::ServiceAccount, Self::Role, Self::RoleBinding];
 
     /// The kind of this name; none for others.
     pub fn named(name: &str) -> Option<Self> {

@@ -67,10 +67,8 @@ fn config_map(request: &JobRequest, prefix: &str, data: BTreeMap<String, String>
 }
 
 fn registries(request: &JobRequest) -> Option<Input> {
-    let texts = [
-        (REGISTRIES_KEY, &request.registries_conf),
-        (POLICY_KEY, &request.signature_policy),
-    ];
+    let texts =
+        [(REGISTRIES_KEY, &request.registries_conf), (POLICY_KEY, &request.signature_policy)];
     let there = |(key, text): (&str, &Option<String>)| Some((key.to_owned(), text.clone()?));
     let data: BTreeMap<_, _> = texts.into_iter().filter_map(there).collect();
     (!data.is_empty()).then(|| config_map(request, REGISTRIES, data))
@@ -83,14 +81,10 @@ pub(super) fn certs_key(host: &str) -> String {
 
 fn certificates(request: &JobRequest) -> Option<Input> {
     let hosts = request.certs.iter();
-    let mut data: BTreeMap<_, _> = hosts
-        .map(|(host, pem)| (certs_key(host), pem.clone()))
-        .collect();
+    let mut data: BTreeMap<_, _> =
+        hosts.map(|(host, pem)| (certs_key(host), pem.clone())).collect();
     data.extend(
-        request
-            .registry_trust
-            .iter()
-            .map(|pem| (REGISTRY_TRUST_KEY.to_owned(), pem.clone())),
+        request.registry_trust.iter().map(|pem| (REGISTRY_TRUST_KEY.to_owned(), pem.clone())),
     );
     (!data.is_empty()).then(|| config_map(request, CERTS, data))
 }
@@ -105,18 +99,11 @@ fn secret(request: &JobRequest, prefix: &str, data: BTreeMap<String, ByteString>
 
 fn credentials(request: &JobRequest, prefix: &str, from: &NamedSecret) -> Input {
     let bytes = ByteString(from.credentials.to_bytes().expose().clone());
-    let mut secret = secret(
-        request,
-        prefix,
-        [(DOCKER_CONFIG_KEY.to_owned(), bytes)].into(),
-    );
+    let mut secret = secret(request, prefix, [(DOCKER_CONFIG_KEY.to_owned(), bytes)].into());
     secret.type_ = Some("kubernetes.io/dockerconfigjson".to_owned());
     secret.metadata.labels.get_or_insert_default().extend([
         (labels::CANONICALIZED_SECRET.to_owned(), String::new()),
-        (
-            labels::ORIGINAL_SECRET_NAME.to_owned(),
-            label_value(&from.name),
-        ),
+        (labels::ORIGINAL_SECRET_NAME.to_owned(), label_value(&from.name)),
     ]);
     Input::Secret(secret)
 }

@@ -25,10 +25,7 @@ pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
 pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> {
     let mut annotations = BTreeMap::from([
         (labels::MACHINE_OS_CONFIG.to_owned(), request.config.clone()),
-        (
-            labels::MACHINE_OS_BUILD.to_owned(),
-            request.build.to_string(),
-        ),
+        (labels::MACHINE_OS_BUILD.to_owned(), request.build.to_string()),
     ]);
     for (there, key) in [
         (&request.entitlement, labels::HAS_ENTITLEMENT),

@@ -69,10 +69,7 @@ pub fn input_names(job: &Job, build: &BuildName) -> BTreeSet<(InputKind, String)
         (InputKind::Role, account.clone()),
         (InputKind::RoleBinding, account),
     ]);
-    let pod = job
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.as_ref());
+    let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     if let Some(pod) = pod {
         names.extend(mounted(pod, build));
         names.extend(read_as_variables(pod));
@@ -95,16 +92,12 @@ fn mounted<'a>(
         let map = volume.config_map.as_ref().map(|source| &source.name);
         let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
         let parts = volume.projected.as_ref().and_then(|p| p.sources.as_ref());
-        let parts = parts
-            .into_iter()
-            .flatten()
-            .filter_map(|part| part.config_map.as_ref());
+        let parts = parts.into_iter().flatten().filter_map(|part| part.config_map.as_ref());
         let maps = map.into_iter().chain(parts.map(|part| &part.name));
         // Kubernetes puts its own into every namespace.
         let maps = maps.filter(|name| *name != ROOT_CA);
         let maps = maps.map(|name| (InputKind::ConfigMap, name.clone()));
-        maps.chain(secret.map(|name| (InputKind::Secret, name)))
-            .collect::<Vec<_>>()
+        maps.chain(secret.map(|name| (InputKind::Secret, name))).collect::<Vec<_>>()
     })
 }
 

@@ -30,10 +30,7 @@ pub fn job(request: &JobRequest) -> Job {
     let spec = job.spec.as_mut().expect("a test fills both templates");
     fill_spec(spec, request);
     let needs = input_names(&job, &request.build);
-    let needs: Vec<_> = needs
-        .iter()
-        .map(|(kind, name)| format!("{kind}/{name}"))
-        .collect();
+    let needs: Vec<_> = needs.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
     job.metadata.annotations.get_or_insert_default().extend([
         (labels::ATTEMPT.to_owned(), request.attempt.to_string()),
         (labels::METHOD.to_owned(), request.method.to_string()),
@@ -90,8 +87,7 @@ fn fill_template(template: &mut PodTemplateSpec, request: &JobRequest) {
 fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
     let settings = &request.settings;
     pod.service_account_name = Some(object_name(ACCOUNT, &request.build));
-    pod.priority_class_name
-        .clone_from(&settings.priority_class_name);
+    pod.priority_class_name.clone_from(&settings.priority_class_name);
     let pull = |name: &String| LocalObjectReference { name: name.clone() };
     pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
     placement::place(pod, request);
@@ -116,22 +112,14 @@ fn fill_container(container: &mut Container, request: &JobRequest) {
         container.image_pull_policy = Some(policy.as_str().to_owned());
     }
     let (arguments, overrides, network) = match (&*container.name, request.method) {
-        (WAIT_FOR_DONE, _) => (
-            arguments::wait_for_done(request),
-            &settings.resources.wait_for_done,
-            false,
-        ),
-        (IMAGE_PUSH, _) => (
-            arguments::push(request),
-            &settings.resources.image_push,
-            true,
-        ),
+        (WAIT_FOR_DONE, _) => {
+            (arguments::wait_for_done(request), &settings.resources.wait_for_done, false)
+        }
+        (IMAGE_PUSH, _) => (arguments::push(request), &settings.resources.image_push, true),
         (_, JobMethod::Direct) => (arguments::build(request), &settings.resources.direct, true),
-        (_, JobMethod::Containerfile) => (
-            arguments::build(request),
-            &settings.resources.image_build,
-            true,
-        ),
+        (_, JobMethod::Containerfile) => {
+            (arguments::build(request), &settings.resources.image_build, true)
+        }
     };
     container.args = Some(arguments);
     resources::fill(container.resources.get_or_insert_default(), overrides);
@@ -140,10 +128,8 @@ fn fill_container(container: &mut Container, request: &JobRequest) {
             name: object_name(PROXY, &request.build),
             ..SecretEnvSource::default()
         };
-        container.env_from = Some(vec![EnvFromSource {
-            secret_ref: Some(source),
-            ..EnvFromSource::default()
-        }]);
+        container.env_from =
+            Some(vec![EnvFromSource { secret_ref: Some(source), ..EnvFromSource::default() }]);
     }
 }
 
@@ -161,10 +147,7 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
     all.config_map(volumes::TRUST_BUNDLE, of_payload(TRUST_BUNDLE_KEY).pop());
     all.config_map(
         volumes::REGISTRIES,
-        ours(
-            request.registries_conf.is_some() || request.signature_policy.is_some(),
-            REGISTRIES,
-        ),
+        ours(request.registries_conf.is_some() || request.signature_policy.is_some(), REGISTRIES),
     );
     all.config_map(volumes::CERTS, ours(!request.certs.is_empty(), CERTS));
     let hosts = request.certs.keys();
@@ -174,10 +157,7 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
         mode: None,
     };
     all.items(volumes::CERTS, hosts.map(item).collect());
-    all.config_map(
-        volumes::REGISTRY_TRUST,
-        ours(request.registry_trust.is_some(), CERTS),
-    );
+    all.config_map(volumes::REGISTRY_TRUST, ours(request.registry_trust.is_some(), CERTS));
     all.secret(volumes::PULL, ours(true, PULL));
     all.secret(volumes::PUSH, ours(true, PUSH));
     all.secret(volumes::ENTITLEMENT, request.entitlement.clone());

@@ -104,9 +104,7 @@ fn of_job(
     quiet: Duration,
     now: Timestamp,
 ) -> Observation {
-    let told = told
-        .cloned()
-        .or_else(|| pods.iter().find_map(|pod| last_words(pod, &job.metadata)));
+    let told = told.cloned().or_else(|| pods.iter().find_map(|pod| last_words(pod, &job.metadata)));
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(TOO_LONG))
         || pods.iter().any(|pod| reason(pod) == Some(TOO_LONG));
@@ -188,9 +186,7 @@ fn finished(told: Option<JobResult>, too_long: bool) -> Option<Observation> {
 
 fn on_its_way(pod: &Pod) -> Observation {
     if let Some(("Unschedulable", why)) = unscheduled(pod) {
-        return Observation::Unscheduled {
-            why: why.to_owned(),
-        };
+        return Observation::Unscheduled { why: why.to_owned() };
     }
     match hindered(pod) {
         Some(why) => Observation::Pending { why: Some(why) },
@@ -225,9 +221,7 @@ fn without_result(quiet: Duration, now: Timestamp, lost: impl FnOnce() -> Lost) 
 
 fn ended<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == kind && condition.status == "True")
+    conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 fn is_owned_by(pod: &Pod, job_uid: &str) -> bool {
@@ -313,10 +307,7 @@ fn taken(pod: &Pod) -> Option<Lost> {
 
 /// Why a runner without a result failed, as far as its pods tell.
 fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
-    if pods
-        .iter()
-        .all(|pod| pod.metadata.deletion_timestamp.is_some())
-    {
+    if pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) {
         return Lost::Deleted;
     }
     let ends = pods
@@ -324,9 +315,7 @@ fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
         .flat_map(|pod| containers(pod))
         .filter_map(|one| Some((&one.name, state(one).terminated?)));
     let bad: Vec<_> = ends.filter(|(_, end)| end.exit_code != 0).collect();
-    if let Some((name, _)) = bad
-        .iter()
-        .find(|(_, end)| end.reason.as_deref() == Some("OOMKilled"))
+    if let Some((name, _)) = bad.iter().find(|(_, end)| end.reason.as_deref() == Some("OOMKilled"))
     {
         return Lost::OutOfMemory((*name).clone());
     }
@@ -376,9 +365,7 @@ fn hindered(pod: &Pod) -> Option<String> {
             Some(format!("{}: {reason}{colon}{message}", one.name))
         })
     };
-    unscheduled(pod)
-        .map(|(_, message)| message.to_owned())
-        .or_else(waiting)
+    unscheduled(pod).map(|(_, message)| message.to_owned()).or_else(waiting)
 }
 
 #[cfg(test)]

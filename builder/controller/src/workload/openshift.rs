@@ -32,10 +32,8 @@ pub struct OpenShiftSource {
 pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBuild {
     let mut meta = metadata(request, job_name(&request.build));
     meta.owner_references = Some(vec![by_build(request)]);
-    let needs: Vec<String> = needs(request, from)
-        .iter()
-        .map(|(kind, name)| format!("{kind}/{name}"))
-        .collect();
+    let needs: Vec<String> =
+        needs(request, from).iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
     meta.annotations.get_or_insert_default().extend([
         (labels::ATTEMPT.to_owned(), request.attempt.to_string()),
         (labels::METHOD.to_owned(), request.method.to_string()),
@@ -95,9 +93,8 @@ fn deadline(request: &JobRequest) -> i64 {
 
 fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String)> {
     let context = from.context.iter();
-    let mut needs: Vec<_> = context
-        .map(|one| (InputKind::ConfigMap, one.map.metadata.name.clone()))
-        .collect();
+    let mut needs: Vec<_> =
+        context.map(|one| (InputKind::ConfigMap, one.map.metadata.name.clone())).collect();
     needs.extend(
         [PULL, PUSH].map(|prefix| (InputKind::Secret, object_name(prefix, &request.build))),
     );
@@ -125,29 +122,15 @@ fn administrators_own(request: &JobRequest) -> Vec<BuildVolume> {
         ..BuildVolumeSource::default()
     };
     let all = [
-        (
-            volumes::ENTITLEMENT,
-            request.entitlement.as_ref().map(secret),
-            "/etc/pki/entitlement",
-        ),
-        (
-            volumes::REPOSITORIES,
-            request.repositories.as_ref().map(map),
-            "/etc/yum.repos.d",
-        ),
-        (
-            volumes::PACKAGE_KEYS,
-            request.package_keys.as_ref().map(secret),
-            "/etc/pki/rpm-gpg",
-        ),
+        (volumes::ENTITLEMENT, request.entitlement.as_ref().map(secret), "/etc/pki/entitlement"),
+        (volumes::REPOSITORIES, request.repositories.as_ref().map(map), "/etc/yum.repos.d"),
+        (volumes::PACKAGE_KEYS, request.package_keys.as_ref().map(secret), "/etc/pki/rpm-gpg"),
     ];
     let volume = |(name, source, path): (&str, Option<BuildVolumeSource>, &str)| {
         Some(BuildVolume {
             name: name.to_owned(),
             source: source?,
-            mounts: vec![BuildVolumeMount {
-                destination_path: path.to_owned(),
-            }],
+            mounts: vec![BuildVolumeMount { destination_path: path.to_owned() }],
         })
     };
     all.into_iter().filter_map(volume).collect()

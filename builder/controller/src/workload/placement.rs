@@ -15,10 +15,8 @@ use mosb_build::JobMethod;
 use mosb_plan::api::{LabelSelector, cluster_settings};
 
 /// The labels of control-plane nodes, and the keys of their taints.
-pub const CONTROL_PLANE_LABELS: [&str; 2] = [
-    "node-role.kubernetes.io/control-plane",
-    "node-role.kubernetes.io/master",
-];
+pub const CONTROL_PLANE_LABELS: [&str; 2] =
+    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
 
@@ -81,12 +79,9 @@ fn platform(request: &JobRequest) -> BTreeMap<String, String> {
     let Some(platform) = platform.filter(|_| request.method == JobMethod::Containerfile) else {
         return BTreeMap::new();
     };
-    [
-        ("kubernetes.io/os", platform.os()),
-        ("kubernetes.io/arch", platform.architecture()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into()
+    [("kubernetes.io/os", platform.os()), ("kubernetes.io/arch", platform.architecture())]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
 }
 
 fn of_control_plane(label: &str, pool: &LabelSelector) -> NodeSelectorTerm {

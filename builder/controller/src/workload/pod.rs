@@ -31,9 +31,7 @@ pub fn pod(request: &JobRequest) -> Pod {
     }
     let mut pod = spec.template.spec.expect("a test fills both templates");
     pod.active_deadline_seconds = spec.active_deadline_seconds.or(pod.active_deadline_seconds);
-    pod.scheduling_gates = Some(vec![PodSchedulingGate {
-        name: GATE.to_owned(),
-    }]);
+    pod.scheduling_gates = Some(vec![PodSchedulingGate { name: GATE.to_owned() }]);
     let all = pod.init_containers.iter_mut().flatten();
     for container in all.chain(&mut pod.containers) {
         let variables = container.env.iter_mut().flatten();
@@ -41,11 +39,7 @@ pub fn pod(request: &JobRequest) -> Pod {
             *variable = own_uid();
         }
     }
-    Pod {
-        metadata,
-        spec: Some(pod),
-        status: None,
-    }
+    Pod { metadata, spec: Some(pod), status: None }
 }
 
 fn own_uid() -> EnvVar {

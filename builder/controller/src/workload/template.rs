@@ -93,18 +93,9 @@ mod tests {
         let deployment = yaml::parse_one(DEPLOYMENT.as_bytes()).unwrap();
         let pod = &deployment["spec"]["template"];
         let selected = of_controller.pod_selector.unwrap().match_labels;
-        assert_eq!(
-            serde_json::to_value(selected).unwrap(),
-            pod["metadata"]["labels"]
-        );
+        assert_eq!(serde_json::to_value(selected).unwrap(), pod["metadata"]["labels"]);
         // A port by a name that no container has lets nobody in.
-        let port = of_controller
-            .ingress
-            .unwrap()
-            .remove(0)
-            .ports
-            .unwrap()
-            .remove(0);
+        let port = of_controller.ingress.unwrap().remove(0).ports.unwrap().remove(0);
         let named = serde_json::to_value(port.port).unwrap();
         assert_eq!(pod["spec"]["containers"][0]["ports"][0]["name"], named);
     }
@@ -113,22 +104,11 @@ mod tests {
     #[test]
     fn build_pods_are_under_the_network_policy() {
         let policy: NetworkPolicy = read(NETWORK_POLICY);
-        let wanted = policy
-            .spec
-            .unwrap()
-            .pod_selector
-            .unwrap()
-            .match_labels
-            .unwrap();
+        let wanted = policy.spec.unwrap().pod_selector.unwrap().match_labels.unwrap();
         for method in [JobMethod::Direct, JobMethod::Containerfile] {
             let pod = job(method).spec.unwrap().template.metadata.unwrap();
             let labels = pod.labels.unwrap();
-            assert!(
-                wanted
-                    .iter()
-                    .all(|(key, value)| labels.get(key) == Some(value)),
-                "{method}"
-            );
+            assert!(wanted.iter().all(|(key, value)| labels.get(key) == Some(value)), "{method}");
         }
     }
 }

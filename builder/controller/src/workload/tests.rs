@@ -27,9 +27,7 @@ const PEM: &str = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
 fn carried(name: String, data: &[(&str, &str)], binary: &[(&str, &str)]) -> ConfigMap {
     let map = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter();
-        pairs
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect()
+        pairs.map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     };
     ConfigMap {
         api_version: "v1".to_owned(),
@@ -49,11 +47,7 @@ fn logins(registry: &str, password: &str) -> DockerConfigJson {
     DockerConfigJson::from_secret(&Secret {
         type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
         data: Some(
-            [(
-                ".dockerconfigjson".to_owned(),
-                ByteString(text.to_string().into_bytes()),
-            )]
-            .into(),
+            [(".dockerconfigjson".to_owned(), ByteString(text.to_string().into_bytes()))].into(),
         ),
         ..Secret::default()
     })
@@ -122,17 +116,12 @@ fn containerfile() -> JobRequest {
     request.method = JobMethod::Containerfile;
     let name = mosb_plan::api::object_name("containerfile", &request.build);
     let text = "FROM configs\nRUN true\n";
-    request
-        .payload
-        .push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
+    request.payload.push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
     request
 }
 
 fn degraded() -> JobRequest {
-    JobRequest {
-        user_namespaces: false,
-        ..containerfile()
-    }
+    JobRequest { user_namespaces: false, ..containerfile() }
 }
 
 /// Every input there is, of a config in two parts.
@@ -141,25 +130,13 @@ fn everything() -> JobRequest {
     let trust = mosb_plan::api::object_name("additionaltrustbundle", &request.build);
     let second = mosb_plan::api::object_name("mc", &request.build) + "-2";
     request.payload[0].metadata.name += "-1";
-    request
-        .payload
-        .insert(1, carried(second, &[(MACHINE_CONFIG_KEY, "more")], &[]));
-    request
-        .payload
-        .push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));
-    let data = [(
-        "httpsProxy".to_owned(),
-        b"http://u:proxy-canary@proxy:3128".to_vec(),
-    )];
-    let proxy = Proxy {
-        no_proxy: Some(".svc".to_owned()),
-        ..Proxy::default()
-    };
+    request.payload.insert(1, carried(second, &[(MACHINE_CONFIG_KEY, "more")], &[]));
+    request.payload.push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));
+    let data = [("httpsProxy".to_owned(), b"http://u:proxy-canary@proxy:3128".to_vec())];
+    let proxy = Proxy { no_proxy: Some(".svc".to_owned()), ..Proxy::default() };
     JobRequest {
         extensions: Some(
-            ("quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64))
-                .parse()
-                .unwrap(),
+            ("quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64)).parse().unwrap(),
         ),
         build_args: [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into(),
         entitlement: Some("etc-pki-entitlement-worker".to_owned()),
@@ -180,9 +157,7 @@ fn everything() -> JobRequest {
 
 fn long_names() -> JobRequest {
     let mut request = direct_of(&"p".repeat(250));
-    request.rendered = format!("rendered-{}-{HEX}", "p".repeat(200))
-        .parse()
-        .unwrap();
+    request.rendered = format!("rendered-{}-{HEX}", "p".repeat(200)).parse().unwrap();
     request
 }
 
@@ -206,17 +181,11 @@ job:
   labels: {team: os, machineconfiguration.openshift.io/machine-os-build: mine}
   annotations: {why: we want it}
 ";
-    JobRequest {
-        settings: ClusterSettings::parse(text).unwrap().job,
-        ..containerfile()
-    }
+    JobRequest { settings: ClusterSettings::parse(text).unwrap().job, ..containerfile() }
 }
 
 fn alone() -> JobRequest {
-    JobRequest {
-        builder: ImageBuilderType::CustomPod,
-        ..overrides()
-    }
+    JobRequest { builder: ImageBuilderType::CustomPod, ..overrides() }
 }
 
 fn openshift() -> JobRequest {
@@ -262,12 +231,8 @@ fn control_plane() -> JobRequest {
 /// What is for packages is in another namespace.
 fn copied(request: JobRequest) -> JobRequest {
     let copy = |source: PackageSource| source.copy_name(&request.build);
-    let [entitlement, repositories, keys] = [
-        PackageSource::Entitlement,
-        PackageSource::Repositories,
-        PackageSource::Keys,
-    ]
-    .map(copy);
+    let [entitlement, repositories, keys] =
+        [PackageSource::Entitlement, PackageSource::Repositories, PackageSource::Keys].map(copy);
     let named = |name: &String| k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
         name: Some(name.clone()),
         ..Default::default()
@@ -326,10 +291,8 @@ fn whole_objects() {
         };
         let text = yaml::to_text(&runner.unwrap());
         expect_file![folder.join(case).join(name)].assert_eq(&text);
-        let inputs: Vec<String> = inputs(&request, JOB_UID)
-            .iter()
-            .map(|input| yaml::to_text(&value(input)))
-            .collect();
+        let inputs: Vec<String> =
+            inputs(&request, JOB_UID).iter().map(|input| yaml::to_text(&value(input))).collect();
         expect_file![folder.join(case).join("inputs.yaml")].assert_eq(&inputs.join("---\n"));
     }
 }
@@ -356,9 +319,7 @@ fn the_runner_needs_its_inputs() {
         let runner = Runner::new(&request);
         let needs = runner.annotation("mosb.dev/needs").unwrap().split(' ');
         assert_eq!(
-            needs
-                .map(str::to_owned)
-                .collect::<std::collections::BTreeSet<_>>(),
+            needs.map(str::to_owned).collect::<std::collections::BTreeSet<_>>(),
             created,
             "{case}"
         );
@@ -404,12 +365,7 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
             json!({ "builders": "trusted" }),
             &CONTROL_PLANE_LABELS[..],
         ),
-        (
-            "any",
-            "{controlPlane: {nodeSelector: {}, tolerations: []}}",
-            json!(null),
-            &[],
-        ),
+        ("any", "{controlPlane: {nodeSelector: {}, tolerations: []}}", json!(null), &[]),
         (
             "other taints",
             "{controlPlane: {nodeSelector: {}, tolerations: [{key: a, operator: Exists}]}}",
@@ -418,11 +374,8 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
         ),
     ] {
         let settings = ClusterSettings::parse(&format!("job: {job}")).unwrap();
-        let request = JobRequest {
-            method: JobMethod::Direct,
-            settings: settings.job,
-            ..control_plane()
-        };
+        let request =
+            JobRequest { method: JobMethod::Direct, settings: settings.job, ..control_plane() };
         let pod = pod(&request).spec.unwrap();
         assert_eq!(json!(pod.node_selector), selector, "{what}");
         assert_eq!(pod.affinity, None, "{what}");
@@ -463,14 +416,8 @@ fn no_argument_is_a_variable() {
     request.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
     let pod = job(&request).spec.unwrap().template.spec.unwrap();
     let all = pod.init_containers.iter().flatten().chain(&pod.containers);
-    let all: Vec<_> = all
-        .flat_map(|container| container.args.iter().flatten())
-        .collect();
-    assert!(
-        all.iter()
-            .any(|argument| *argument == "A=$$(HTTPS_PROXY) $$x"),
-        "{all:?}"
-    );
+    let all: Vec<_> = all.flat_map(|container| container.args.iter().flatten()).collect();
+    assert!(all.iter().any(|argument| *argument == "A=$$(HTTPS_PROXY) $$x"), "{all:?}");
     for argument in all {
         assert!(!argument.replace("$$", "").contains('$'), "{argument}");
     }
@@ -486,10 +433,8 @@ signaturePolicy: |
 "#;
     let settings = ClusterSettings::parse(text).unwrap();
     let policy = settings.pull_policy().unwrap();
-    let request = JobRequest {
-        signature_policy: Some(policy.without_signatures()),
-        ..containerfile()
-    };
+    let request =
+        JobRequest { signature_policy: Some(policy.without_signatures()), ..containerfile() };
     let inputs = inputs(&request, "uid");
     let map = inputs.iter().find_map(|input| match input {
         Input::ConfigMap(map) if input.name().starts_with("etc-registries-") => Some(map),
@@ -497,10 +442,7 @@ signaturePolicy: |
     });
     let text = &map.unwrap().data.as_ref().unwrap()["policy.json"];
     let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
-    assert_eq!(
-        read.verdict("quay.io/release/os").requirement,
-        Requirement::Accept
-    );
+    assert_eq!(read.verdict("quay.io/release/os").requirement, Requirement::Accept);
     assert_eq!(read.verdict("docker.io/x").requirement, Requirement::Reject);
     let job = job(&request);
     let pod = job.spec.unwrap().template.spec.unwrap();
@@ -517,34 +459,22 @@ signaturePolicy: |
 #[test]
 fn a_pod_does_alone_what_a_job_does_with_it() {
     for (case, request) in with_our_pods() {
-        let request = JobRequest {
-            builder: ImageBuilderType::CustomPod,
-            ..request
-        };
+        let request = JobRequest { builder: ImageBuilderType::CustomPod, ..request };
         let (job, pod) = (job(&request), pod(&request));
         let in_job = job.spec.as_ref().unwrap();
         let template = in_job.template.metadata.as_ref().unwrap();
         assert_eq!(pod.metadata.name, job.metadata.name, "{case}");
         assert_eq!(pod.metadata.labels, template.labels, "{case}");
-        assert_eq!(
-            pod.metadata.owner_references, job.metadata.owner_references,
-            "{case}"
-        );
+        assert_eq!(pod.metadata.owner_references, job.metadata.owner_references, "{case}");
         let runner = Runner::from(pod.clone());
         for key in ["mosb.dev/attempt", "mosb.dev/method"] {
-            assert_eq!(
-                runner.annotation(key),
-                Runner::from(job.clone()).annotation(key),
-                "{case}"
-            );
+            assert_eq!(runner.annotation(key), Runner::from(job.clone()).annotation(key), "{case}");
         }
         let spec = pod.spec.unwrap();
         let inside = in_job.template.spec.as_ref().unwrap();
         assert_eq!(
             spec.active_deadline_seconds,
-            in_job
-                .active_deadline_seconds
-                .or(inside.active_deadline_seconds),
+            in_job.active_deadline_seconds.or(inside.active_deadline_seconds),
             "{case}"
         );
         let all = |spec: &PodSpec| {
@@ -559,18 +489,12 @@ fn a_pod_does_alone_what_a_job_does_with_it() {
                 source.field_ref.as_ref().unwrap().field_path.clone()
             };
             assert_eq!(path(&alone), "metadata.uid", "{case}");
-            assert_eq!(
-                path(&in_job),
-                "metadata.labels['batch.kubernetes.io/controller-uid']"
-            );
+            assert_eq!(path(&in_job), "metadata.labels['batch.kubernetes.io/controller-uid']");
             assert_eq!((alone.args, alone.image), (in_job.args, in_job.image));
         }
         for input in inputs(&request, "pod-1") {
             let owner = &input.metadata().owner_references.as_ref().unwrap()[0];
-            assert_eq!(
-                (&*owner.api_version, &*owner.kind, &*owner.uid),
-                ("v1", "Pod", "pod-1")
-            );
+            assert_eq!((&*owner.api_version, &*owner.kind, &*owner.uid), ("v1", "Pod", "pod-1"));
             assert!(is_runner(owner));
         }
     }

@@ -34,9 +34,7 @@ impl<'a> Volumes<'a> {
 
     /// A volume of several ConfigMaps, each in a folder of its own: `0`, `1`, and on.
     pub fn parts(&mut self, volume: &str, sources: Vec<String>) {
-        let projected = self
-            .find(volume)
-            .and_then(|volume| volume.projected.as_mut());
+        let projected = self.find(volume).and_then(|volume| volume.projected.as_mut());
         let Some(parts) = projected.and_then(|projected| projected.sources.as_mut()) else {
             return;
         };

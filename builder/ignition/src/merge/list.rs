@@ -108,9 +108,7 @@ impl List {
 
     pub fn into_values(self) -> Vec<Value> {
         let entries = self.entries.into_iter().flatten();
-        entries
-            .map(|entry| entry.node.into_value().unwrap_or(json!({})))
-            .collect()
+        entries.map(|entry| entry.node.into_value().unwrap_or(json!({}))).collect()
     }
 }
 
@@ -127,9 +125,7 @@ impl Items {
     fn takes_away(self, value: &Value) -> bool {
         match self {
             Self::Names | Self::Texts => false,
-            Self::Objects(of) => of
-                .gone_without
-                .is_some_and(|field| value.get(field).is_none()),
+            Self::Objects(of) => of.gone_without.is_some_and(|field| value.get(field).is_none()),
         }
     }
 }

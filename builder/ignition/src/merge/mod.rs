@@ -84,10 +84,7 @@ impl Merger {
 
     /// The same, and [`Merged::provenance`] will be told.
     pub fn explaining() -> Self {
-        Self {
-            explaining: true,
-            ..Self::new()
-        }
+        Self { explaining: true, ..Self::new() }
     }
 
     /// Merges a config over all those before. `origin` is whatever the caller calls it by.
@@ -116,10 +113,7 @@ impl Merger {
         if self.version >= SpecVersion::V3_6 {
             self.special_bits.drop_from(&mut config);
         }
-        Merged {
-            document: Document(config),
-            provenance,
-        }
+        Merged { document: Document(config), provenance }
     }
 }
 

@@ -141,9 +141,7 @@ impl Node {
         if let Self::Whole(Value::Object(members), said) = self {
             let apart = mem::take(members).into_iter();
             *self = Self::Fields(
-                apart
-                    .map(|(name, value)| (name, Self::whole(value, said.from)))
-                    .collect(),
+                apart.map(|(name, value)| (name, Self::whole(value, said.from))).collect(),
             );
         }
         match self {
@@ -192,9 +190,8 @@ impl Node {
             Self::Whole(value, _) => Some(value),
             Self::Fields(fields) => {
                 let members = fields.into_iter();
-                let members: Map<_, _> = members
-                    .filter_map(|(name, node)| Some((name, node.into_value()?)))
-                    .collect();
+                let members: Map<_, _> =
+                    members.filter_map(|(name, node)| Some((name, node.into_value()?))).collect();
                 (!members.is_empty()).then_some(members.into())
             }
             Self::List(list) => {

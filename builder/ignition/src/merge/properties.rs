@@ -15,11 +15,7 @@ fn some(
         proptest::option::of(value)
             .prop_map(move |value| (name.to_owned(), value.unwrap_or_default()))
     };
-    fields
-        .into_iter()
-        .map(field)
-        .collect::<Vec<_>>()
-        .prop_map(Map::from_iter)
+    fields.into_iter().map(field).collect::<Vec<_>>().prop_map(Map::from_iter)
 }
 
 fn choice<const N: usize>(values: [Value; N]) -> BoxedStrategy<Value> {
@@ -52,14 +48,8 @@ fn texts(of: &'static [&'static str]) -> BoxedStrategy<Value> {
 }
 
 fn node() -> Vec<(&'static str, BoxedStrategy<Value>)> {
-    let owner = || {
-        choice([
-            json!({ "id": 1 }),
-            json!({ "id": 2 }),
-            json!({ "name": "u" }),
-            json!({}),
-        ])
-    };
+    let owner =
+        || choice([json!({ "id": 1 }), json!({ "id": 2 }), json!({ "name": "u" }), json!({})]);
     let truth = choice([json!(false), json!(null)]);
     vec![("user", owner()), ("group", owner()), ("overwrite", truth)]
 }
@@ -68,11 +58,7 @@ fn node() -> Vec<(&'static str, BoxedStrategy<Value>)> {
 /// path is always of a file, or always of a directory, and a kernel argument always wanted.
 fn config(lists_that_grow: bool, one_kind: bool) -> impl Strategy<Value = Document> {
     let grown = move |of| {
-        if lists_that_grow {
-            texts(of)
-        } else {
-            Just(json!([])).boxed()
-        }
+        if lists_that_grow { texts(of) } else { Just(json!([])).boxed() }
     };
     let contents = choice([
         json!({ "source": "data:,a", "compression": "gzip" }),
@@ -82,30 +68,13 @@ fn config(lists_that_grow: bool, one_kind: bool) -> impl Strategy<Value = Docume
         json!({ "source": "https://a/", "httpHeaders": [{ "name": "A", "value": "1" }, { "name": "B" }] }),
     ]);
     let mode = || choice([json!(0), json!(420)]);
-    let files: &[_] = if one_kind {
-        &["/a", "/b"]
-    } else {
-        &["/a", "/b", "/c"]
-    };
-    let directories: &[_] = if one_kind {
-        &["/c", "/d"]
-    } else {
-        &["/d", "/b", "/c"]
-    };
+    let files: &[_] = if one_kind { &["/a", "/b"] } else { &["/a", "/b", "/c"] };
+    let directories: &[_] = if one_kind { &["/c", "/d"] } else { &["/d", "/b", "/c"] };
     let append = grown(&["data:,x", "data:,y"]).prop_map(|sources| {
-        sources
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|source| json!({ "source": source }))
-            .collect()
+        sources.as_array().unwrap().iter().map(|source| json!({ "source": source })).collect()
     });
     let mut file = node();
-    file.extend([
-        ("mode", mode()),
-        ("contents", contents),
-        ("append", append.boxed()),
-    ]);
+    file.extend([("mode", mode()), ("contents", contents), ("append", append.boxed())]);
     let mut directory = node();
     directory.push(("mode", mode()));
     let dropins = entries(
@@ -123,10 +92,8 @@ fn config(lists_that_grow: bool, one_kind: bool) -> impl Strategy<Value = Docume
         ("groups", texts(&["a", "b"])),
         ("sshAuthorizedKeys", texts(&["k", "l", "m"])),
     ]);
-    let filesystem = some(vec![
-        ("options", grown(&["o", "p"])),
-        ("label", choice([json!("x"), json!("")])),
-    ]);
+    let filesystem =
+        some(vec![("options", grown(&["o", "p"])), ("label", choice([json!("x"), json!("")]))]);
     let partitions = entries(
         "label",
         &["x", "y"],
@@ -138,17 +105,9 @@ fn config(lists_that_grow: bool, one_kind: bool) -> impl Strategy<Value = Docume
         entries("name", &["a.service", "b.service"], unit.boxed()),
         entries("name", &["core", "root"], user.boxed()),
         entries("device", &["/dev/a", "/dev/b"], filesystem.boxed()),
-        entries(
-            "device",
-            &["/dev/c"],
-            some(vec![("partitions", partitions)]).boxed(),
-        ),
+        entries("device", &["/dev/c"], some(vec![("partitions", partitions)]).boxed()),
         texts(&["q", "r"]),
-        if one_kind {
-            Just(json!([])).boxed()
-        } else {
-            texts(&["s", "r"])
-        },
+        if one_kind { Just(json!([])).boxed() } else { texts(&["s", "r"]) },
     );
     parts.prop_filter_map("valid alone", |(files, directories, units, users, mut filesystems, disks, wanted, unwanted)| {
         for filesystem in filesystems.as_array_mut().unwrap() {

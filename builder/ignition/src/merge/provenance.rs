@@ -96,11 +96,7 @@ impl Teller {
         overrides.sort_unstable();
         overrides.dedup();
         overrides.retain(|origin| *origin != said.from);
-        self.told.push(Provenance {
-            place: self.place.clone(),
-            from: said.from,
-            overrides,
-        });
+        self.told.push(Provenance { place: self.place.clone(), from: said.from, overrides });
     }
 
     fn within_field(&mut self, name: &str, tell: impl FnOnce(&mut Self)) {
@@ -117,11 +113,10 @@ impl Teller {
         let outside = self.place.len();
         self.place.push('[');
         // One line each, whatever a path holds.
-        self.place
-            .extend(name.chars().flat_map(|c| match c.is_control() {
-                true => c.escape_debug().collect::<Vec<_>>(),
-                false => vec![c],
-            }));
+        self.place.extend(name.chars().flat_map(|c| match c.is_control() {
+            true => c.escape_debug().collect::<Vec<_>>(),
+            false => vec![c],
+        }));
         self.place.push(']');
         tell(self);
         self.place.truncate(outside);

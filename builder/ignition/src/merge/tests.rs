@@ -10,9 +10,7 @@ const CASES: &str = include_str!("../../../../testdata/ignition/merge.jsonl");
 
 fn document(mut config: Value) -> Document {
     let section = config.as_object().unwrap().keys();
-    let section = section
-        .clone()
-        .find(|key| key.eq_ignore_ascii_case("ignition"));
+    let section = section.clone().find(|key| key.eq_ignore_ascii_case("ignition"));
     let section = section.map_or("ignition".to_owned(), String::clone);
     if config[&section]["version"].is_null() {
         config[&section]["version"] = json!("3.5.0");
@@ -31,9 +29,7 @@ fn merged(configs: impl IntoIterator<Item = Value>) -> Merged {
 /// `place from overrides`, a line each.
 fn told(configs: impl IntoIterator<Item = Value>) -> Vec<String> {
     let provenance = merged(configs).provenance.into_iter();
-    provenance
-        .map(|p| format!("{} {} {:?}", p.place, p.from, p.overrides))
-        .collect()
+    provenance.map(|p| format!("{} {} {:?}", p.place, p.from, p.overrides)).collect()
 }
 
 #[test]
@@ -143,9 +139,6 @@ fn many_configs_are_merged_in_time_that_grows_as_they_do() {
     let files = &merged.document.as_json()["storage"]["files"];
     assert_eq!(files.as_array().unwrap().len(), 5_001);
     assert_eq!(files[1], json!({ "path": "/common", "mode": 4_999 % 512 }));
-    let mode = merged
-        .provenance
-        .iter()
-        .find(|p| p.place == "storage.files[/common].mode");
+    let mode = merged.provenance.iter().find(|p| p.place == "storage.files[/common].mode");
     assert_eq!(mode.unwrap().overrides.len(), 4_999);
 }

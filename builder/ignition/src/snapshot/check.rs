@@ -34,26 +34,18 @@ pub(super) fn open(resource: &Map<String, Value>, source: &str) -> Result<Bytes,
         None | Some("") => Compression::None,
         Some("gzip") => Compression::Gzip,
         Some(other) => {
-            let message = format!(
-                "compression {} must be \"gzip\", or left out",
-                shown_word(other)
-            );
+            let message =
+                format!("compression {} must be \"gzip\", or left out", shown_word(other));
             return Err(Finding::new("bad-compression", message));
         }
     };
     let verification = match hash(resource) {
         None => None,
-        Some(hash) => Some(
-            read_hash(hash, SpecVersion::V3_5).map_err(|(code, message)| {
-                Finding::new(code, format!("the hash {} {message}", shown_hash(hash)))
-            })?,
-        ),
+        Some(hash) => Some(read_hash(hash, SpecVersion::V3_5).map_err(|(code, message)| {
+            Finding::new(code, format!("the hash {} {message}", shown_hash(hash)))
+        })?),
     };
-    let resource = Resource {
-        source: Some(source.to_owned()),
-        compression,
-        verification,
-    };
+    let resource = Resource { source: Some(source.to_owned()), compression, verification };
     resource
         .bytes(LARGEST_UNPACKED)
         .map(Bytes::from)
@@ -103,55 +95,24 @@ mod tests {
     fn what_was_served_is_checked_by_what_the_config_says() {
         // Of "hi".
         let sum = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
-        let gzip: &[u8] = &[
-            31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0,
-        ];
+        let gzip: &[u8] =
+            &[31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0];
         let hash = json!({ "hash": format!("sha256-{sum}") });
         for (what, resource, served, want) in [
             ("nothing said", json!({}), &b"hi"[..], Ok("hi")),
             ("hash", json!({ "verification": hash }), b"hi", Ok("hi")),
-            (
-                "wrong hash",
-                json!({ "verification": hash }),
-                b"ho",
-                Err("wrong-hash"),
-            ),
+            ("wrong hash", json!({ "verification": hash }), b"ho", Err("wrong-hash")),
             (
                 "hash of the unpacked",
                 json!({ "verification": hash, "compression": "gzip" }),
                 gzip,
                 Ok("hi"),
             ),
-            (
-                "not packed",
-                json!({ "compression": "gzip" }),
-                b"hi",
-                Err("bad-gzip"),
-            ),
-            (
-                "nothing packed",
-                json!({ "compression": "gzip" }),
-                b"",
-                Err("bad-gzip"),
-            ),
-            (
-                "hash of the packed",
-                json!({ "verification": hash }),
-                gzip,
-                Err("wrong-hash"),
-            ),
-            (
-                "xz",
-                json!({ "compression": "xz" }),
-                b"",
-                Err("bad-compression"),
-            ),
-            (
-                "md5",
-                json!({ "verification": { "hash": "md5-0" } }),
-                b"",
-                Err("bad-verification"),
-            ),
+            ("not packed", json!({ "compression": "gzip" }), b"hi", Err("bad-gzip")),
+            ("nothing packed", json!({ "compression": "gzip" }), b"", Err("bad-gzip")),
+            ("hash of the packed", json!({ "verification": hash }), gzip, Err("wrong-hash")),
+            ("xz", json!({ "compression": "xz" }), b"", Err("bad-compression")),
+            ("md5", json!({ "verification": { "hash": "md5-0" } }), b"", Err("bad-verification")),
         ] {
             let served = Bytes::from_static(served);
             let got = open_fetched(resource.as_object().unwrap(), &served, "https://h/p");

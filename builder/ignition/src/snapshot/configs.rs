@@ -58,9 +58,8 @@ pub fn configs(
         return Ok(way.arrive(document));
     }
     let top = Step::top();
-    let resolved = way
-        .take_settings(document.as_json(), &top)
-        .and_then(|()| way.resolve(document, &top));
+    let resolved =
+        way.take_settings(document.as_json(), &top).and_then(|()| way.resolve(document, &top));
     match resolved {
         Ok(document) => Ok(way.arrive(document)),
         Err(Stop::Needs(needs)) => Ok(Resolution::Needs(needs.into_references())),
@@ -91,21 +90,11 @@ struct Step<'p> {
 
 impl Step<'_> {
     fn top() -> Self {
-        Step {
-            before: None,
-            field: String::new(),
-            url: None,
-            depth: 0,
-        }
+        Step { before: None, field: String::new(), url: None, depth: 0 }
     }
 
     fn to(&self, field: String) -> Step<'_> {
-        Step {
-            before: Some(self),
-            field,
-            url: None,
-            depth: self.depth + 1,
-        }
+        Step { before: Some(self), field, url: None, depth: self.depth + 1 }
     }
 
     fn wrong(&self, problem: Finding) -> Stop {
@@ -156,10 +145,7 @@ struct Way<'c> {
 
 impl Way<'_> {
     fn arrive(self, document: Document) -> Resolution<Resolved> {
-        Resolution::Done(Resolved {
-            document,
-            warnings: self.warnings,
-        })
+        Resolution::Done(Resolved { document, warnings: self.warnings })
     }
 
     fn resolve(&mut self, document: Document, at: &Step<'_>) -> Result<Document, Stop> {
@@ -219,10 +205,8 @@ impl Way<'_> {
         }
         // A config without authorities leaves those of before in place.
         if !opened.is_empty() {
-            self.settings = Arc::new(Settings {
-                authorities: opened,
-                ..Settings::clone(&self.settings)
-            });
+            self.settings =
+                Arc::new(Settings { authorities: opened, ..Settings::clone(&self.settings) });
         }
         Ok(())
     }

@@ -40,10 +40,7 @@ pub fn contents(document: Document, contents: &Contents) -> Result<Resolution<Do
     embedding.stop_if_wrong()?;
     if embedding.needs.is_empty() {
         if remote {
-            embedding.settings = Arc::new(Settings {
-                authorities,
-                ..settings
-            });
+            embedding.settings = Arc::new(Settings { authorities, ..settings });
         }
         each_content(&mut config, &mut |place, resource| {
             embedding.embed(place, resource);
@@ -57,9 +54,7 @@ pub fn contents(document: Document, contents: &Contents) -> Result<Resolution<Do
 }
 
 fn invalid(problem: Finding) -> Error {
-    Error::Invalid {
-        problems: vec![problem],
-    }
+    Error::Invalid { problems: vec![problem] }
 }
 
 /// Where contents stand in the config.
@@ -118,10 +113,7 @@ fn each_authority(config: &mut Value, visit: &mut Visit<'_>) {
 }
 
 fn list<'v>(config: &'v mut Value, at: &str) -> &'v mut [Value] {
-    config
-        .pointer_mut(at)
-        .and_then(Value::as_array_mut)
-        .map_or(&mut [], Vec::as_mut_slice)
+    config.pointer_mut(at).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }
 
 fn name(of: &Value, key: &str) -> String {

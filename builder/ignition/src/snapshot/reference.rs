@@ -84,26 +84,18 @@ fn headers(resource: &Map<String, Value>) -> Result<Vec<(String, String)>, Findi
         let (name, value) = (text("name"), text("value"));
         let problem = |what: &str| {
             let name: String = name.chars().take(100).collect();
-            Err(Finding::new(
-                "bad-source",
-                format!("httpHeaders: {name:?} {what}"),
-            ))
+            Err(Finding::new("bad-source", format!("httpHeaders: {name:?} {what}")))
         };
         // RFC 9110, 5.1 and 5.5.
         if name.is_empty()
-            || !name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+            || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
         {
             return problem("is no name of a header; correct it");
         }
         if value.is_empty() {
             return problem("has no value; give one, or remove the header");
         }
-        if !value
-            .bytes()
-            .all(|b| b == b'\t' || (b >= b' ' && b != 0x7f))
-        {
+        if !value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f)) {
             return problem("has a control character in its value; correct it");
         }
         headers.insert(name.to_ascii_lowercase(), value.to_owned());
@@ -198,9 +190,7 @@ pub(super) struct Needs(BTreeMap<Request, (usize, String)>);
 impl Needs {
     pub fn add(&mut self, request: Request, place: impl fmt::Display) {
         let number = self.0.len();
-        self.0
-            .entry(request)
-            .or_insert_with(|| (number, place.to_string()));
+        self.0.entry(request).or_insert_with(|| (number, place.to_string()));
     }
 
     /// Those of another list after these.
@@ -218,9 +208,7 @@ impl Needs {
     pub fn into_references(self) -> Vec<Reference> {
         let mut all: Vec<_> = self.0.into_iter().collect();
         all.sort_by_key(|(_, (number, _))| *number);
-        all.into_iter()
-            .map(|(request, (_, place))| Reference::new(request, place))
-            .collect()
+        all.into_iter().map(|(request, (_, place))| Reference::new(request, place)).collect()
     }
 }
 
@@ -242,10 +230,7 @@ mod tests {
             with(vec![header("B", "1"), header("a", "2")]).unwrap(),
             with(vec![header("A", "2"), header("b", "0"), header("B", "1")]).unwrap()
         );
-        assert_ne!(
-            with(vec![header("a", "1")]).unwrap(),
-            with(vec![header("a", "2")]).unwrap()
-        );
+        assert_ne!(with(vec![header("a", "1")]).unwrap(), with(vec![header("a", "2")]).unwrap());
         for (what, wrong) in [
             ("no value", json!({ "name": "a" })),
             ("an empty value", header("a", "")),
@@ -268,10 +253,7 @@ mod tests {
         contents.insert(request, Bytes::from_static(b"hunter2"));
         let shown = format!("{reference:?} {reference} {contents:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
-        assert!(
-            shown.contains("storage.files[/x].contents: https://h/p?…"),
-            "{shown}"
-        );
+        assert!(shown.contains("storage.files[/x].contents: https://h/p?…"), "{shown}");
         assert_eq!(contents.size(), 7);
     }
 
@@ -282,11 +264,7 @@ mod tests {
         needs.add(of("https://z/"), "first");
         needs.add(of("https://a/"), "second");
         needs.add(of("https://z/#x"), "third");
-        let places: Vec<_> = needs
-            .into_references()
-            .iter()
-            .map(|r| r.place.clone())
-            .collect();
+        let places: Vec<_> = needs.into_references().iter().map(|r| r.place.clone()).collect();
         // The fragment was cut off when the source was read.
         assert_eq!(places, ["first", "second", "third"]);
     }

@@ -51,9 +51,7 @@ impl Settings {
     pub(super) fn of(config: &Value, authorities: Vec<Bytes>) -> Result<Self, Finding> {
         let text = |at: &str| config.pointer(at).and_then(Value::as_str);
         let proxy = |at: &str| text(at).filter(|url| !url.is_empty()).map(str::to_owned);
-        let no_proxy = config
-            .pointer("/ignition/proxy/noProxy")
-            .and_then(Value::as_array);
+        let no_proxy = config.pointer("/ignition/proxy/noProxy").and_then(Value::as_array);
         let seconds = |field: &'static str| {
             let said = config.pointer("/ignition/timeouts")?.get(field)?.as_i64()?;
             Some(u64::try_from(said).map_err(|_| {
@@ -132,10 +130,7 @@ mod tests {
         }
         let below = json!({ "ignition": { "timeouts": { "httpTotal": -1 } } });
         let problem = Settings::of(&below, Vec::new()).unwrap_err();
-        assert_eq!(
-            problem.object.as_deref(),
-            Some("ignition.timeouts.httpTotal")
-        );
+        assert_eq!(problem.object.as_deref(), Some("ignition.timeouts.httpTotal"));
     }
 
     #[test]

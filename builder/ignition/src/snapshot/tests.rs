@@ -51,9 +51,7 @@ fn document(config: &Value) -> (Document, Spec) {
 
 fn resolve(config: &Value, servers: Servers<'_>) -> (Result<Value, Vec<Finding>>, Vec<Reference>) {
     let (document, spec) = document(config);
-    let (resolved, asked) = fetched(servers, |contents| {
-        configs(document.clone(), spec, contents)
-    });
+    let (resolved, asked) = fetched(servers, |contents| configs(document.clone(), spec, contents));
     (resolved.map(|r| r.document.into_json()), asked)
 }
 
@@ -68,10 +66,7 @@ fn places(references: &[Reference]) -> Vec<&str> {
 }
 
 fn codes(problems: &[Finding]) -> Vec<(&str, &str)> {
-    problems
-        .iter()
-        .map(|p| (p.object.as_deref().unwrap_or_default(), p.code.as_str()))
-        .collect()
+    problems.iter().map(|p| (p.object.as_deref().unwrap_or_default(), p.code.as_str())).collect()
 }
 
 /// A config with a file for each path, with these contents, and with a section `ignition`.
@@ -105,16 +100,9 @@ fn referenced_configs_are_merged_in_ignitions_order() {
         files.extend(more);
         text(&config(json!({}), &files))
     };
-    let a = text(&config(
-        merge(&["https://h/a1"]),
-        &[("/all", "a"), ("/a", "a"), ("/a1", "a")],
-    ));
+    let a = text(&config(merge(&["https://h/a1"]), &[("/all", "a"), ("/a", "a"), ("/a1", "a")]));
     let (a1, b) = (leaf("a1", &[("/a1", "a1")]), leaf("b", &[("/b", "b")]));
-    let servers: Servers<'_> = &[
-        ("https://h/a", &a),
-        ("https://h/a1", &a1),
-        ("https://h/b", &b),
-    ];
+    let servers: Servers<'_> = &[("https://h/a", &a), ("https://h/a1", &a1), ("https://h/b", &b)];
     let inline = check::data_url(&leaf("inline", &[]));
     for (what, top, want, order) in [
         ("none", json!({}), &[("/all", "top")][..], &[][..]),
@@ -148,17 +136,9 @@ fn referenced_configs_are_merged_in_ignitions_order() {
             "replaced by one that merges",
             replace("https://h/a"),
             &[("/all", "a1"), ("/a", "a"), ("/a1", "a1")],
-            &[
-                "ignition.config.replace",
-                "ignition.config.replace > ignition.config.merge[0]",
-            ],
+            &["ignition.config.replace", "ignition.config.replace > ignition.config.merge[0]"],
         ),
-        (
-            "in the config",
-            merge(&[&inline]),
-            &[("/all", "inline")],
-            &[],
-        ),
+        ("in the config", merge(&[&inline]), &[("/all", "inline")], &[]),
     ] {
         let (resolved, asked) = resolve(&config(top, &[("/all", "top")]), servers);
         let resolved = resolved.unwrap_or_else(|problems| panic!("{what}: {problems:?}"));
@@ -216,11 +196,7 @@ fn what_is_wrong_with_a_referenced_config_names_the_way_to_it() {
                 "circular-reference",
             ),
         ),
-        (
-            "s3",
-            merge(&["s3://b/k"]),
-            ("ignition.config.merge[0]", "unsupported-source"),
-        ),
+        ("s3", merge(&["s3://b/k"]), ("ignition.config.merge[0]", "unsupported-source")),
         (
             "another hash",
             json!({ "config": { "replace": { "source": "https://h/text", "verification": { "hash": hash } } } }),
@@ -230,10 +206,7 @@ fn what_is_wrong_with_a_referenced_config_names_the_way_to_it() {
             "an authority that is none",
             json!({ "config": { "replace": { "source": "https://h/text" } },
                 "security": { "tls": { "certificateAuthorities": [{ "source": "data:,x" }] } } }),
-            (
-                "ignition.security.tls.certificateAuthorities[0]",
-                "bad-authority",
-            ),
+            ("ignition.security.tls.certificateAuthorities[0]", "bad-authority"),
         ),
         (
             "a timeout",
@@ -251,14 +224,11 @@ fn what_is_wrong_with_a_referenced_config_names_the_way_to_it() {
 #[test]
 fn spec_2_and_spec_3_do_not_refer_to_one_another() {
     let servers: Servers<'_> = &[("https://h/", &text(&config(json!({}), &[])))];
-    for (spec, want) in [
-        (Spec::V3(SpecVersion::V3_0), None),
-        (Spec::V2(SpecV2::V2_4), Some("other-family")),
-    ] {
+    for (spec, want) in
+        [(Spec::V3(SpecVersion::V3_0), None), (Spec::V2(SpecV2::V2_4), Some("other-family"))]
+    {
         let (document, _) = document(&config(replace("https://h/"), &[]));
-        let (resolved, _) = fetched(servers, |contents| {
-            configs(document.clone(), spec, contents)
-        });
+        let (resolved, _) = fetched(servers, |contents| configs(document.clone(), spec, contents));
         let got = resolved.err().map(|problems| problems[0].code.clone());
         assert_eq!(got.as_deref(), want, "{spec}");
     }
@@ -348,13 +318,9 @@ fn each_config_is_fetched_with_the_settings_in_force() {
             .iter()
             .map(|reference| {
                 let settings = reference.request().settings();
-                let known = want
-                    .iter()
-                    .find(|row| row.0 == reference.request().url().path());
+                let known = want.iter().find(|row| row.0 == reference.request().url().path());
                 let proxy = settings.proxy.http.as_deref();
-                let proxy = ["http://top", "http://a"]
-                    .into_iter()
-                    .find(|p| Some(*p) == proxy);
+                let proxy = ["http://top", "http://a"].into_iter().find(|p| Some(*p) == proxy);
                 (
                     known.unwrap().0,
                     proxy,
@@ -369,10 +335,9 @@ fn each_config_is_fetched_with_the_settings_in_force() {
 
 #[test]
 fn servers_are_told_which_spec_is_read() {
-    for (spec, want) in [
-        (Spec::V2(SpecV2::V2_4), "version=2.2.0"),
-        (Spec::V3(SpecVersion::V3_1), "version=3.5.0"),
-    ] {
+    for (spec, want) in
+        [(Spec::V2(SpecV2::V2_4), "version=2.2.0"), (Spec::V3(SpecVersion::V3_1), "version=3.5.0")]
+    {
         let (document, _) = document(&config(replace("https://h/"), &[]));
         let Resolution::Needs(needs) = configs(document, spec, &Contents::new()).unwrap() else {
             panic!("{spec}: nothing is needed");
@@ -448,9 +413,8 @@ fn everything_remote_is_embedded_as_it_was_served() {
 #[test]
 fn what_says_how_contents_are_read_stays() {
     // gzip of "hi".
-    let gzip: &[u8] = &[
-        31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0,
-    ];
+    let gzip: &[u8] =
+        &[31, 139, 8, 0, 0, 0, 0, 0, 2, 255, 203, 200, 4, 0, 172, 42, 147, 216, 2, 0, 0, 0];
     let hash = "sha256-8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
     let mut config = config(json!({}), &[("/a", "")]);
     config["storage"]["files"][0]["contents"] = json!({
@@ -462,14 +426,8 @@ fn what_says_how_contents_are_read_stays() {
     assert_eq!(embedded.unwrap(), want);
     let (embedded, _) = embed(&config, &[("https://h/a", b"hi")]);
     let problems = embedded.unwrap_err();
-    assert_eq!(
-        codes(&problems),
-        [("storage.files[/a].contents", "bad-gzip")]
-    );
-    assert!(
-        problems[0].message.starts_with("https://h/a: "),
-        "{problems:?}"
-    );
+    assert_eq!(codes(&problems), [("storage.files[/a].contents", "bad-gzip")]);
+    assert!(problems[0].message.starts_with("https://h/a: "), "{problems:?}");
 }
 
 #[test]
@@ -492,10 +450,7 @@ fn all_that_is_wrong_is_told_before_anything_is_fetched() {
             ("storage.files[/a].append[0]", "unsupported-source"),
             ("storage.files[/twice].contents", "bad-source"),
             ("storage.luks[root].keyFile", "unsupported-source"),
-            (
-                "ignition.security.tls.certificateAuthorities[0]",
-                "unsupported-source"
-            ),
+            ("ignition.security.tls.certificateAuthorities[0]", "unsupported-source"),
         ]
     );
     assert!(!format!("{problems:?}").contains("hunter2"));
@@ -507,26 +462,10 @@ fn contents_in_the_config_are_checked_by_what_it_says_of_them() {
     let hash = json!({ "hash": format!("sha256-{zeros}") });
     for (what, contents, want) in [
         ("nothing said", json!({ "source": "data:,x" }), None),
-        (
-            "a hash",
-            json!({ "source": "data:,x", "verification": hash }),
-            Some("wrong-hash"),
-        ),
-        (
-            "gzip",
-            json!({ "source": "data:,x", "compression": "gzip" }),
-            Some("bad-gzip"),
-        ),
-        (
-            "no compression",
-            json!({ "source": "data:,x", "compression": "" }),
-            None,
-        ),
-        (
-            "nothing to check",
-            json!({ "source": "", "verification": hash }),
-            None,
-        ),
+        ("a hash", json!({ "source": "data:,x", "verification": hash }), Some("wrong-hash")),
+        ("gzip", json!({ "source": "data:,x", "compression": "gzip" }), Some("bad-gzip")),
+        ("no compression", json!({ "source": "data:,x", "compression": "" }), None),
+        ("nothing to check", json!({ "source": "", "verification": hash }), None),
     ] {
         let mut config = config(json!({}), &[("/a", "")]);
         config["storage"]["files"][0]["contents"] = contents;

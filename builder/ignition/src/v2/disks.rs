@@ -55,10 +55,8 @@ fn partition(o: &mut Object<'_, '_>) -> (Fields, Units) {
     let number_or_next = o.number("number").filter(|number| *number != 0);
     let label = o.text("label");
     let (size, start) = (o.number("size"), o.number("start"));
-    let mut fields = object([
-        ("number", number(number_or_next)),
-        ("typeGuid", filled(o.text("typeGuid"))),
-    ]);
+    let mut fields =
+        object([("number", number(number_or_next)), ("typeGuid", filled(o.text("typeGuid")))]);
     if o.has("guid", SpecV2::V2_1) {
         fields.extend(object([("guid", filled(o.text("guid")))]));
     }
@@ -70,10 +68,7 @@ fn partition(o: &mut Object<'_, '_>) -> (Fields, Units) {
     }
     let mib = |sectors: Option<i64>| sectors.map(|sectors| sectors / SECTORS_IN_MIB);
     let (mut size_mib, mut start_mib) = (mib(size), mib(start));
-    let mut units = Units {
-        sectors: size.is_some() || start.is_some(),
-        mib: false,
-    };
+    let mut units = Units { sectors: size.is_some() || start.is_some(), mib: false };
     if o.has("sizeMiB", SpecV2::V2_3) {
         let given = (o.number("sizeMiB"), o.number("startMiB"));
         units.mib = given.0.is_some() || given.1.is_some();
@@ -90,10 +85,7 @@ fn partition(o: &mut Object<'_, '_>) -> (Fields, Units) {
         (size_mib, start_mib) = (size_mib.or(Some(0)), start_mib.or(Some(0)));
         fields.extend(object([("label", filled(label))]));
     }
-    fields.extend(object([
-        ("sizeMiB", number(size_mib)),
-        ("startMiB", number(start_mib)),
-    ]));
+    fields.extend(object([("sizeMiB", number(size_mib)), ("startMiB", number(start_mib))]));
     (fields, units)
 }
 
@@ -170,10 +162,7 @@ mod tests {
             ),
         ]);
         let one = json!([{ "number": 1, "start": 2048 }]);
-        assert_eq!(
-            warned("2.0.0", disk(one)),
-            ["storage.disks[0].partitions: sectors-of-512"]
-        );
+        assert_eq!(warned("2.0.0", disk(one)), ["storage.disks[0].partitions: sectors-of-512"]);
         let none = json!([{ "number": 1, "sizeMiB": 1 }]);
         assert_eq!(warned("2.3.0", disk(none)), [""; 0]);
     }
@@ -214,10 +203,7 @@ mod tests {
                 "a relative device",
                 "2.2.0",
                 json!({ "storage": { "disks": [{ "device": "sda" }], "raid": [{ "name": "r", "level": "1", "devices": ["sdb"] }] } }),
-                &[
-                    "storage.disks[0].device: bad-disk",
-                    "storage.raid[0].devices[0]: bad-raid",
-                ],
+                &["storage.disks[0].device: bad-disk", "storage.raid[0].devices[0]: bad-raid"],
             ),
         ]);
     }

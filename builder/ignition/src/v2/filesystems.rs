@@ -48,11 +48,7 @@ fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
         }
         (true, None) => return (name, Some(mount)),
         (false, Some(path)) if !path.starts_with('/') => {
-            o.problem(
-                "path",
-                "bad-filesystem",
-                "must be absolute: begin with a slash",
-            );
+            o.problem("path", "bad-filesystem", "must be absolute: begin with a slash");
         }
         // The root of the machine, and where it lies while Ignition runs: what `root` stands for anyway.
         (false, Some(path)) if name == "root" && ["/", "/sysroot"].contains(&&*clean(path)) => {}
@@ -65,10 +61,7 @@ fn filesystem<'v>(o: &mut Object<'v, '_>) -> (&'v str, Option<Fields>) {
 }
 
 fn read_mount(o: &mut Object<'_, '_>, given: bool) -> Fields {
-    let (device, format) = (
-        cleaned(o.text("device")),
-        o.text("format").unwrap_or_default(),
-    );
+    let (device, format) = (cleaned(o.text("device")), o.text("format").unwrap_or_default());
     let mut fields = object([("device", device), ("format", filled(Some(format)))]);
     let create = o.given("create");
     let mut old = o.object("create");

@@ -14,10 +14,8 @@ pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<V
     ignition.text("version");
     let config = references(&mut ignition.object("config"));
     origins.moved("ignition.config.merge", "ignition.config.append");
-    let mut fields = object([
-        ("version", Some(SpecVersion::V3_5.as_str().into())),
-        ("config", config),
-    ]);
+    let mut fields =
+        object([("version", Some(SpecVersion::V3_5.as_str().into())), ("config", config)]);
     if ignition.has("timeouts", SpecV2::V2_1) {
         let mut o = ignition.object("timeouts");
         let timeouts = ["httpResponseHeaders", "httpTotal"].map(|key| (key, number(o.number(key))));
@@ -59,10 +57,7 @@ fn references(config: &mut Object<'_, '_>) -> Option<Value> {
     }
     o.finish();
     config.finish();
-    part(object([
-        ("merge", list(appended)),
-        ("replace", replaces.then_some(replacement.into())),
-    ]))
+    part(object([("merge", list(appended)), ("replace", replaces.then_some(replacement.into()))]))
 }
 
 #[cfg(test)]

@@ -73,10 +73,7 @@ pub(super) fn translate(config: &Value) -> Result<Translated, Error> {
         warnings.truncate(MOST_FINDINGS);
     }
     match problems.is_empty() {
-        true => Ok(Translated {
-            config: translated,
-            warnings,
-        }),
+        true => Ok(Translated { config: translated, warnings }),
         false => Err(Error::Invalid { problems }),
     }
 }

@@ -17,10 +17,7 @@ pub(super) struct Origins {
 impl Origins {
     /// For a translation where entries of one name are not joined, so that spec 3 sees them all.
     pub fn apart() -> Self {
-        Self {
-            apart: true,
-            ..Self::default()
-        }
+        Self { apart: true, ..Self::default() }
     }
 
     /// Whether any entry was joined with an earlier one.
@@ -41,10 +38,7 @@ impl Origins {
         let Some(place) = finding.object.as_deref() else {
             return finding;
         };
-        let ends = place
-            .match_indices(['.', '['])
-            .map(|(at, _)| at)
-            .chain([place.len()]);
+        let ends = place.match_indices(['.', '[']).map(|(at, _)| at).chain([place.len()]);
         let known = ends
             .filter_map(|end| Some((self.places.get(&place[..end])?, &place[end..])))
             .next_back();

@@ -24,10 +24,7 @@ fn user(o: &mut Object<'_, '_>) -> Fields {
         _ => text(hash),
     };
     let keys = each_once(o.texts("sshAuthorizedKeys"));
-    fields.extend(object([
-        ("passwordHash", hash),
-        ("sshAuthorizedKeys", keys),
-    ]));
+    fields.extend(object([("passwordHash", hash), ("sshAuthorizedKeys", keys)]));
     if o.has("uid", SpecV2::V2_1) {
         for key in ["gecos", "homeDir", "primaryGroup", "shell"] {
             fields.extend(object([(key, filled(o.text(key)))]));
@@ -139,18 +136,8 @@ mod tests {
         let user = |user| json!({ "passwd": { "users": [{ "name": "b" }, user] } });
         let want: &[&str] = &["passwd.users[1].create: no-spec3-equal"];
         are_refused([
-            (
-                "create",
-                "2.0.0",
-                user(json!({ "name": "a", "create": { "uid": 5 } })),
-                want,
-            ),
-            (
-                "an empty create",
-                "2.4.0",
-                user(json!({ "name": "a", "create": {} })),
-                want,
-            ),
+            ("create", "2.0.0", user(json!({ "name": "a", "create": { "uid": 5 } })), want),
+            ("an empty create", "2.4.0", user(json!({ "name": "a", "create": {} })), want),
         ]);
     }
 }

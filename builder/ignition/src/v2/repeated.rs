@@ -23,10 +23,7 @@ pub(super) fn join(
     let mut out: Vec<(Fields, Vec<Value>)> = Vec::new();
     for (index, file) in files.into_iter().enumerate() {
         let place = places.of(file.node.get("path"), out.len(), origins);
-        let (to, from) = (
-            format!("storage.files[{place}]"),
-            format!("storage.files[{index}]"),
-        );
+        let (to, from) = (format!("storage.files[{place}]"), format!("storage.files[{index}]"));
         let is_first = place == out.len();
         if is_first {
             out.push(Default::default());

@@ -9,10 +9,7 @@ pub(super) type Fields = Map<String, Value>;
 
 /// The fields that have a value.
 pub(super) fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Fields {
-    fields
-        .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-        .collect()
+    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// An object, if it has any field.

@@ -24,10 +24,8 @@ pub(super) fn reference(o: &mut Object<'_, '_>) -> Fields {
     if let (Some(hash), Some((name, _))) = (hash, function)
         && name != "sha512"
     {
-        let message = format!(
-            "{} must begin with `sha512-`: spec 2 knows no other hash",
-            shown_hash(hash)
-        );
+        let message =
+            format!("{} must begin with `sha512-`: spec 2 knows no other hash", shown_hash(hash));
         verification.problem("hash", "bad-verification", message);
     }
     verification.finish();

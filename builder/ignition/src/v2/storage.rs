@@ -32,10 +32,7 @@ pub(super) fn read(root: &mut Object<'_, '_>, origins: &mut Origins) -> Option<V
         ("raid", disks::raid(&mut storage)),
         ("filesystems", filesystems),
         ("files", list(files)),
-        (
-            "directories",
-            list(last_of_each("directories", directories, origins)),
-        ),
+        ("directories", list(last_of_each("directories", directories, origins))),
         ("links", list(last_of_each("links", links, origins))),
     ]);
     storage.finish();
@@ -54,11 +51,7 @@ fn file(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> File {
             "the file can't be both replaced and appended to; keep one of `append` and `overwrite`";
         o.problem("overwrite", "append-and-overwrite", message);
     }
-    File {
-        node,
-        contents,
-        append,
-    }
+    File { node, contents, append }
 }
 
 fn directory(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
@@ -83,11 +76,8 @@ fn node(o: &mut Object<'_, '_>, filesystems: &HashSet<&str>) -> Fields {
     if o.sound() && filesystem != "root" {
         check_filesystem(o, filesystem, filesystems);
     }
-    let mut node = object([
-        ("path", cleaned(path)),
-        ("user", owner(o, "user")),
-        ("group", owner(o, "group")),
-    ]);
+    let mut node =
+        object([("path", cleaned(path)), ("user", owner(o, "user")), ("group", owner(o, "group"))]);
     if o.has("overwrite", SpecV2::V2_2) {
         let overwrite = o.truth("overwrite").map(Value::from);
         node.extend(object([("overwrite", overwrite)]));
@@ -106,10 +96,7 @@ fn check_filesystem(o: &Object<'_, '_>, name: &str, known: &HashSet<&str>) {
         );
         ("no-spec3-equal", message)
     } else {
-        let message = format!(
-            "no file system {} is defined here; give \"root\"",
-            shown(name)
-        );
+        let message = format!("no file system {} is defined here; give \"root\"", shown(name));
         ("undefined-filesystem", message)
     };
     o.problem("filesystem", code, message);
@@ -229,12 +216,7 @@ mod tests {
                 json!({ "storage": { "links": [{ "path": "/a", "target": "b", "filesystem": "x" }] } }),
                 &["storage.links[0].filesystem: undefined-filesystem"],
             ),
-            (
-                "there already",
-                "2.2.0",
-                nodes("files", twice),
-                &["storage.files[1]: duplicate"],
-            ),
+            ("there already", "2.2.0", nodes("files", twice), &["storage.files[1]: duplicate"]),
             (
                 "append and overwrite",
                 "2.2.0",
@@ -256,12 +238,7 @@ mod tests {
                 nodes("files", ambiguous),
                 &["storage.files[2].user: bad-owner"],
             ),
-            (
-                "a file and a link",
-                "2.1.0",
-                on_root(two_kinds),
-                &["storage.links[1]: duplicate"],
-            ),
+            ("a file and a link", "2.1.0", on_root(two_kinds), &["storage.links[1]: duplicate"]),
             (
                 "a file below a link",
                 "2.1.0",
@@ -284,15 +261,10 @@ mod tests {
                 json!({ "files": [{ "path": "/a" }, { "path": "/b", "append": true }], "directories": [{ "path": "/c" }] }),
             )
         };
-        let want = [
-            "storage.files[0].mode: unsaid-mode",
-            "storage.directories[0].mode: unsaid-mode",
-        ];
+        let want =
+            ["storage.files[0].mode: unsaid-mode", "storage.directories[0].mode: unsaid-mode"];
         assert_eq!(warned("2.3.0", nodes()), want);
         let special = on_root(json!({ "files": [{ "path": "/a", "mode": 2541 }] }));
-        assert_eq!(
-            warned("2.1.0", special),
-            ["storage.files[0].mode: special-mode-bits"]
-        );
+        assert_eq!(warned("2.1.0", special), ["storage.files[0].mode: special-mode-bits"]);
     }
 }

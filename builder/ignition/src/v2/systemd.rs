@@ -30,10 +30,7 @@ fn unit(o: &mut Object<'_, '_>) -> Unit {
     };
     let fields = object([
         ("name", text(o.text("name"))),
-        (
-            "enabled",
-            enabled.or(enable.then_some(true)).map(Value::from),
-        ),
+        ("enabled", enabled.or(enable.then_some(true)).map(Value::from)),
         ("mask", truth(o.truth("mask"))),
         ("contents", filled(o.text("contents"))),
     ]);
@@ -58,10 +55,7 @@ fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
     let mut out: Vec<Gathered> = Vec::new();
     for (index, unit) in units.into_iter().enumerate() {
         let place = places.of(unit.fields.get("name"), out.len(), origins);
-        let (to, from) = (
-            format!("systemd.units[{place}]"),
-            format!("systemd.units[{index}]"),
-        );
+        let (to, from) = (format!("systemd.units[{place}]"), format!("systemd.units[{index}]"));
         if place == out.len() {
             origins.moved(&to, &from);
             out.push(Gathered::default());
@@ -72,17 +66,12 @@ fn by_name(units: Vec<Unit>, origins: &mut Origins) -> Vec<Value> {
         say_again(&mut gathered.fields, unit.fields, &[]);
         for (index, dropin) in unit.dropins.into_iter().enumerate() {
             let dropins = &mut gathered.dropins;
-            let place = gathered
-                .dropin_places
-                .of(dropin.get("name"), dropins.len(), origins);
+            let place = gathered.dropin_places.of(dropin.get("name"), dropins.len(), origins);
             if place == dropins.len() {
                 dropins.push(Fields::new());
             }
             say_again(&mut dropins[place], dropin, &[]);
-            origins.moved(
-                format!("{to}.dropins[{place}]"),
-                format!("{from}.dropins[{index}]"),
-            );
+            origins.moved(format!("{to}.dropins[{place}]"), format!("{from}.dropins[{index}]"));
         }
     }
     let units = out.into_iter().map(|unit| {
@@ -127,17 +116,9 @@ mod tests {
             ("nothing", json!({}), json!(null)),
             ("enable", json!({ "enable": true }), json!(true)),
             ("not enable", json!({ "enable": false }), json!(null)),
-            (
-                "enabled",
-                json!({ "enabled": true, "enable": false }),
-                json!(true),
-            ),
+            ("enabled", json!({ "enabled": true, "enable": false }), json!(true)),
             ("disabled", json!({ "enabled": false }), json!(false)),
-            (
-                "both",
-                json!({ "enabled": false, "enable": true }),
-                json!(false),
-            ),
+            ("both", json!({ "enabled": false, "enable": true }), json!(false)),
         ] {
             let mut unit = unit;
             unit["name"] = "a.service".into();
@@ -215,9 +196,6 @@ mod tests {
                 &["networkd.units[0]: no-spec3-equal"],
             ),
         ]);
-        assert_eq!(
-            warned("2.2.0", json!({ "networkd": { "units": [] } })),
-            [""; 0]
-        );
+        assert_eq!(warned("2.2.0", json!({ "networkd": { "units": [] } })), [""; 0]);
     }
 }

@@ -62,10 +62,7 @@ fn exactly_five_versions_are_translated() {
     for version in ["2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"] {
         let config = json!({ "ignition": { "version": version } });
         let translated = translate(&config).unwrap();
-        assert_eq!(
-            translated.config,
-            json!({ "ignition": { "version": "3.5.0" } })
-        );
+        assert_eq!(translated.config, json!({ "ignition": { "version": "3.5.0" } }));
     }
     for version in ["2.5.0", "2.4.0-experimental", "2.4", "1.0.0", "3.5.0", ""] {
         let error = translate(&json!({ "ignition": { "version": version } })).unwrap_err();
@@ -172,9 +169,7 @@ fn secrets_are_in_no_message() {
         "systemd": { "units": [{ "name": "a.service", "contents": "[Unit]\nhunter2\n" }] },
     });
     let error = translate(&config).unwrap_err();
-    let Error::Invalid { problems } = &error else {
-        panic!("{error}")
-    };
+    let Error::Invalid { problems } = &error else { panic!("{error}") };
     assert!(problems.len() >= 6, "{error}");
     assert!(!format!("{problems:?}").contains("hunter2"), "{error}");
 }

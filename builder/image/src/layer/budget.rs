@@ -43,11 +43,7 @@ impl Budget {
         let limit = MOST_LAYERS as u64;
         let more = layers.get(MOST_LAYERS).map(|layer| Error::Limit {
             layer: layer.digest,
-            cause: EntryError::TooMuch {
-                what: "layers",
-                limit,
-                found,
-            },
+            cause: EntryError::TooMuch { what: "layers", limit, found },
         });
         if let Some(error) = more {
             return Err(error);
@@ -61,10 +57,7 @@ impl Budget {
                     limit: MOST_UNPACKED,
                     found,
                 };
-                return Err(Error::Limit {
-                    layer: layer.digest,
-                    cause,
-                });
+                return Err(Error::Limit { layer: layer.digest, cause });
             }
         }
         Ok(Self::default())
@@ -97,9 +90,7 @@ impl Budget {
 }
 
 fn add(counter: &AtomicU64, more: u64, what: &'static str, limit: u64) -> Result<(), EntryError> {
-    let found = counter
-        .fetch_add(more, Ordering::Relaxed)
-        .saturating_add(more);
+    let found = counter.fetch_add(more, Ordering::Relaxed).saturating_add(more);
     if found > limit {
         return Err(EntryError::TooMuch { what, limit, found });
     }
@@ -115,10 +106,7 @@ pub(super) struct Counted<R> {
 
 impl<R> Counted<R> {
     pub(super) fn new(inner: R, budget: &Budget) -> Self {
-        Self {
-            inner,
-            budget: budget.clone(),
-        }
+        Self { inner, budget: budget.clone() }
     }
 
     pub(super) fn into_inner(self) -> R {

@@ -37,10 +37,7 @@ pub(super) fn with_rows(files: &[(&str, &str)], rows: &str) -> (Vec<u8>, Layer) 
     if !rows.is_empty() {
         entries.push(rows.to_owned());
     }
-    let json = format!(
-        r#"{{"version":1,"entries":[{}],"tarSplitDigest":""}}"#,
-        entries.join(",")
-    );
+    let json = format!(r#"{{"version":1,"entries":[{}],"tarSplitDigest":""}}"#, entries.join(","));
     let table = zstd(json.as_bytes());
     blob.extend([0x50, 0x2a, 0x4d, 0x18]);
     blob.extend((table.len() as u32).to_le_bytes());

@@ -51,13 +51,7 @@ pub struct Delta {
 impl Delta {
     /// Of a layer, nothing yet.
     pub fn new(layer: Digest) -> Self {
-        Self {
-            layer,
-            log: Vec::new(),
-            entries: 0,
-            last_path: Vec::new(),
-            last_link: Vec::new(),
-        }
+        Self { layer, log: Vec::new(), entries: 0, last_path: Vec::new(), last_link: Vec::new() }
     }
 
     /// The layer it is of.
@@ -210,14 +204,7 @@ mod tests {
     #[test]
     fn entries_come_back_as_they_went_in() {
         let put = |kind, size, bytes| {
-            Event::Put(Put {
-                kind,
-                mode: 0o4755,
-                uid: u32::MAX,
-                gid: 7,
-                size,
-                bytes,
-            })
+            Event::Put(Put { kind, mode: 0o4755, uid: u32::MAX, gid: 7, size, bytes })
         };
         let all = [
             ("", put(Kind::Directory, 0, None)),
@@ -238,11 +225,7 @@ mod tests {
         delta
             .each(|number, path, event| {
                 let (want_path, want) = &all[number as usize];
-                assert_eq!(
-                    (path, &event),
-                    (want_path.as_bytes(), want),
-                    "entry {number}"
-                );
+                assert_eq!((path, &event), (want_path.as_bytes(), want), "entry {number}");
                 seen += 1;
                 Ok::<_, ()>(())
             })

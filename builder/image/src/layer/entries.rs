@@ -60,10 +60,7 @@ impl From<io::Error> for Stop {
 }
 
 fn stop(path: &[u8]) -> impl FnOnce(EntryError) -> Stop + '_ {
-    move |cause| Stop::Entry {
-        entry: String::from_utf8_lossy(path).into_owned(),
-        cause,
-    }
+    move |cause| Stop::Entry { entry: String::from_utf8_lossy(path).into_owned(), cause }
 }
 
 fn too_much(what: &'static str, limit: u64, found: u64) -> EntryError {
@@ -82,12 +79,7 @@ pub(super) struct Entries<R> {
 
 impl<R: BufRead> Entries<R> {
     pub(super) fn new(reader: R, budget: &Budget) -> Self {
-        Self {
-            reader,
-            left: 0,
-            padding: 0,
-            budget: budget.clone(),
-        }
+        Self { reader, left: 0, padding: 0, budget: budget.clone() }
     }
 
     /// The next entry; what was not read of the one before is skipped.
@@ -130,9 +122,7 @@ impl<R: BufRead> Entries<R> {
         let make = || {
             self.budget.add_entry(path.len() + link.len())?;
             let what = match header.flag {
-                b'0' | b'S' => What::File {
-                    sparse: real.is_some(),
-                },
+                b'0' | b'S' => What::File { sparse: real.is_some() },
                 b'1' => What::Hardlink(clean(link)?),
                 b'2' if link.is_empty() || link.len() > 4095 || link.contains(&0) => {
                     return Err(EntryError::Path);
@@ -228,9 +218,7 @@ impl<R: BufRead> Entries<R> {
     /// All of the present entry's content; the caller has seen that its size is bearable.
     pub(super) fn content(&mut self) -> Result<Vec<u8>, Stop> {
         let mut content = Vec::new();
-        let got = (&mut self.reader)
-            .take(self.left)
-            .read_to_end(&mut content)?;
+        let got = (&mut self.reader).take(self.left).read_to_end(&mut content)?;
         if got as u64 != self.left {
             return Err(stop(b"")(EntryError::Truncated));
         }

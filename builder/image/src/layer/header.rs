@@ -41,11 +41,7 @@ pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, EntryError> {
     let sum = number(&old.cksum, "checksum")?;
     let bytes = || {
         let blanked = |(at, byte): (usize, &u8)| {
-            if (148..156).contains(&at) {
-                b' '
-            } else {
-                *byte
-            }
+            if (148..156).contains(&at) { b' ' } else { *byte }
         };
         block.iter().enumerate().map(blanked)
     };
@@ -56,9 +52,7 @@ pub fn parse(block: &[u8; BLOCK]) -> Result<Option<Header>, EntryError> {
         return Err(EntryError::Checksum);
     }
     let name = until_nul(&old.name);
-    let prefix = raw
-        .as_ustar()
-        .map_or(&b""[..], |ustar| until_nul(&ustar.prefix));
+    let prefix = raw.as_ustar().map_or(&b""[..], |ustar| until_nul(&ustar.prefix));
     let path = match prefix {
         b"" => name.to_vec(),
         prefix => [prefix, b"/", name].concat(),
@@ -177,11 +171,7 @@ pub fn parse_pax(mut records: &[u8]) -> Result<Pax, EntryError> {
 
 fn decimal(digits: &[u8]) -> Option<u64> {
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(digits)
-        .ok()
-        .filter(|_| all)?
-        .parse()
-        .ok()
+    std::str::from_utf8(digits).ok().filter(|_| all)?.parse().ok()
 }
 
 /// A path of an entry as it counts from the root: without leading slashes, empty and `.` components.
@@ -249,10 +239,7 @@ mod tests {
 
     #[test]
     fn a_pax_header_is_records_with_their_length() {
-        let size = |size| Pax {
-            size: Some(size),
-            ..Pax::default()
-        };
+        let size = |size| Pax { size: Some(size), ..Pax::default() };
         for (what, records, want) in [
             ("nothing", "", Some(Pax::default())),
             ("size", "11 size=42\n", Some(size(42))),
@@ -260,10 +247,7 @@ mod tests {
             (
                 "sparse name wins, whatever the order",
                 "24 GNU.sparse.name=real\n12 path=gnu\n",
-                Some(Pax {
-                    path: Some(b"real".to_vec()),
-                    ..Pax::default()
-                }),
+                Some(Pax { path: Some(b"real".to_vec()), ..Pax::default() }),
             ),
             ("signed", "12 size=+42\n", None),
             ("length too short", "5 size=42\n", None),

@@ -16,11 +16,7 @@ pub(super) struct ShortStrings<R> {
 
 impl<R> ShortStrings<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self {
-            inner,
-            inside: None,
-            escaped: false,
-        }
+        Self { inner, inside: None, escaped: false }
     }
 
     /// Whether the byte is still bearable.
@@ -58,22 +54,10 @@ mod tests {
     fn only_a_long_string_is_an_error() {
         let long = "x".repeat(LONGEST);
         for (what, json, fine) in [
-            (
-                "short ones",
-                format!("[{}]", r#""\"\\","#.repeat(LONGEST)),
-                true,
-            ),
-            (
-                "as long as may be",
-                format!("{{\"{long}\":\"{long}\"}}"),
-                true,
-            ),
+            ("short ones", format!("[{}]", r#""\"\\","#.repeat(LONGEST)), true),
+            ("as long as may be", format!("{{\"{long}\":\"{long}\"}}"), true),
             ("a byte longer", format!("\"{long}y\""), false),
-            (
-                "with quotes in it",
-                format!("\"{}\"", "\\\"".repeat(LONGEST)),
-                false,
-            ),
+            ("with quotes in it", format!("\"{}\"", "\\\"".repeat(LONGEST)), false),
             ("blanks between", " ".repeat(3 * LONGEST), true),
         ] {
             let mut strings = ShortStrings::new(json.as_bytes());

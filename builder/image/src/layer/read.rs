@@ -108,21 +108,8 @@ pub(super) fn push(
             return Ok(());
         }
     };
-    let TarEntry {
-        mode,
-        uid,
-        gid,
-        size,
-        ..
-    } = *entry;
-    let put = Put {
-        kind,
-        mode,
-        uid,
-        gid,
-        size,
-        bytes,
-    };
+    let TarEntry { mode, uid, gid, size, .. } = *entry;
+    let put = Put { kind, mode, uid, gid, size, bytes };
     delta.push(path, &Event::Put(put));
     Ok(())
 }

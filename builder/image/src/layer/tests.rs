@@ -27,21 +27,9 @@ fn list(tar: &[u8]) -> Result<Vec<String>, Error> {
     );
     let lines = list_layer(&layer, tar)?.into_iter().map(|entry| {
         let path = String::from_utf8_lossy(&entry.path).into_owned();
-        let target = entry
-            .target
-            .map(|to| format!(" -> {}", String::from_utf8_lossy(&to)));
-        let Listed {
-            kind,
-            mode,
-            uid,
-            gid,
-            size,
-            ..
-        } = entry;
-        format!(
-            "{kind:?} {path}{} {mode:o} {uid}:{gid} {size}",
-            target.unwrap_or_default()
-        )
+        let target = entry.target.map(|to| format!(" -> {}", String::from_utf8_lossy(&to)));
+        let Listed { kind, mode, uid, gid, size, .. } = entry;
+        format!("{kind:?} {path}{} {mode:o} {uid}:{gid} {size}", target.unwrap_or_default())
     });
     Ok(lines.collect())
 }
@@ -107,16 +95,10 @@ fn every_form_of_tar_is_read() {
             end(&[plain("./", b'5', ""), plain("./a//b/", b'5', "")]),
             &["Directory  644 1:2 0", "Directory a/b 644 1:2 0"],
         ),
-        (
-            "leading slash",
-            end(&[plain("/a", b'0', "")]),
-            &["File a 644 1:2 0"],
-        ),
+        ("leading slash", end(&[plain("/a", b'0', "")]), &["File a 644 1:2 0"]),
         (
             "v7 directory",
-            end(&[entry(b"a/", 0, b"", |h| {
-                h.as_gnu_mut().unwrap().magic = [0; 6]
-            })]),
+            end(&[entry(b"a/", 0, b"", |h| h.as_gnu_mut().unwrap().magic = [0; 6])]),
             &["Directory a 644 1:2 0"],
         ),
         (
@@ -142,18 +124,12 @@ fn every_form_of_tar_is_read() {
         ),
         (
             "GNU long name",
-            end(&[
-                plain("././@LongLink", b'L', &format!("{long}\0")),
-                plain("cut", b'0', "x"),
-            ]),
+            end(&[plain("././@LongLink", b'L', &format!("{long}\0")), plain("cut", b'0', "x")]),
             &[&*format!("File {long} 644 1:2 1")],
         ),
         (
             "GNU long link",
-            end(&[
-                plain("././@LongLink", b'K', &long),
-                linked("a", b'2', "cut"),
-            ]),
+            end(&[plain("././@LongLink", b'K', &long), linked("a", b'2', "cut")]),
             &[&*format!("Symlink a -> {long} 644 1:2 0")],
         ),
         (
@@ -192,10 +168,7 @@ fn every_form_of_tar_is_read() {
         ),
         (
             "GNU sparse",
-            end(&[
-                [map_head, &sparse_map, map_data].concat(),
-                plain("b", b'0', ""),
-            ]),
+            end(&[[map_head, &sparse_map, map_data].concat(), plain("b", b'0', "")]),
             &["File s 644 1:2 512", "File b 644 1:2 0"],
         ),
         (
@@ -215,29 +188,17 @@ fn every_form_of_tar_is_read() {
                 plain(".wh.c", b'0', ""),
                 plain(".wh..wh.plnk", b'5', ""),
             ]),
-            &[
-                "Whiteout a/b 644 1:2 0",
-                "Opaque a 644 1:2 0",
-                "Whiteout c 644 1:2 0",
-            ],
+            &["Whiteout a/b 644 1:2 0", "Opaque a 644 1:2 0", "Whiteout c 644 1:2 0"],
         ),
         (
             "rubbish behind the end",
             [end(&[plain("a", b'0', "")]), b"rubbish".to_vec()].concat(),
             &["File a 644 1:2 0"],
         ),
-        (
-            "cut padding",
-            plain("a", b'0', "x")[..513].to_vec(),
-            &["File a 644 1:2 1"],
-        ),
+        ("cut padding", plain("a", b'0', "x")[..513].to_vec(), &["File a 644 1:2 1"]),
     ] {
         let found = list(&tar).map_err(|error| error.to_string());
-        assert_eq!(
-            found,
-            Ok(want.iter().map(|line| (*line).to_owned()).collect()),
-            "{what}"
-        );
+        assert_eq!(found, Ok(want.iter().map(|line| (*line).to_owned()).collect()), "{what}");
     }
 }
 
@@ -247,30 +208,10 @@ fn hostile_and_broken_tars_are_refused_with_their_entry() {
     let mut broken = plain("broken", b'0', "");
     broken[0] = b'B';
     for (what, tar, name, cause) in [
-        (
-            "..",
-            end(&[plain("a/../../x", b'0', "")]),
-            "a/../../x",
-            EntryError::Path,
-        ),
-        (
-            ".. in a hard link",
-            end(&[linked("a", b'1', "../x")]),
-            "a",
-            EntryError::Path,
-        ),
-        (
-            "NUL by PAX",
-            end(&[pax("path=a\0b"), plain("a", b'0', "")]),
-            "a\0b",
-            EntryError::Path,
-        ),
-        (
-            "link to nothing",
-            end(&[linked("a", b'2', "")]),
-            "a",
-            EntryError::Path,
-        ),
+        ("..", end(&[plain("a/../../x", b'0', "")]), "a/../../x", EntryError::Path),
+        (".. in a hard link", end(&[linked("a", b'1', "../x")]), "a", EntryError::Path),
+        ("NUL by PAX", end(&[pax("path=a\0b"), plain("a", b'0', "")]), "a\0b", EntryError::Path),
+        ("link to nothing", end(&[linked("a", b'2', "")]), "a", EntryError::Path),
         (
             "long component",
             end(&[plain("l", b'L', &"x".repeat(256)), plain("a", b'0', "")]),
@@ -296,18 +237,8 @@ fn hostile_and_broken_tars_are_refused_with_their_entry() {
             "a",
             EntryError::Number("uid"),
         ),
-        (
-            "unknown type",
-            end(&[plain("a", b'Z', "")]),
-            "a",
-            EntryError::Type(b'Z'),
-        ),
-        (
-            "bad PAX",
-            end(&[plain("x", b'x', "99 path=x\n")]),
-            "x",
-            EntryError::Pax,
-        ),
+        ("unknown type", end(&[plain("a", b'Z', "")]), "a", EntryError::Type(b'Z')),
+        ("bad PAX", end(&[plain("x", b'x', "99 path=x\n")]), "x", EntryError::Pax),
         (
             "huge PAX",
             entry(b"x", b'x', b"", |h| h.set_size(1 << 40)),
@@ -320,43 +251,19 @@ fn hostile_and_broken_tars_are_refused_with_their_entry() {
             "l",
             too_much("bytes of PAX header or long name", 1 << 20, (1 << 20) + 1),
         ),
-        (
-            "cut content",
-            plain("a", b'0', "x")[..512].to_vec(),
-            "",
-            EntryError::Truncated,
-        ),
-        (
-            "cut header",
-            plain("a", b'0', "x")[..100].to_vec(),
-            "",
-            EntryError::Truncated,
-        ),
+        ("cut content", plain("a", b'0', "x")[..512].to_vec(), "", EntryError::Truncated),
+        ("cut header", plain("a", b'0', "x")[..100].to_vec(), "", EntryError::Truncated),
         (
             "size without end",
             entry(b"a", b'0', b"", |h| h.set_size(1 << 40)),
             "",
             EntryError::Truncated,
         ),
-        (
-            "whiteout of nothing",
-            end(&[plain("a/.wh.", b'0', "")]),
-            "a/.wh.",
-            EntryError::Whiteout,
-        ),
-        (
-            "whiteout of ..",
-            end(&[plain("a/.wh...", b'0', "")]),
-            "a/.wh...",
-            EntryError::Whiteout,
-        ),
+        ("whiteout of nothing", end(&[plain("a/.wh.", b'0', "")]), "a/.wh.", EntryError::Whiteout),
+        ("whiteout of ..", end(&[plain("a/.wh...", b'0', "")]), "a/.wh...", EntryError::Whiteout),
     ] {
         match list(&tar) {
-            Err(Error::Entry {
-                layer,
-                entry,
-                cause: found,
-            }) => {
+            Err(Error::Entry { layer, entry, cause: found }) => {
                 assert_eq!((entry.as_str(), found), (name, cause), "{what}");
                 assert_eq!(layer, Digest::of(&tar), "{what}");
             }
@@ -383,11 +290,7 @@ fn layers_are_unpacked_by_what_they_are() {
     for (what, media_type, blob) in [
         ("plain", "tar", tar.clone()),
         ("gzip", "tar+gzip", gzipped(&tar)),
-        (
-            "gzip members",
-            "tar+gzip",
-            [gzipped(head), gzipped(tail)].concat(),
-        ),
+        ("gzip members", "tar+gzip", [gzipped(head), gzipped(tail)].concat()),
         ("zstd", "tar+zstd", zstd(&tar)),
         (
             "zstd frames",
@@ -396,16 +299,8 @@ fn layers_are_unpacked_by_what_they_are() {
         ),
         ("wrong media type", "tar+gzip", zstd(&tar)),
     ] {
-        let delta = read_delta(
-            &layer_of(media_type, &blob, &tar),
-            &*blob,
-            &Budget::default(),
-        );
-        assert_eq!(
-            delta.map(|delta| delta.len()).map_err(|e| e.to_string()),
-            Ok(1),
-            "{what}"
-        );
+        let delta = read_delta(&layer_of(media_type, &blob, &tar), &*blob, &Budget::default());
+        assert_eq!(delta.map(|delta| delta.len()).map_err(|e| e.to_string()), Ok(1), "{what}");
     }
 }
 
@@ -424,43 +319,13 @@ fn a_layer_that_lies_is_named() {
         layer
     };
     for (what, layer, blob, want) in [
-        (
-            "media type",
-            lie(|l| l.media_type.push_str("+encrypted")),
-            &blob,
-            "layer-media-type",
-        ),
-        (
-            "diffID",
-            lie(|l| l.diff_id = DiffId::of(b"")),
-            &blob,
-            "layer-diff-id",
-        ),
-        (
-            "digest",
-            lie(|l| l.digest = Digest::of(b"other")),
-            &blob,
-            "layer-digest",
-        ),
+        ("media type", lie(|l| l.media_type.push_str("+encrypted")), &blob, "layer-media-type"),
+        ("diffID", lie(|l| l.diff_id = DiffId::of(b"")), &blob, "layer-diff-id"),
+        ("digest", lie(|l| l.digest = Digest::of(b"other")), &blob, "layer-digest"),
         ("longer", layer.clone(), &twice, "layer-size"),
-        (
-            "shorter",
-            layer.clone(),
-            &blob[..blob.len() - 1].to_vec(),
-            "layer-size",
-        ),
-        (
-            "other bytes",
-            layer.clone(),
-            &vec![b'x'; blob.len()],
-            "layer-digest",
-        ),
-        (
-            "damaged",
-            layer_of("tar+gzip", &rubbish, &tar),
-            &rubbish,
-            "layer-unreadable",
-        ),
+        ("shorter", layer.clone(), &blob[..blob.len() - 1].to_vec(), "layer-size"),
+        ("other bytes", layer.clone(), &vec![b'x'; blob.len()], "layer-digest"),
+        ("damaged", layer_of("tar+gzip", &rubbish, &tar), &rubbish, "layer-unreadable"),
     ] {
         let error = read_delta(&layer, blob.as_slice(), &Budget::default()).unwrap_err();
         assert_eq!(error.reason(), want, "{what}: {error}");
@@ -483,11 +348,7 @@ fn what_an_image_has_too_much_of_is_told_with_limit_and_value() {
     let found = (error.reason(), error.to_string());
     let want = "134217729 bytes of paths in all layers, and no more than 134217728 are read";
     assert_eq!(found.0, "layer-entry", "{}", found.1);
-    assert!(
-        found.1.contains(want) && found.1.contains("etc/b"),
-        "{}",
-        found.1
-    );
+    assert!(found.1.contains(want) && found.1.contains("etc/b"), "{}", found.1);
     let before = Budget::default();
     before.add_unpacked(MOST_UNPACKED - 1).unwrap();
     let error = read(&before);
@@ -514,9 +375,7 @@ fn contents_that_decide_are_taken_along_or_read_again() {
     let layer = layer_of("tar", &tar, &tar);
     let mut builder = Builder::default();
     let budget = Budget::default();
-    builder
-        .apply(&read_delta(&layer, &*tar, &budget).unwrap())
-        .unwrap();
+    builder.apply(&read_delta(&layer, &*tar, &budget).unwrap()).unwrap();
     let wanted = builder.wanted();
     assert_eq!(wanted.iter().map(|w| w.entry).collect::<Vec<_>>(), [3]);
     let mut got = Vec::new();
@@ -531,10 +390,7 @@ fn contents_that_decide_are_taken_along_or_read_again() {
         ("etc/passwd", Some("root:x:0:0::/:")),
         ("usr/bin/x", None),
         ("usr/lib/systemd/system/a.service", Some("[Unit]\n")),
-        (
-            "usr/lib/systemd/system/odd.service",
-            Some("looks like nothing"),
-        ),
+        ("usr/lib/systemd/system/odd.service", Some("looks like nothing")),
         ("usr/lib/systemd/system/empty.service", Some("")),
     ] {
         assert_eq!(tree.content(path), want.map(str::as_bytes), "{path}");
@@ -545,31 +401,18 @@ fn path(s: &str) -> TreePath {
     s.parse().unwrap()
 }
 
-const META: Meta = Meta {
-    mode: 0o4755,
-    uid: 7,
-    gid: 8,
-};
+const META: Meta = Meta { mode: 0o4755, uid: 7, gid: 8 };
 
 fn file(content: &'static str) -> Node {
-    Node::File {
-        meta: META,
-        content: Bytes::from_static(content.as_bytes()),
-    }
+    Node::File { meta: META, content: Bytes::from_static(content.as_bytes()) }
 }
 
 fn written(entries: &[LayerEntry]) -> Vec<String> {
     let blob = write_layer(entries).unwrap();
-    assert_eq!(
-        (Digest::of(&blob.bytes), blob.bytes.len() as u64),
-        (blob.digest, blob.size)
-    );
+    assert_eq!((Digest::of(&blob.bytes), blob.bytes.len() as u64), (blob.digest, blob.size));
     let mut tar = Vec::new();
     std::io::copy(&mut flate2::read::GzDecoder::new(&*blob.bytes), &mut tar).unwrap();
-    assert_eq!(
-        (DiffId::of(&tar), tar.len() as u64),
-        (blob.diff_id, blob.unpacked_size)
-    );
+    assert_eq!((DiffId::of(&tar), tar.len() as u64), (blob.diff_id, blob.unpacked_size));
     list(&tar).unwrap()
 }
 
@@ -577,21 +420,9 @@ fn written(entries: &[LayerEntry]) -> Vec<String> {
 fn a_layer_says_what_its_entries_say() {
     let to = |to: &str| Node::Hardlink { to: path(to) };
     let put = |at: &str, node| LayerEntry::Put(path(at), node);
-    let link = Node::Symlink {
-        meta: Meta {
-            mode: 0o777,
-            ..META
-        },
-        target: "../ü".to_owned(),
-    };
+    let link = Node::Symlink { meta: Meta { mode: 0o777, ..META }, target: "../ü".to_owned() };
     let entries = [
-        LayerEntry::Parent(
-            path("/etc"),
-            Meta {
-                mode: 0o750,
-                ..META
-            },
-        ),
+        LayerEntry::Parent(path("/etc"), Meta { mode: 0o750, ..META }),
         put("/etc/a", to("/etc/b")),
         put("/etc/b", file("content")),
         put("/etc/c", to("/etc/a")),
@@ -599,16 +430,7 @@ fn a_layer_says_what_its_entries_say() {
         put("/etc/m", to("/etc/l")),
         LayerEntry::Whiteout(path("/etc/gone")),
         LayerEntry::Whiteout(path("/gone")),
-        put(
-            "/var",
-            Node::Directory {
-                meta: Meta {
-                    uid: u32::MAX,
-                    gid: 0o10_000_000,
-                    ..META
-                },
-            },
-        ),
+        put("/var", Node::Directory { meta: Meta { uid: u32::MAX, gid: 0o10_000_000, ..META } }),
     ];
     assert_eq!(
         written(&entries),
@@ -626,10 +448,7 @@ fn a_layer_says_what_its_entries_say() {
     );
     // Another digest here means that every image gets another one: raise the format number.
     let digest = write_layer(&entries).unwrap().digest.to_string();
-    assert_eq!(
-        digest,
-        "sha256:8da3fe06cdb077eea469349785aef5ccc5375f86cdbc3b9b9b0ea80c94c9dff9"
-    );
+    assert_eq!(digest, "sha256:8da3fe06cdb077eea469349785aef5ccc5375f86cdbc3b9b9b0ea80c94c9dff9");
     for (what, node) in [("none", to("/x")), ("loop", to("/a"))] {
         let error = write_layer(&[put("/a", node)]).unwrap_err();
         assert_eq!(error.reason(), "layer-link", "{what}");

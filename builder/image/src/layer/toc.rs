@@ -89,10 +89,7 @@ impl Toc {
 }
 
 fn broken(layer: Digest, cause: impl fmt::Display) -> Error {
-    Error::Toc {
-        layer,
-        cause: cause.to_string(),
-    }
+    Error::Toc { layer, cause: cause.to_string() }
 }
 
 /// Reads a table of contents: every entry of the layer, and where the contents are that may decide something. `None` if it
@@ -123,21 +120,12 @@ pub fn read_toc(
     let unpacked = zstd::Decoder::with_buffer(&*compressed).map_err(|e| broken(layer, e))?;
     let counted = Counted::new(unpacked.take(MOST_UNPACKED), budget);
     let reader = BufReader::new(ShortStrings::new(counted));
-    let mut table = Table {
-        delta: Delta::new(layer),
-        pieces: Vec::new(),
-        complete: true,
-        wrong: None,
-        budget,
-    };
+    let mut table =
+        Table { delta: Delta::new(layer), pieces: Vec::new(), complete: true, wrong: None, budget };
     let mut json = serde_json::Deserializer::from_reader(reader);
     let read = Document(&mut table).deserialize(&mut json);
     match (read, table.wrong) {
-        (_, Some((entry, cause))) => Err(Error::Entry {
-            layer,
-            entry,
-            cause,
-        }),
+        (_, Some((entry, cause))) => Err(Error::Entry { layer, entry, cause }),
         (Err(error), None) => {
             let text = error.to_string();
             Err(match limit_of(&error.into()) {
@@ -187,10 +175,7 @@ pub fn read_pieces(
     mut bytes: impl Read,
     mut take: impl FnMut(u32, &[u8]),
 ) -> Result<(), Error> {
-    let unreadable = |source| Error::Unpack {
-        layer: *layer,
-        source,
-    };
+    let unreadable = |source| Error::Unpack { layer: *layer, source };
     let mut at = range.start;
     for piece in pieces {
         let gap = piece.range.start - at;
@@ -249,8 +234,7 @@ struct Row {
 
 impl Table<'_> {
     fn add(&mut self, row: &Row) -> Result<(), EntryError> {
-        self.budget
-            .add_entry(row.name.len() + row.link_name.len())?;
+        self.budget.add_entry(row.name.len() + row.link_name.len())?;
         // What Go's JSON makes of bytes that aren't UTF-8.
         let lossy = |text: &str| text.contains('\u{fffd}');
         self.complete &= !lossy(&row.name) && !lossy(&row.link_name);

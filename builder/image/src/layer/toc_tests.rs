@@ -57,22 +57,14 @@ fn a_table_of_contents_says_what_the_tar_would() {
 #[test]
 fn neighbours_are_asked_for_at_once_and_nothing_beyond_the_blob() {
     // Hashes don't compress.
-    let big: String = (0..4000_u32)
-        .map(|n| Digest::of(&n.to_le_bytes()).hex())
-        .collect();
+    let big: String = (0..4000_u32).map(|n| Digest::of(&n.to_le_bytes()).hex()).collect();
     let files = [("a", "1"), ("b", "2"), ("big", &big), ("c", "3")];
     let (blob, layer) = chunked(&files);
     let (_, pieces) = read(&blob, &layer).unwrap().unwrap();
     let of = |ranges: Vec<(_, Vec<Piece>)>| -> Vec<Vec<u32>> {
-        ranges
-            .iter()
-            .map(|(_, pieces)| pieces.iter().map(|piece| piece.entry).collect())
-            .collect()
+        ranges.iter().map(|(_, pieces)| pieces.iter().map(|piece| piece.entry).collect()).collect()
     };
-    assert_eq!(
-        of(ranges(&pieces, &[0, 1, 3], layer.size)),
-        [vec![0, 1], vec![3]]
-    );
+    assert_eq!(of(ranges(&pieces, &[0, 1, 3], layer.size)), [vec![0, 1], vec![3]]);
     assert_eq!(of(ranges(&pieces, &[0, 3, 9], 200)), [vec![0]]);
 }
 
@@ -87,43 +79,17 @@ fn a_table_that_lies_or_can_not_say_all_is_not_used() {
     for (what, (blob, layer), want) in [
         ("fine", chunked(&[("a", "x")]), Ok(true)),
         ("other type", change(POSITION, "1:2:3:2"), Ok(false)),
-        (
-            "no UTF-8",
-            row(r#"{"type":"reg","name":"a\ufffd"}"#),
-            Ok(false),
-        ),
-        (
-            "checksum",
-            change(CHECKSUM, &Digest::of(b"").to_string()),
-            Err("layer-toc"),
-        ),
+        ("no UTF-8", row(r#"{"type":"reg","name":"a\ufffd"}"#), Ok(false)),
+        ("checksum", change(CHECKSUM, &Digest::of(b"").to_string()), Err("layer-toc")),
         ("no checksum", change(CHECKSUM, "md5:0"), Err("layer-toc")),
-        (
-            "beyond the blob",
-            change(POSITION, "1:99999:3:1"),
-            Err("layer-toc"),
-        ),
-        (
-            "overflow",
-            change(POSITION, "18446744073709551615:2:3:1"),
-            Err("layer-toc"),
-        ),
+        ("beyond the blob", change(POSITION, "1:99999:3:1"), Err("layer-toc")),
+        ("overflow", change(POSITION, "18446744073709551615:2:3:1"), Err("layer-toc")),
         ("no numbers", change(POSITION, "a:b:c:1"), Err("layer-toc")),
         ("no JSON", row("{"), Err("layer-toc")),
-        (
-            "..",
-            row(r#"{"type":"reg","name":"../a"}"#),
-            Err("layer-entry"),
-        ),
-        (
-            "unknown type",
-            row(r#"{"type":"door","name":"a"}"#),
-            Err("layer-entry"),
-        ),
+        ("..", row(r#"{"type":"reg","name":"../a"}"#), Err("layer-entry")),
+        ("unknown type", row(r#"{"type":"door","name":"a"}"#), Err("layer-entry")),
     ] {
-        let found = read(&blob, &layer)
-            .map(|read| read.is_some())
-            .map_err(|error| error.reason());
+        let found = read(&blob, &layer).map(|read| read.is_some()).map_err(|error| error.reason());
         assert_eq!(found, want, "{what}");
     }
 }

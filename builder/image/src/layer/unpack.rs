@@ -40,12 +40,7 @@ struct Hashed<R> {
 
 impl<R: Read> Hashed<R> {
     fn new(inner: R, limit: u64) -> Self {
-        Self {
-            inner,
-            hash: Sha256::new(),
-            count: 0,
-            limit,
-        }
+        Self { inner, hash: Sha256::new(), count: 0, limit }
     }
 }
 
@@ -122,15 +117,9 @@ pub(super) fn unpack<R: Read, T>(
 ) -> Result<T, Error> {
     let digest = layer.digest;
     if !is_layer(&layer.media_type) {
-        return Err(Error::MediaType {
-            layer: digest,
-            media_type: layer.media_type.clone(),
-        });
+        return Err(Error::MediaType { layer: digest, media_type: layer.media_type.clone() });
     }
-    let unreadable = |source| Error::Unpack {
-        layer: digest,
-        source,
-    };
+    let unreadable = |source| Error::Unpack { layer: digest, source };
     let decoder = Decoder::new(blob, layer.size).map_err(unreadable)?;
     let mut tar = Hashed::new(Counted::new(decoder, budget), u64::MAX);
     let result = {
@@ -143,27 +132,16 @@ pub(super) fn unpack<R: Read, T>(
     if let Err(Stop::Io(source)) = &result
         && let Some(cause) = limit_of(source)
     {
-        return Err(Error::Limit {
-            layer: digest,
-            cause,
-        });
+        return Err(Error::Limit { layer: digest, cause });
     }
     check_blob(layer, inner.into_inner().into_blob())?;
     let value = result.map_err(|stop| match stop {
         Stop::Io(source) => unreadable(source),
-        Stop::Entry { entry, cause } => Error::Entry {
-            layer: digest,
-            entry,
-            cause,
-        },
+        Stop::Entry { entry, cause } => Error::Entry { layer: digest, entry, cause },
     })?;
     let found = DiffId::from_sha256(hash);
     if found != layer.diff_id {
-        return Err(Error::DiffId {
-            layer: digest,
-            want: layer.diff_id,
-            found,
-        });
+        return Err(Error::DiffId { layer: digest, want: layer.diff_id, found });
     }
     Ok(value)
 }
@@ -172,22 +150,12 @@ pub(super) fn unpack<R: Read, T>(
 fn check_blob<R: Read>(layer: &Layer, mut blob: Blob<R>) -> Result<(), Error> {
     let rest = io::copy(&mut blob, &mut io::sink());
     if blob.count != layer.size {
-        return Err(Error::Size {
-            layer: layer.digest,
-            want: layer.size,
-            found: blob.count,
-        });
+        return Err(Error::Size { layer: layer.digest, want: layer.size, found: blob.count });
     }
-    rest.map_err(|source| Error::Unpack {
-        layer: layer.digest,
-        source,
-    })?;
+    rest.map_err(|source| Error::Unpack { layer: layer.digest, source })?;
     let found = Digest::from_sha256(blob.hash);
     if found != layer.digest {
-        return Err(Error::Digest {
-            layer: layer.digest,
-            found,
-        });
+        return Err(Error::Digest { layer: layer.digest, found });
     }
     Ok(())
 }

@@ -13,11 +13,7 @@ use super::header::BLOCK;
 /// Time of every entry, in seconds since 1970: the clock must not show in an image.
 pub const MTIME: u64 = 0;
 /// Mode and owner of a whiteout, which nobody ever sees.
-const WHITEOUT: Meta = Meta {
-    mode: 0,
-    uid: 0,
-    gid: 0,
-};
+const WHITEOUT: Meta = Meta { mode: 0, uid: 0, gid: 0 };
 /// Biggest number in the 7 octal digits of a ustar owner.
 const LARGEST_ID: u32 = 0o7_777_777;
 /// Biggest number in the 11 octal digits of a ustar size.
@@ -46,19 +42,9 @@ pub struct LayerBlob {
 pub fn write_layer(entries: &[LayerEntry]) -> Result<LayerBlob, Error> {
     let tar = write_tar(entries)?;
     let mut bytes = Vec::new();
-    let Compressed {
-        digest,
-        diff_id,
-        size,
-        unpacked_size,
-    } = gzip::compress(&*tar, &mut bytes).expect("memory can be read and written");
-    Ok(LayerBlob {
-        bytes: bytes.into(),
-        digest,
-        diff_id,
-        size,
-        unpacked_size,
-    })
+    let Compressed { digest, diff_id, size, unpacked_size } =
+        gzip::compress(&*tar, &mut bytes).expect("memory can be read and written");
+    Ok(LayerBlob { bytes: bytes.into(), digest, diff_id, size, unpacked_size })
 }
 
 fn write_tar(entries: &[LayerEntry]) -> Result<Vec<u8>, Error> {
@@ -119,19 +105,14 @@ fn behind<'e>(
         let Node::Hardlink { to } = found.1 else {
             break;
         };
-        let next = nodes
-            .get(to)
-            .filter(|node| !matches!(node, Node::Directory { .. }));
+        let next = nodes.get(to).filter(|node| !matches!(node, Node::Directory { .. }));
         found = (to, next.ok_or_else(|| no_file(path, to))?);
     }
     Ok(found)
 }
 
 fn no_file(path: &TreePath, to: &TreePath) -> Error {
-    Error::LinkWithoutFile {
-        path: path.clone(),
-        to: to.clone(),
-    }
+    Error::LinkWithoutFile { path: path.clone(), to: to.clone() }
 }
 
 fn directory(tar: &mut Vec<u8>, path: &TreePath, meta: Meta) {
@@ -162,19 +143,8 @@ fn append(tar: &mut Vec<u8>, flag: u8, path: &str, link: &str, meta: Meta, conte
         record(&mut pax, "size", &size.to_string());
     }
     if !pax.is_empty() {
-        let root = Meta {
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-        };
-        block(
-            tar,
-            b'x',
-            ("", "PaxHeaders/entry"),
-            "",
-            root,
-            pax.len() as u64,
-        );
+        let root = Meta { mode: 0o644, uid: 0, gid: 0 };
+        block(tar, b'x', ("", "PaxHeaders/entry"), "", root, pax.len() as u64);
         tar.extend_from_slice(&pax);
         pad(tar);
     }
@@ -185,14 +155,7 @@ fn append(tar: &mut Vec<u8>, flag: u8, path: &str, link: &str, meta: Meta, conte
     };
     let link = if fits(link, 100) { link } else { "" };
     let size = if size > LARGEST_SIZE { 0 } else { size };
-    block(
-        tar,
-        flag,
-        place.unwrap_or(("", "PaxHeaders/long")),
-        link,
-        meta,
-        size,
-    );
+    block(tar, flag, place.unwrap_or(("", "PaxHeaders/long")), link, meta, size);
     tar.extend_from_slice(content);
     pad(tar);
 }

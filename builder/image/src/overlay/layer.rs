@@ -61,10 +61,7 @@ impl Overlay<'_> {
                 }
             }
             if let Some(node) = change.node() {
-                entries.insert(
-                    (path.clone(), true),
-                    LayerEntry::Put(path.clone(), node.clone()),
-                );
+                entries.insert((path.clone(), true), LayerEntry::Put(path.clone(), node.clone()));
             }
             if vanished || change.node().is_some() {
                 for above in path

@@ -17,17 +17,10 @@ fn base() -> BaseTree {
     ])
 }
 
-const META: Meta = Meta {
-    mode: 0o644,
-    uid: 0,
-    gid: 0,
-};
+const META: Meta = Meta { mode: 0o644, uid: 0, gid: 0 };
 
 fn file(content: &'static str) -> Node {
-    Node::File {
-        meta: META,
-        content: Bytes::from_static(content.as_bytes()),
-    }
+    Node::File { meta: META, content: Bytes::from_static(content.as_bytes()) }
 }
 
 fn list(overlay: &Overlay<'_>) -> Vec<String> {
@@ -44,21 +37,9 @@ fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
     let base = base();
     for (what, change, want) in [
         ("nothing", (|_| ()) as fn(&mut Overlay<'_>), &[][..]),
-        (
-            "new file",
-            |o| o.put(path("/etc/n"), file("n")),
-            &["=/etc 750", "+/etc/n"],
-        ),
-        (
-            "file on a file",
-            |o| o.put(path("/etc/a"), file("n")),
-            &["=/etc 750", "+/etc/a"],
-        ),
-        (
-            "gone",
-            |o| o.remove(&path("/etc/a")),
-            &["=/etc 750", "-/etc/a"],
-        ),
+        ("new file", |o| o.put(path("/etc/n"), file("n")), &["=/etc 750", "+/etc/n"]),
+        ("file on a file", |o| o.put(path("/etc/a"), file("n")), &["=/etc 750", "+/etc/a"]),
+        ("gone", |o| o.remove(&path("/etc/a")), &["=/etc 750", "-/etc/a"]),
         ("gone, never there", |o| o.remove(&path("/etc/none")), &[]),
         (
             "file on a directory",
@@ -72,13 +53,7 @@ fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
                 o.put(path("/etc/d"), Node::Directory { meta: META });
                 o.put(path("/etc/d/y"), file("n"));
             },
-            &[
-                "=/etc 750",
-                "+/etc/d",
-                "-/etc/d/sub",
-                "-/etc/d/x",
-                "+/etc/d/y",
-            ],
+            &["=/etc 750", "+/etc/d", "-/etc/d/sub", "-/etc/d/x", "+/etc/d/y"],
         ),
         (
             "directory wiped, and one below it made anew",
@@ -105,14 +80,7 @@ fn a_layer_repeats_parents_and_whites_out_what_is_gone() {
                 o.put(path("/etc/d"), Node::Directory { meta: META });
                 o.put(path("/etc/d/sub"), file("n"));
             },
-            &[
-                "=/etc 750",
-                "+/etc/d",
-                "-/etc/d/sub",
-                "+/etc/d/sub",
-                "-/etc/d/x",
-                "-/etc/d/y",
-            ],
+            &["=/etc 750", "+/etc/d", "-/etc/d/sub", "+/etc/d/sub", "-/etc/d/x", "-/etc/d/y"],
         ),
         (
             "directory wiped, with a name that is no text",
@@ -151,10 +119,7 @@ fn what_stands_at_a_path_is_base_and_changes_together() {
     assert_eq!(overlay.children(&path("/etc")), ["a", "n"]);
     assert_eq!(overlay.children(&path("/")), ["etc", "etc-more", "odd"]);
     assert_eq!(overlay.get(&path("/etc/d/x")), None);
-    assert_eq!(
-        overlay.content(&path("/etc/a")),
-        Content::Known(Bytes::from_static(b"base"))
-    );
+    assert_eq!(overlay.content(&path("/etc/a")), Content::Known(Bytes::from_static(b"base")));
     assert_eq!(overlay.content(&path("/etc/d/x")), Content::NoFile);
     overlay.put(path("/etc/d"), Node::Directory { meta: META });
     assert_eq!(overlay.children(&path("/etc/d")), [""; 0]);
@@ -177,24 +142,9 @@ fn a_file_stays_under_its_other_names() {
         ("nothing", (|_| ()) as Change, Some("a"), "a"),
         ("removed", |o| o.remove(&path("/tmp/a")), None, "a"),
         ("withdrawn", |o| o.withdraw(&path("/tmp/a")), None, "a"),
-        (
-            "removed with its directory",
-            |o| o.remove(&path("/tmp")),
-            None,
-            "a",
-        ),
-        (
-            "replaced",
-            |o| o.put(path("/tmp/a"), file("n")),
-            Some("n"),
-            "a",
-        ),
-        (
-            "written into by another name",
-            |o| o.rewrite(&path("/c"), file("n")),
-            Some("n"),
-            "n",
-        ),
+        ("removed with its directory", |o| o.remove(&path("/tmp")), None, "a"),
+        ("replaced", |o| o.put(path("/tmp/a"), file("n")), Some("n"), "a"),
+        ("written into by another name", |o| o.rewrite(&path("/c"), file("n")), Some("n"), "n"),
     ] {
         let mut overlay = linked();
         change(&mut overlay);
@@ -204,14 +154,8 @@ fn a_file_stays_under_its_other_names() {
         };
         let [a, rest] = [a, Some(rest)].map(|want| want.map(Bytes::from));
         assert_eq!(content("/tmp/a"), a, "{what}");
-        assert_eq!(
-            [content("/b"), content("/c")],
-            [rest.clone(), rest],
-            "{what}"
-        );
-        let links = overlay
-            .puts()
-            .filter(|(_, node)| matches!(node, Node::Hardlink { .. }));
+        assert_eq!([content("/b"), content("/c")], [rest.clone(), rest], "{what}");
+        let links = overlay.puts().filter(|(_, node)| matches!(node, Node::Hardlink { .. }));
         let targets: Vec<_> = links.map(|(path, _)| overlay.carrier(path)).collect();
         assert!(
             targets.iter().all(|to| {

@@ -104,11 +104,7 @@ impl Default for Builder {
 
 impl Node {
     fn new(inode: InodeId, layer: u16) -> Self {
-        Self {
-            inode,
-            layer,
-            children: BTreeMap::new(),
-        }
+        Self { inode, layer, children: BTreeMap::new() }
     }
 }
 
@@ -161,11 +157,7 @@ impl Builder {
         self.parents = Directories::new();
         delta
             .each(|entry, path, event| self.entry(at, entry, path, event))
-            .map_err(|(entry, cause)| Error::Entry {
-                layer,
-                entry,
-                cause,
-            })?;
+            .map_err(|(entry, cause)| Error::Entry { layer, entry, cause })?;
         self.settle().map_err(limit)
     }
 
@@ -284,10 +276,7 @@ impl Builder {
     /// Gives pending hard links what they name, as far as it is there by now.
     fn settle(&mut self) -> Result<(), EntryError> {
         for inode in mem::take(&mut self.pending) {
-            let to = self.inodes[inode as usize]
-                .bytes
-                .clone()
-                .unwrap_or_default();
+            let to = self.inodes[inode as usize].bytes.clone().unwrap_or_default();
             let found = self.find(&to, None).map(|node| self.resolved(node));
             match found {
                 Some(found)

@@ -60,10 +60,7 @@ impl Builder {
     /// A limit that the image as a whole has reached, told of its last layer.
     fn limit(&self, cause: EntryError) -> Error {
         let layer = self.layers.last().copied();
-        Error::Limit {
-            layer: layer.unwrap_or_else(|| Digest::of(b"")),
-            cause,
-        }
+        Error::Limit { layer: layer.unwrap_or_else(|| Digest::of(b"")), cause }
     }
 
     pub(super) fn with_all_contents(self) -> BaseTree {
@@ -98,17 +95,14 @@ impl Builder {
                 });
             };
             let value = match kind {
-                Kind::Directory => Value::Directory {
-                    first: first as u32,
-                    count: (order.len() - first) as u32,
-                },
+                Kind::Directory => {
+                    Value::Directory { first: first as u32, count: (order.len() - first) as u32 }
+                }
                 Kind::File => Value::File {
                     size: inode.size,
                     content: bytes.filter(|_| contents.is_none_or(|some| some.contains(&id))),
                 },
-                Kind::Symlink => Value::Symlink {
-                    target: bytes.unwrap_or_default(),
-                },
+                Kind::Symlink => Value::Symlink { target: bytes.unwrap_or_default() },
                 Kind::Other => Value::Other,
             };
             let written = writer.node(name, u32::from(inode.mode), inode.uid, inode.gid, value);

@@ -100,14 +100,11 @@ impl BaseTree {
 
     /// Whether every reference within the tables leads to something, and children come after their directory.
     fn is_sound(&self) -> bool {
-        let (metas, data) = (
-            (self.contents - self.metas) / META,
-            self.bytes.len() - TRAILER - self.data,
-        );
+        let (metas, data) =
+            ((self.contents - self.metas) / META, self.bytes.len() - TRAILER - self.data);
         let in_data = |start: u32, length: u32| start as usize + length as usize <= data;
-        let kinds: Option<Vec<Kind>> = (0..metas)
-            .map(|meta| kind_of(self.bytes[self.metas + meta * META]))
-            .collect();
+        let kinds: Option<Vec<Kind>> =
+            (0..metas).map(|meta| kind_of(self.bytes[self.metas + meta * META])).collect();
         let Some(kinds) = kinds else { return false };
         let nodes = self.bytes[HEADER..self.metas].chunks_exact(NODE);
         let sound = nodes.enumerate().all(|(at, node)| {
@@ -129,9 +126,7 @@ impl BaseTree {
             .is_some_and(|root| kinds.get(root.meta as usize) == Some(&Kind::Directory));
         sound
             && has_root
-            && contents
-                .into_iter()
-                .all(|content| in_data(le_u32(content, 4), le_u32(content, 8)))
+            && contents.into_iter().all(|content| in_data(le_u32(content, 4), le_u32(content, 8)))
     }
 
     /// The bytes to keep; the same tree has the same bytes.

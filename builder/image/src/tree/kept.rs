@@ -97,11 +97,7 @@ pub fn is_drop_in(directory: &[u8], name: &[u8]) -> bool {
 /// lets pass is kept in memory until the links are known; what it wrongly doesn't costs a second reading of the layer.
 pub fn looks_kept(bytes: &[u8]) -> bool {
     let blank = |line: &&[u8]| !line.is_empty() && !matches!(line[0], b'#' | b';');
-    let Some(line) = bytes
-        .split(|b| *b == b'\n')
-        .map(<[u8]>::trim_ascii)
-        .find(blank)
-    else {
+    let Some(line) = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).find(blank) else {
         return false;
     };
     let section = line.starts_with(b"[") && line.ends_with(b"]");

@@ -70,15 +70,7 @@ pub struct OwnedEntry {
 impl OwnedEntry {
     /// A directory of root.
     pub fn directory(mode: u32) -> Self {
-        Self {
-            kind: Kind::Directory,
-            mode,
-            uid: 0,
-            gid: 0,
-            size: 0,
-            target: None,
-            content: None,
-        }
+        Self { kind: Kind::Directory, mode, uid: 0, gid: 0, size: 0, target: None, content: None }
     }
 
     /// A file of root, 0644, whose content is kept.

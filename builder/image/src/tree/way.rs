@@ -21,12 +21,7 @@ pub(super) struct Way {
 
 impl Way {
     pub(super) fn new(path: &[u8]) -> Self {
-        let mut way = Self {
-            todo: Vec::new(),
-            stack: vec![ROOT],
-            links: 0,
-            steps: 0,
-        };
+        let mut way = Self { todo: Vec::new(), stack: vec![ROOT], links: 0, steps: 0 };
         way.push(path);
         way
     }

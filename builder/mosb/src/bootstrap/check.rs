@@ -64,18 +64,8 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     let (mut problems, mut notices) = (Vec::new(), Vec::new());
     let secrets = Secrets::of(manifests, asked.cluster);
     let settings = settings::read(manifests, &secrets, asked, &mut problems, &mut notices);
-    twice(
-        &manifests.pools,
-        |pool| &pool.metadata.name,
-        "MachineConfigPool",
-        &mut problems,
-    );
-    twice(
-        &manifests.os_configs,
-        |config| &config.metadata.name,
-        KIND,
-        &mut problems,
-    );
+    twice(&manifests.pools, |pool| &pool.metadata.name, "MachineConfigPool", &mut problems);
+    twice(&manifests.os_configs, |config| &config.metadata.name, KIND, &mut problems);
     if manifests.os_configs.is_empty() {
         let message = "there is none among the manifests, so no pool has an image to begin with; `mosb seed new` prints one";
         problems.push(Finding::new("no-machine-os-config", message).on(KIND));
@@ -102,18 +92,11 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     let configs = manifests.os_configs.iter();
     let mut seeds: Vec<Seed> = configs.filter_map(|config| looked.seed(config)).collect();
     seeds.sort_by(|a, b| a.pool.cmp(&b.pool));
-    let Looked {
-        problems, notices, ..
-    } = looked;
+    let Looked { problems, notices, .. } = looked;
     if !problems.is_empty() {
         return Err(Error::Invalid { problems });
     }
-    Ok(Checked {
-        seeds,
-        settings,
-        release: settings::release(manifests),
-        notices,
-    })
+    Ok(Checked { seeds, settings, release: settings::release(manifests), notices })
 }
 
 /// The logins that all machines pull with. Without a word in the settings there need be none.
@@ -149,10 +132,8 @@ fn twice<T>(
     for one in objects {
         let name = name(&one.object);
         if let Some(other) = first.insert(name, one) {
-            let message = format!(
-                "another {kind} has this name ({}); keep one of them",
-                other.origin
-            );
+            let message =
+                format!("another {kind} has this name ({}); keep one of them", other.origin);
             let place = one.place(kind, name, "metadata.name");
             problems.push(Finding::new("duplicate-name", message).on(place));
         }
@@ -222,8 +203,7 @@ impl<'a> Looked<'a> {
         if let Some(why) = in_service(object) {
             let place = config.place(KIND, &object.metadata.name, "");
             let message = format!("{why}, so it is left as it is and nothing is seeded for it");
-            self.notices
-                .push(Finding::new("already-seeded", message).on(place));
+            self.notices.push(Finding::new("already-seeded", message).on(place));
             return None;
         }
         let push_secret = self.named(

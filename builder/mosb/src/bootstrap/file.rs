@@ -37,12 +37,7 @@ const LOGINS: &str = "internalRegistryPullSecret";
 impl File {
     /// An object to be applied, in a file that is named by it.
     pub(super) fn of_object(object: &Value) -> Self {
-        let text = |path: &str| {
-            object
-                .pointer(path)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let (kind, name) = (text("/kind").to_lowercase(), text("/metadata/name"));
         // A name that no API server takes may be a path.
         let name = match is_object_name(name) {
@@ -68,10 +63,7 @@ pub(super) fn by_hand(raw: &Value) -> Value {
         for field in GIVEN {
             metadata.remove(field);
         }
-        if let Some(annotations) = metadata
-            .get_mut("annotations")
-            .and_then(Value::as_object_mut)
-        {
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove(APPLIED);
         }
         metadata.retain(|_, value| !is_nothing(value));

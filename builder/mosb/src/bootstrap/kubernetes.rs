@@ -187,13 +187,7 @@ pub fn output(
         let found = manifests.pools.iter();
         let mut found = found.filter(|it| it.object.metadata.name == pool.as_str());
         let manifest = found.next().expect("it was rendered from these");
-        files.push(pool_file(
-            &manifest.raw,
-            &manifest.object,
-            &configs.all,
-            &name,
-            &one.pins,
-        ));
+        files.push(pool_file(&manifest.raw, &manifest.object, &configs.all, &name, &one.pins));
         let seed = checked.seeds.iter().find(|seed| seed.pool == pool);
         notices.extend(one.rendered.warnings.iter().cloned());
         if let Some(seed) = seed
@@ -201,12 +195,7 @@ pub fn output(
         {
             problems.push(problem);
         }
-        let mut out = PoolOutput {
-            pool,
-            rendered: name,
-            ignition: None,
-            has_logins: false,
-        };
+        let mut out = PoolOutput { pool, rendered: name, ignition: None, has_logins: false };
         match seed {
             Some(seed) => {
                 notices.extend(machine::left_out(&one.rendered.config));
@@ -216,11 +205,7 @@ pub fn output(
                 out.ignition = Some(path.clone());
                 out.has_logins = given.has_logins();
                 let text = serde_json::to_string_pretty(&config).expect("JSON") + "\n";
-                files.push(File {
-                    path,
-                    bytes: text.into_bytes(),
-                    is_private: true,
-                });
+                files.push(File { path, bytes: text.into_bytes(), is_private: true });
             }
             None => {
                 let message = "no MachineOSConfig of it has an image to begin with, so there is no Ignition config for its new machines";
@@ -234,11 +219,7 @@ pub fn output(
         return Err(Error::Invalid { problems });
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Output {
-        files,
-        pools,
-        notices,
-    })
+    Ok(Output { files, pools, notices })
 }
 
 /// The pool as it was given, with the rendered config that it names.
@@ -255,9 +236,7 @@ fn pool_file(
     let selector = selector.and_then(|wire| Selector::new(wire).ok());
     let is_source = |one: &&Component| {
         let labels = &one.config.metadata.labels;
-        selector
-            .as_ref()
-            .is_some_and(|selector| selector.matches(labels))
+        selector.as_ref().is_some_and(|selector| selector.matches(labels))
     };
     let sources = configs.iter().filter(is_source);
     let mut configuration = reference(rendered);

@@ -30,15 +30,8 @@ const PRESET: &str = "/etc/systemd/system-preset/10-mosb-first-boot.preset";
 /// Sections of `storage` that are made when a machine is installed.
 const DISKS: [&str; 4] = ["disks", "raid", "luks", "filesystems"];
 /// Where a system with images keeps what is the machine's own; the last ones are links into the first.
-const OF_MACHINE: [&str; 7] = [
-    "/var/",
-    "/home/",
-    "/root/",
-    "/opt/",
-    "/srv/",
-    "/mnt/",
-    "/usr/local/",
-];
+const OF_MACHINE: [&str; 7] =
+    ["/var/", "/home/", "/root/", "/opt/", "/srv/", "/mnt/", "/usr/local/"];
 
 /// The config of a pool's new machines.
 ///
@@ -61,10 +54,7 @@ pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> 
         file(&path, one.mode, &one.bytes)
     }));
     storage.insert("files".to_owned(), json!(files));
-    storage.insert(
-        "directories".to_owned(),
-        json!([{ "path": FIRST_BOOT, "mode": 0o700 }]),
-    );
+    storage.insert("directories".to_owned(), json!([{ "path": FIRST_BOOT, "mode": 0o700 }]));
     let unit = include_str!("machine/mosb-first-boot.service");
     let mut config = json!({
         "ignition": { "version": version.unwrap_or_else(|| json!("3.5.0")) },
@@ -85,18 +75,13 @@ pub fn config(rendered: &RenderedConfig, given: &Given) -> Result<Value, Error> 
     }
     match ignition::parse(&config) {
         Ok(_) => Ok(config),
-        Err(source) => Err(Error::Machine {
-            pool: rendered.pool().to_string(),
-            source,
-        }),
+        Err(source) => Err(Error::Machine { pool: rendered.pool().to_string(), source }),
     }
 }
 
 /// A list of a config, if there is anything in it.
 fn listed(config: &Value, path: &[&str]) -> Option<Value> {
-    let list = config
-        .pointer(&format!("/{}", path.join("/")))?
-        .as_array()?;
+    let list = config.pointer(&format!("/{}", path.join("/")))?.as_array()?;
     (!list.is_empty()).then(|| json!(list))
 }
 
@@ -115,9 +100,8 @@ pub fn left_out(rendered: &RenderedConfig) -> Vec<Finding> {
     };
     let entries = ["files", "directories", "links"].map(of).concat();
     let paths = entries.iter().filter_map(|entry| entry["path"].as_str());
-    let lost: Vec<&str> = paths
-        .filter(|path| OF_MACHINE.iter().any(|start| path.starts_with(start)))
-        .collect();
+    let lost: Vec<&str> =
+        paths.filter(|path| OF_MACHINE.iter().any(|start| path.starts_with(start))).collect();
     if let Some(first) = lost.first() {
         let message = match lost.len() {
             1 => format!(

@@ -30,10 +30,7 @@ impl<'a> Secrets<'a> {
             Cluster::Openshift => Some(OPENSHIFT.to_owned()),
             Cluster::Kubernetes => settings.and_then(|map| map.object.metadata.namespace.clone()),
         };
-        Self {
-            manifests,
-            namespace,
-        }
+        Self { manifests, namespace }
     }
 
     /// One that is named at `place`, and is not there. `why` follows in the sentence.
@@ -90,27 +87,18 @@ impl<'a> Secrets<'a> {
 
 /// No logins at all.
 pub(super) fn none() -> NamedSecret {
-    NamedSecret {
-        name: String::new(),
-        credentials: DockerConfigJson::empty(),
-    }
+    NamedSecret { name: String::new(), credentials: DockerConfigJson::empty() }
 }
 
 /// A Secret by the name that messages use beside files.
 pub(super) fn called(secret: NamedSecret) -> NamedSecret {
-    NamedSecret {
-        name: format!("secret {}", secret.name),
-        ..secret
-    }
+    NamedSecret { name: format!("secret {}", secret.name), ..secret }
 }
 
 /// These logins, and those of `global` for registries that these don't name.
 pub(super) fn over(own: &NamedSecret, global: &NamedSecret) -> NamedSecret {
     let names = [&own.name, &global.name].into_iter();
-    let names: Vec<&str> = names
-        .map(String::as_str)
-        .filter(|it| !it.is_empty())
-        .collect();
+    let names: Vec<&str> = names.map(String::as_str).filter(|it| !it.is_empty()).collect();
     NamedSecret {
         name: names.join(" and "),
         credentials: own.credentials.over(&global.credentials),
@@ -143,9 +131,7 @@ pub(super) fn data(secret: &v1::Secret) -> BTreeMap<String, k8s_openapi::ByteStr
     let mut data = secret.data.clone().unwrap_or_default();
     let texts = secret.string_data.clone().unwrap_or_default();
     data.extend(
-        texts
-            .into_iter()
-            .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
+        texts.into_iter().map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
     );
     data
 }

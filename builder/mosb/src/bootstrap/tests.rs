@@ -27,27 +27,18 @@ fn sorted(objects: &[Value]) -> Option<Manifests> {
         serde_json::from_value(raw.clone()).ok()
     }
     fn manifest<T: DeserializeOwned>(origin: String, raw: &Value) -> Option<Manifest<T>> {
-        Some(Manifest {
-            origin,
-            object: read(raw)?,
-            raw: raw.clone(),
-        })
+        Some(Manifest { origin, object: read(raw)?, raw: raw.clone() })
     }
     let mut all = Manifests::default();
     for (at, raw) in objects.iter().enumerate() {
         let origin = format!("f (document {})", at + 1);
         match raw["kind"].as_str()? {
-            "MachineConfig" => all.configs.push(Component {
-                origin,
-                config: read(raw)?,
-            }),
+            "MachineConfig" => all.configs.push(Component { origin, config: read(raw)? }),
             "MachineConfigPool" => all.pools.push(manifest(origin, raw)?),
             "ControllerConfig" => all.controller_configs.push(manifest(origin, raw)?),
             "MachineOSConfig" => all.os_configs.push(manifest(origin, raw)?),
             "ConfigMap" => all.settings.push(manifest(origin, raw)?),
-            "Secret" => all
-                .secrets
-                .push((origin, Secret::new(SecretObject(read(raw)?)))),
+            "Secret" => all.secrets.push((origin, Secret::new(SecretObject(read(raw)?)))),
             "ImageDigestMirrorSet" => all.mirror_sets.push(raw.clone()),
             _ => return None,
         }
@@ -56,11 +47,7 @@ fn sorted(objects: &[Value]) -> Option<Manifests> {
 }
 
 fn asked(cluster: Cluster) -> Asked {
-    Asked {
-        cluster,
-        pull_secret: None,
-        registries: true,
-    }
+    Asked { cluster, pull_secret: None, registries: true }
 }
 
 fn pool(name: &str) -> Value {
@@ -93,9 +80,7 @@ fn with(mut object: Value, path: &str, value: Value) -> Value {
 
 fn codes(error: Error) -> Vec<(String, String)> {
     let findings = error.findings().into_iter();
-    findings
-        .map(|it| (it.code, it.object.unwrap_or_default()))
-        .collect()
+    findings.map(|it| (it.code, it.object.unwrap_or_default())).collect()
 }
 
 /// What a pool's objects are rendered to; nothing of them lies elsewhere.

@@ -70,10 +70,7 @@ impl Environment {
     /// `$XDG_CACHE_HOME/mosb`, else `~/.cache/mosb`; none without a home.
     pub fn cache_dir(&self) -> Option<PathBuf> {
         let below_home = || self.home.as_ref().map(|home| home.join(".cache"));
-        self.cache_home
-            .clone()
-            .or_else(below_home)
-            .map(|dir| dir.join("mosb"))
+        self.cache_home.clone().or_else(below_home).map(|dir| dir.join("mosb"))
     }
 
     /// Where registries.conf is looked for, in order, when no option names it; one named by a variable must exist.
@@ -117,21 +114,9 @@ mod tests {
             ("nothing", &[][..], None),
             ("an empty home", &[("HOME", "")], None),
             ("home", &[("HOME", "/h")], Some("/h/.cache/mosb")),
-            (
-                "xdg",
-                &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")],
-                Some("/c/mosb"),
-            ),
-            (
-                "relative xdg",
-                &[("HOME", "/h"), ("XDG_CACHE_HOME", "c")],
-                Some("/h/.cache/mosb"),
-            ),
-            (
-                "xdg without a home",
-                &[("XDG_CACHE_HOME", "/c")],
-                Some("/c/mosb"),
-            ),
+            ("xdg", &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")], Some("/c/mosb")),
+            ("relative xdg", &[("HOME", "/h"), ("XDG_CACHE_HOME", "c")], Some("/h/.cache/mosb")),
+            ("xdg without a home", &[("XDG_CACHE_HOME", "/c")], Some("/c/mosb")),
         ] {
             assert_eq!(of(variables).cache_dir(), want.map(PathBuf::from), "{what}");
         }
@@ -144,10 +129,7 @@ mod tests {
             ("HTTPS_PROXY", "http://q:1"),
             ("NO_PROXY", "x"),
         ]);
-        assert_eq!(
-            environment.https_proxy,
-            Some(Secret::new("http://u:hunter2@p:1".to_owned()))
-        );
+        assert_eq!(environment.https_proxy, Some(Secret::new("http://u:hunter2@p:1".to_owned())));
         assert_eq!(environment.no_proxy.as_deref(), Some("x"));
         assert!(!format!("{environment:?}").contains("hunter2"));
     }

@@ -73,21 +73,15 @@ impl Failure {
         );
         // Whatever has no class was not foreseen, so it is ours.
         let (class, code, findings) = known.unwrap_or((Class::Bug, "internal", Vec::new()));
-        Self {
-            class,
-            code,
-            message: sentence(error),
-            findings,
-        }
+        Self { class, code, message: sentence(error), findings }
     }
 }
 
 fn plan_findings(error: &plan::Error) -> Vec<Finding> {
     match error {
-        plan::Error::Ignition {
-            source: ignition::Error::Invalid { problems },
-            ..
-        } => problems.clone(),
+        plan::Error::Ignition { source: ignition::Error::Invalid { problems }, .. } => {
+            problems.clone()
+        }
         other => other.findings(),
     }
 }
@@ -96,10 +90,7 @@ fn plan_findings(error: &plan::Error) -> Vec<Finding> {
 fn line(cause: &(dyn std::error::Error + 'static)) -> String {
     let text = said(cause);
     let of_a_path = cause.is::<plan::ApplyError>()
-        || matches!(
-            cause.downcast_ref::<plan::Error>(),
-            Some(plan::Error::Apply { .. })
-        );
+        || matches!(cause.downcast_ref::<plan::Error>(), Some(plan::Error::Apply { .. }));
     match of_a_path {
         true => harmless(&text),
         false => text,
@@ -188,36 +179,18 @@ mod tests {
 
     #[test]
     fn exit_codes_come_from_the_class() {
-        let unreachable = registry::Error::Unreachable {
-            host: "quay.io".to_owned(),
-            cause: "x".to_owned(),
-        };
+        let unreachable =
+            registry::Error::Unreachable { host: "quay.io".to_owned(), cause: "x".to_owned() };
         for (what, error, code, exit, diff) in [
-            (
-                "wrong use",
-                error::Error::Usage("x".to_owned()).into(),
-                "wrong-use",
-                2,
-                2,
-            ),
+            ("wrong use", error::Error::Usage("x".to_owned()).into(), "wrong-use", 2, 2),
             ("denied", denied().into(), "denied", 1, 3),
             ("unreachable", unreachable.into(), "unreachable", 3, 3),
             ("unforeseen", anyhow::anyhow!("x"), "internal", 3, 3),
-            (
-                "with context",
-                Err::<(), _>(denied()).context("base").unwrap_err(),
-                "denied",
-                1,
-                3,
-            ),
+            ("with context", Err::<(), _>(denied()).context("base").unwrap_err(), "denied", 1, 3),
         ] {
             let failure = Failure::from(error);
             assert_eq!(
-                (
-                    failure.code,
-                    failure.exit_code(false),
-                    failure.exit_code(true)
-                ),
+                (failure.code, failure.exit_code(false), failure.exit_code(true)),
                 (code, exit, diff),
                 "{what}"
             );
@@ -245,10 +218,7 @@ mod tests {
 
     #[test]
     fn several_problems_are_listed_once_and_control_characters_are_harmless() {
-        let reasons = vec![
-            Reason::Requested,
-            Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned()),
-        ];
+        let reasons = vec![Reason::Requested, Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned())];
         let config = "rendered-x".to_owned();
         let failure = Failure::from(Error::from(plan::Error::NotDirect { config, reasons }));
         assert_eq!(failure.findings.len(), 2);

@@ -38,16 +38,9 @@ impl Input {
             };
             Ok(bytes)
         };
-        let bytes = read().map_err(|source| Error::Read {
-            file: self.to_string(),
-            source,
-        })?;
+        let bytes = read().map_err(|source| Error::Read { file: self.to_string(), source })?;
         if bytes.len() > limit {
-            return Err(Error::TooLarge {
-                file: self.to_string(),
-                what,
-                limit,
-            });
+            return Err(Error::TooLarge { file: self.to_string(), what, limit });
         }
         Ok(bytes)
     }
@@ -69,10 +62,8 @@ pub(super) const FILE_LIMIT: usize = 4 * 1024 * 1024;
 pub fn config(input: &Input) -> Result<RenderedConfig, Error> {
     let bytes = input.bytes("rendered MachineConfig", yaml::INPUT_LIMIT)?;
     let file = input.to_string();
-    let value = yaml::parse_one(&bytes).map_err(|source| Error::Yaml {
-        file: file.clone(),
-        source,
-    })?;
+    let value =
+        yaml::parse_one(&bytes).map_err(|source| Error::Yaml { file: file.clone(), source })?;
     RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })
 }
 
@@ -89,19 +80,15 @@ pub fn mounted_config(folder: &Path) -> anyhow::Result<RenderedConfig> {
     };
     let name = payload::MACHINE_CONFIG_KEY;
     let parts = (0..).map(|at: usize| folder.join(at.to_string()).join(name));
-    let mut texts = parts
-        .take_while(|path| path.exists())
-        .map(part)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut texts =
+        parts.take_while(|path| path.exists()).map(part).collect::<Result<Vec<_>, _>>()?;
     if texts.is_empty() {
         texts.push(part(folder.join(name))?);
     }
     let bytes = payload::unpack_texts(&texts)?;
     let file = folder.display().to_string();
-    let value = yaml::parse_one(&bytes).map_err(|source| Error::Yaml {
-        file: file.clone(),
-        source,
-    })?;
+    let value =
+        yaml::parse_one(&bytes).map_err(|source| Error::Yaml { file: file.clone(), source })?;
     Ok(RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })?)
 }
 
@@ -109,19 +96,15 @@ pub fn mounted_config(folder: &Path) -> anyhow::Result<RenderedConfig> {
 pub fn containerfile(path: &Path) -> Result<String, Error> {
     let input = Input::File(path.to_owned());
     let bytes = input.bytes("Containerfile", FILE_LIMIT)?;
-    String::from_utf8(bytes).map_err(|_| Error::NotText {
-        file: input.to_string(),
-        what: "Containerfile",
-    })
+    String::from_utf8(bytes)
+        .map_err(|_| Error::NotText { file: input.to_string(), what: "Containerfile" })
 }
 
 /// Reads the file of `--http-headers-file`. What is wrong with its text is not repeated: it holds credentials.
 pub fn headers(path: &Path) -> Result<serde_json::Value, Error> {
     let input = Input::File(path.to_owned());
     let bytes = input.bytes("list of headers", FILE_LIMIT)?;
-    yaml::parse_one(&bytes).map_err(|_| Error::Headers {
-        file: input.to_string(),
-    })
+    yaml::parse_one(&bytes).map_err(|_| Error::Headers { file: input.to_string() })
 }
 
 /// Reads certificates: PEM, at least one.
@@ -130,9 +113,7 @@ pub fn trust_bundle(path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = input.bytes("trust bundle", FILE_LIMIT)?;
     let marker = b"-----BEGIN CERTIFICATE-----";
     if !bytes.windows(marker.len()).any(|window| window == marker) {
-        return Err(Error::NoCertificate {
-            file: input.to_string(),
-        });
+        return Err(Error::NoCertificate { file: input.to_string() });
     }
     Ok(bytes)
 }
@@ -151,37 +132,18 @@ mod tests {
         };
         let large = vec![b' '; yaml::INPUT_LIMIT + 1];
         for (what, input, want) in [
-            (
-                "missing",
-                Input::File(folder.path().join("none")),
-                "unreadable-file",
-            ),
-            (
-                "a folder",
-                Input::File(folder.path().to_owned()),
-                "unreadable-file",
-            ),
+            ("missing", Input::File(folder.path().join("none")), "unreadable-file"),
+            ("a folder", Input::File(folder.path().to_owned()), "unreadable-file"),
             ("too large", file("large", &large), "file-too-large"),
             ("not YAML", file("broken", b"a: [b"), "bad-file"),
             ("not text", file("binary", b"\xff\xfe"), "bad-file"),
             ("empty", file("empty", b""), "bad-file"),
-            (
-                "two documents",
-                file("two", b"a: 1\n---\nb: 2\n"),
-                "bad-file",
-            ),
-            (
-                "other kind",
-                file("pod", b"kind: Pod\napiVersion: v1\n"),
-                "bad-config",
-            ),
+            ("two documents", file("two", b"a: 1\n---\nb: 2\n"), "bad-file"),
+            ("other kind", file("pod", b"kind: Pod\napiVersion: v1\n"), "bad-config"),
         ] {
             let error = config(&input).unwrap_err();
             assert_eq!(error.reason(), want, "{what}");
-            assert!(
-                error.to_string().starts_with(&input.to_string()),
-                "{what}: {error}"
-            );
+            assert!(error.to_string().starts_with(&input.to_string()), "{what}: {error}");
         }
         assert!(matches!(
             trust_bundle(&folder.path().join("two")),

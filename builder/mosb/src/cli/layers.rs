@@ -36,10 +36,7 @@ pub fn of_image(image: &Resolved) -> anyhow::Result<Vec<Layer>> {
 
 /// The bytes of a layer as they are stored, on disk without a name.
 async fn fetch(image: &Resolved, layer: &Layer) -> anyhow::Result<File> {
-    let temporary = |source| Error::Write {
-        file: "a temporary file".to_owned(),
-        source,
-    };
+    let temporary = |source| Error::Write { file: "a temporary file".to_owned(), source };
     let mut file = tempfile::tempfile().map_err(temporary)?;
     let mut pieces = image.store.open(&layer.digest, 0..layer.size).await?;
     while let Some(piece) = pieces.next().await {
@@ -63,9 +60,8 @@ pub async fn of_build(image: &Resolved) -> anyhow::Result<Vec<(Layer, Vec<PathEn
     for layer in of_image(image)?.into_iter().rev() {
         let file = fetch(image, &layer).await?;
         let read = layer.clone();
-        let listed = spawn_blocking(move || list_layer(&read, file))
-            .await
-            .context("reading stopped")??;
+        let listed =
+            spawn_blocking(move || list_layer(&read, file)).await.context("reading stopped")??;
         let holds_config = listed.iter().any(|entry| is_current_config(&entry.path));
         let mut paths: Vec<PathEntry> = listed.iter().map(path_entry).collect();
         paths.sort_by(|one, other| one.path.cmp(&other.path));
@@ -115,10 +111,7 @@ fn path_entry(listed: &Listed) -> PathEntry {
         ListedKind::Opaque => PathType::Opaque,
     };
     // A whiteout's header says nothing of what is gone, a hard link's nothing that its file doesn't.
-    let has_meta = !matches!(
-        kind,
-        PathType::Whiteout | PathType::Opaque | PathType::Hardlink
-    );
+    let has_meta = !matches!(kind, PathType::Whiteout | PathType::Opaque | PathType::Hardlink);
     PathEntry {
         path: format!("/{}", text(&listed.path)),
         kind,

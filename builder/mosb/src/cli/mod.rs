@@ -63,10 +63,7 @@ pub fn understand(typed: impl IntoIterator<Item = OsString>) -> Result<Ready, Ex
         resolve::resolve(cli, Environment::read()).map_err(|error| failed(error, format, false))?;
     let progress = Progress::new(&invocation.settings);
     progress.start_tracing(&invocation.settings);
-    Ok(Ready {
-        invocation,
-        progress,
-    })
+    Ok(Ready { invocation, progress })
 }
 
 /// Help and version on stdout, wrong use on stderr; as an object too, if `-o json` can be made out.
@@ -95,17 +92,9 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
 fn wanted_format(typed: &[OsString]) -> Option<Format> {
     let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
     let is = |name: &str| {
-        let joined = [
-            format!("-o{name}"),
-            format!("-o={name}"),
-            format!("--format={name}"),
-        ];
-        words
-            .windows(2)
-            .any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
-            || words
-                .iter()
-                .any(|word| joined.iter().any(|form| form == word))
+        let joined = [format!("-o{name}"), format!("-o={name}"), format!("--format={name}")];
+        words.windows(2).any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
+            || words.iter().any(|word| joined.iter().any(|form| form == word))
     };
     match (is("json"), is("yaml")) {
         (true, _) => Some(Format::Json),
@@ -116,10 +105,7 @@ fn wanted_format(typed: &[OsString]) -> Option<Format> {
 
 /// Runs a command to its end or to a signal, prints its result or its one error, and says how it ended.
 pub async fn run(ready: Ready) -> ExitCode {
-    let Ready {
-        invocation,
-        progress,
-    } = ready;
+    let Ready { invocation, progress } = ready;
     let Invocation { job, settings } = invocation;
     let of_diff = matches!(job, Job::Diff(_));
     #[cfg(feature = "cluster")]
@@ -163,11 +149,9 @@ async fn carry_out(
 ) -> anyhow::Result<ExitCode> {
     let world = || World::new(settings, progress.clone());
     match job {
-        Job::Build(build) => report(
-            settings,
-            progress,
-            &commands::build(&world()?, build, settings).await?,
-        ),
+        Job::Build(build) => {
+            report(settings, progress, &commands::build(&world()?, build, settings).await?)
+        }
         Job::Plan(plan) => {
             commands::plan(&world()?, plan, settings).await?;
             Ok(0)

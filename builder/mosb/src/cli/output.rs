@@ -21,14 +21,11 @@ pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
 /// As [`print`].
 pub fn print_text(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Write {
-            file: "stdout".to_owned(),
-            source: error,
-        }),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Write { file: "stdout".to_owned(), source: error })
+        }
         _ => Ok(()),
     }
 }

@@ -37,10 +37,9 @@ pub fn check(folder: &Path) -> Result<(), Error> {
     let mut strange = found.iter().filter(|path| !ours.contains(&***path));
     match strange.next() {
         None => Ok(()),
-        Some(first) => Err(Error::ForeignFolder {
-            folder: folder.display().to_string(),
-            file: first.clone(),
-        }),
+        Some(first) => {
+            Err(Error::ForeignFolder { folder: folder.display().to_string(), file: first.clone() })
+        }
     }
 }
 
@@ -57,10 +56,7 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), Error> {
         // What can't be removed now is in the way of the next run, which removes it.
         let _ = fs::remove_dir_all(&part);
     }
-    made.map_err(|source| Error::Write {
-        file: folder.display().to_string(),
-        source,
-    })
+    made.map_err(|source| Error::Write { file: folder.display().to_string(), source })
 }
 
 /// The folder itself, where a link leads to it: the link stays as it is.
@@ -93,16 +89,9 @@ fn make(part: &Path, files: &[File]) -> io::Result<()> {
         if !parent.exists() {
             builder.create(parent)?;
         }
-        one(
-            &path,
-            &file.bytes,
-            if file.is_private { 0o600 } else { 0o644 },
-        )?;
+        one(&path, &file.bytes, if file.is_private { 0o600 } else { 0o644 })?;
     }
-    let list: String = files
-        .iter()
-        .map(|file| format!("{}\n", file.path))
-        .collect();
+    let list: String = files.iter().map(|file| format!("{}\n", file.path)).collect();
     one(&part.join(MARK), list.as_bytes(), 0o644)
 }
 
@@ -147,10 +136,7 @@ fn below(folder: &Path, name: &str, found: &mut BTreeSet<String>) -> io::Result<
 }
 
 fn unreadable(folder: &Path, source: io::Error) -> Error {
-    Error::Read {
-        file: folder.display().to_string(),
-        source,
-    }
+    Error::Read { file: folder.display().to_string(), source }
 }
 
 #[cfg(test)]
@@ -159,11 +145,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn file(path: &str, text: &str, is_private: bool) -> File {
-        File {
-            path: path.to_owned(),
-            bytes: text.into(),
-            is_private,
-        }
+        File { path: path.to_owned(), bytes: text.into(), is_private }
     }
 
     #[test]
@@ -172,21 +154,9 @@ mod tests {
         let folder = home.path().join("out");
         // What a killed run left.
         fs::create_dir_all(part(&folder).join("x")).unwrap();
-        write(
-            &folder,
-            &[
-                file("a.yaml", "1", false),
-                file("ignition/w.ign", "2", true),
-            ],
-        )
-        .unwrap();
-        let mode = |path: &str| {
-            fs::metadata(folder.join(path))
-                .unwrap()
-                .permissions()
-                .mode()
-                & 0o777
-        };
+        write(&folder, &[file("a.yaml", "1", false), file("ignition/w.ign", "2", true)]).unwrap();
+        let mode =
+            |path: &str| fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode("ignition/w.ign"), 0o600);
         write(&folder, &[file("b.yaml", "3", false)]).unwrap();
         let mut found = BTreeSet::new();

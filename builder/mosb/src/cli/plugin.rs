@@ -121,21 +121,9 @@ mod tests {
     fn names_of_the_program_and_of_other_things() {
         let commands = ["build".to_owned(), "wait".to_owned()];
         let cases = [
-            (
-                "an example",
-                "  mosb build a && mosb wait b",
-                "  oc mosb build a && oc mosb wait b",
-            ),
-            (
-                "in a text",
-                "as `mosb build` does",
-                "as `oc mosb build` does",
-            ),
-            (
-                "the product",
-                "where mosb waits, and mosb built",
-                "where mosb waits, and mosb built",
-            ),
+            ("an example", "  mosb build a && mosb wait b", "  oc mosb build a && oc mosb wait b"),
+            ("in a text", "as `mosb build` does", "as `oc mosb build` does"),
+            ("the product", "where mosb waits, and mosb built", "where mosb waits, and mosb built"),
             (
                 "another program",
                 "kubectl-mosb build /run/mosb build",

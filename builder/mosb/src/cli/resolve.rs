@@ -98,46 +98,26 @@ pub fn resolve(cli: Cli, environment: Environment) -> anyhow::Result<Invocation>
             let wanted = wanted(build.inputs)?;
             let target: Target = build.output.parse()?;
             match build.dry_run {
-                true => Job::Plan(Plan {
-                    wanted,
-                    target: Some(target),
-                    dry_run: true,
-                }),
-                false => Job::Build(Build {
-                    wanted,
-                    target,
-                    digestfile: build.digestfile,
-                }),
+                true => Job::Plan(Plan { wanted, target: Some(target), dry_run: true }),
+                false => Job::Build(Build { wanted, target, digestfile: build.digestfile }),
             }
         }
         Command::Plan(plan) => {
             let target = plan.output.as_deref().map(str::parse).transpose()?;
-            Job::Plan(Plan {
-                wanted: wanted(plan.inputs)?,
-                target,
-                dry_run: false,
-            })
+            Job::Plan(Plan { wanted: wanted(plan.inputs)?, target, dry_run: false })
         }
         Command::Render(typed) => Job::Render(Box::new(render::render(typed, common.format)?)),
         Command::Bootstrap(typed) => Job::Bootstrap(bootstrap::bootstrap(typed)?),
-        Command::Seed {
-            command: args::Seed::New(typed),
-        } => Job::SeedNew(typed),
+        Command::Seed { command: args::Seed::New(typed) } => Job::SeedNew(typed),
         Command::Diff(typed) => Job::Diff(diff(typed)?),
         Command::Inspect(inspect) => {
             Job::Inspect(source(&inspect.image)?, platform(inspect.platform)?)
         }
-        Command::Files(files) => Job::Files(
-            source(&files.image)?,
-            files.layer,
-            platform(files.platform)?,
-        ),
-        Command::Cache {
-            command: Cache::List,
-        } => Job::CacheList,
-        Command::Cache {
-            command: Cache::Prune,
-        } => Job::CachePrune,
+        Command::Files(files) => {
+            Job::Files(source(&files.image)?, files.layer, platform(files.platform)?)
+        }
+        Command::Cache { command: Cache::List } => Job::CacheList,
+        Command::Cache { command: Cache::Prune } => Job::CachePrune,
         #[cfg(feature = "cluster")]
         Command::Controller(typed) => {
             Job::InCluster(Box::new(cluster::controller(typed, &environment)?))
@@ -195,10 +175,7 @@ fn settings(common: Common, environment: Environment) -> Settings {
 }
 
 fn wanted(inputs: args::Inputs) -> anyhow::Result<Wanted> {
-    let extensions_image = inputs
-        .extensions_image
-        .as_deref()
-        .map(str::parse::<ImageRef>);
+    let extensions_image = inputs.extensions_image.as_deref().map(str::parse::<ImageRef>);
     Ok(Wanted {
         config: Input::new(&inputs.config),
         base: inputs.base.as_deref().map(source).transpose()?,
@@ -231,12 +208,7 @@ fn diff(typed: args::Diff) -> anyhow::Result<Diff> {
             "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
         ));
     }
-    Ok(Diff {
-        from,
-        to,
-        base,
-        platform: platform(typed.platform)?,
-    })
+    Ok(Diff { from, to, base, platform: platform(typed.platform)? })
 }
 
 fn platform(text: Option<String>) -> anyhow::Result<Option<Platform>> {
@@ -255,12 +227,8 @@ fn source(text: &str) -> anyhow::Result<Source> {
 }
 
 fn operand(text: &str) -> anyhow::Result<Operand> {
-    let path = ["./", "../", "/"]
-        .iter()
-        .any(|start| text.starts_with(start));
-    let name = [".yaml", ".yml", ".json"]
-        .iter()
-        .any(|end| text.ends_with(end));
+    let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
+    let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
     Ok(match text == "-" || path || name {
         true => Operand::Config(Input::new(text.as_ref())),
         false => Operand::Image(source(text)?),
@@ -269,9 +237,7 @@ fn operand(text: &str) -> anyhow::Result<Operand> {
 
 fn volumes(texts: &[String]) -> Result<Vec<Volume>, Error> {
     let volumes = texts.iter().map(|text| text.parse());
-    volumes
-        .collect::<Result<_, _>>()
-        .map_err(|error| Error::Usage(format!("--volume {error}")))
+    volumes.collect::<Result<_, _>>().map_err(|error| Error::Usage(format!("--volume {error}")))
 }
 
 fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
@@ -281,19 +247,14 @@ fn build_args(texts: &[String]) -> Result<BTreeMap<String, String>, Error> {
         let (name, value) = text
             .split_once('=')
             .ok_or_else(|| Error::Usage("--build-arg: want K=V, a name and a value".to_owned()))?;
-        let first = name
-            .bytes()
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         if !first || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Err(Error::Usage(format!(
                 "--build-arg {name:?}: a name has letters, digits and _, and does not begin with a digit"
             )));
         }
         if args.insert(name.to_owned(), value.to_owned()).is_some() {
-            return Err(Error::Usage(format!(
-                "--build-arg {name}: given twice; keep one"
-            )));
+            return Err(Error::Usage(format!("--build-arg {name}: given twice; keep one")));
         }
     }
     Ok(args)

@@ -38,12 +38,7 @@ impl World {
             false => Client::new(&options(settings, settings.push_authfile.clone()))?,
         };
         progress.watch(&pull);
-        Ok(Self {
-            pull,
-            push,
-            cache: cache(settings).ok(),
-            progress,
-        })
+        Ok(Self { pull, push, cache: cache(settings).ok(), progress })
     }
 
     /// Finds the one image that is meant.
@@ -93,10 +88,7 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
             docker_config: environment.docker_config.clone(),
             home: environment.home.clone(),
         },
-        certs: CertDirs {
-            cert_dir: settings.cert_dir.clone(),
-            ..CertDirs::default()
-        },
+        certs: CertDirs { cert_dir: settings.cert_dir.clone(), ..CertDirs::default() },
         tls_verify: settings.tls_verify,
         proxy: ProxyVariables {
             http: environment.http_proxy.clone(),

@@ -56,9 +56,7 @@ impl FromStr for ImageBuilderType {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut all = Self::ALL.into_iter();
         all.find(|one| one.as_str() == text)
-            .ok_or_else(|| ImageBuilderTypeError {
-                text: text.to_owned(),
-            })
+            .ok_or_else(|| ImageBuilderTypeError { text: text.to_owned() })
     }
 }
 
@@ -71,10 +69,7 @@ mod tests {
         for one in ImageBuilderType::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
             let value = serde_json::Value::from(one.as_str());
-            assert_eq!(
-                serde_json::from_value::<ImageBuilderType>(value).unwrap(),
-                one
-            );
+            assert_eq!(serde_json::from_value::<ImageBuilderType>(value).unwrap(), one);
         }
         let error = "job".parse::<ImageBuilderType>().unwrap_err();
         assert_eq!(

@@ -11,10 +11,7 @@ fn host_and_path(text: &str) -> Option<(&str, &str)> {
         None => (host, None),
     };
     let label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
     let number =
         |port: &str| (2..=5).contains(&port.len()) && port.bytes().all(|b| b.is_ascii_digit());
@@ -23,13 +20,11 @@ fn host_and_path(text: &str) -> Option<(&str, &str)> {
 }
 
 fn is_component(text: &str) -> bool {
-    text.bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
 }
 
 fn is_name(text: &str) -> bool {
-    text.bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 /// Whether the API takes it as `spec.renderedImagePushSpec` (ImageTagFormat).
@@ -109,11 +104,7 @@ mod tests {
         let long = format!("quay.io/{}/os:v1", "a".repeat(62));
         let longest = format!("quay.io/{}:v1", "a".repeat(447 - 11));
         for (what, text, want) in [
-            (
-                "§8.3 row 2",
-                "registry.test.example.local:5000/test/custom-os-image:v0.1",
-                true,
-            ),
+            ("§8.3 row 2", "registry.test.example.local:5000/test/custom-os-image:v0.1", true),
             ("no repository", "foo.bar", false),
             ("no dot in the host", "localhost:5000/os:v1", false),
             ("an address", "127.0.0.1:5000/os:v1", true),
@@ -125,17 +116,9 @@ mod tests {
             ("447 characters", &longest, true),
             ("448 characters", &format!("{longest}x"), false),
             ("a port of one digit", "quay.io:5/os:v1", false),
-            (
-                "a service",
-                "image-registry.openshift-image-registry.svc:5000/team/os:v1",
-                true,
-            ),
+            ("a service", "image-registry.openshift-image-registry.svc:5000/team/os:v1", true),
             ("a service without a port", "a.b.svc/team/os:v1", true),
-            (
-                "a service, blanks and a digest",
-                "a.b.svc:1/te am/os@sha256:00",
-                true,
-            ),
+            ("a service, blanks and a digest", "a.b.svc:1/te am/os@sha256:00", true),
             ("a service, two components", "a.b.svc:1/x x/y/os:v1", false),
             ("upper case, which OCI refuses", "quay.io/Acme/OS:v1", true),
             ("with a digest", "quay.io/acme/os:v1@sha256:00", false),

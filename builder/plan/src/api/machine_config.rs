@@ -117,27 +117,16 @@ impl RenderedConfig {
         }
         let object: MachineConfig = serde_json::from_value(value)
             .map_err(|cause| RenderedConfigError::Shape(cause.to_string()))?;
-        let name: RenderedName = object
-            .metadata
-            .name
-            .parse()
-            .map_err(RenderedConfigError::Name)?;
-        let owner = object
-            .metadata
-            .owner_references
-            .iter()
-            .find(|owner| owner.kind == "MachineConfigPool");
+        let name: RenderedName = object.metadata.name.parse().map_err(RenderedConfigError::Name)?;
+        let owner =
+            object.metadata.owner_references.iter().find(|owner| owner.kind == "MachineConfigPool");
         let pool = match owner {
             Some(owner) => owner.name.parse().map_err(RenderedConfigError::Owner)?,
             None => name.pool(),
         };
         let settings = MachineSettings::read(&object.spec).map_err(|mut problems| {
             let FieldError { field, problem } = problems.remove(0);
-            RenderedConfigError::Field {
-                name: name.to_string(),
-                field,
-                problem,
-            }
+            RenderedConfigError::Field { name: name.to_string(), field, problem }
         })?;
         let current = as_current_config(object);
         let rendered = Self {
@@ -154,10 +143,7 @@ impl RenderedConfig {
         };
         let size = rendered.current.len();
         if size > RENDERED_LIMIT {
-            return Err(RenderedConfigError::TooLarge {
-                name: rendered.name.to_string(),
-                size,
-            });
+            return Err(RenderedConfigError::TooLarge { name: rendered.name.to_string(), size });
         }
         Ok(rendered)
     }
@@ -174,9 +160,7 @@ impl RenderedConfig {
 
     /// `spec.config` as it stands; `None` without any.
     pub fn ignition(&self) -> Option<&Value> {
-        self.object
-            .pointer("/spec/config")
-            .filter(|config| !config.is_null())
+        self.object.pointer("/spec/config").filter(|config| !config.is_null())
     }
 
     /// What `/etc/machine-config-daemon/currentconfig` holds, as a value: API version, kind, name, labels, the two annotations, spec.
@@ -201,10 +185,7 @@ impl RenderedConfig {
 
 /// The spec, which is most of it, is moved.
 fn as_current_config(object: MachineConfig) -> Value {
-    let kept = [
-        labels::GENERATED_BY_CONTROLLER_VERSION,
-        labels::RELEASE_IMAGE_VERSION,
-    ];
+    let kept = [labels::GENERATED_BY_CONTROLLER_VERSION, labels::RELEASE_IMAGE_VERSION];
     let annotations: BTreeMap<_, _> = object
         .metadata
         .annotations

@@ -42,10 +42,7 @@ pub struct MachineOsBuildSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsBuildStatus {
     /// The five, or none yet.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
     /// What builds it; none for an adopted image.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,10 +54,7 @@ pub struct MachineOsBuildStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_end: Option<Time>,
     /// The image: `host/repository@sha256:…`; empty until a registry answered for it.
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
     pub digested_image_push_spec: String,
 }
 
@@ -93,13 +87,8 @@ pub enum BuildCondition {
 
 impl BuildCondition {
     /// All of them, in the order in which a status lists them.
-    pub const ALL: [Self; 5] = [
-        Self::Prepared,
-        Self::Building,
-        Self::Failed,
-        Self::Interrupted,
-        Self::Succeeded,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Prepared, Self::Building, Self::Failed, Self::Interrupted, Self::Succeeded];
 
     /// The condition's type.
     pub fn as_str(self) -> &'static str {

@@ -39,10 +39,7 @@ pub struct MachineOsConfigSpec {
     #[serde(deserialize_with = "null_is_empty")]
     pub rendered_image_push_spec: String,
     /// The administrator's own instructions, at most one of an architecture.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
     pub container_file: Vec<ContainerFile>,
 }
 
@@ -81,19 +78,13 @@ pub struct ContainerFile {
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsConfigStatus {
     /// At most one of a type.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
     /// The generation that the status speaks of; never decreases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The image in service: `host/repository@sha256:…`; empty before the first.
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
     pub current_image_pull_spec: String,
     /// The build that made it.
     #[serde(rename = "machineOSBuild", skip_serializing_if = "Option::is_none")]
@@ -128,9 +119,8 @@ impl MachineOsConfigSpec {
     pub fn containerfile(&self, architecture: &str) -> Option<&str> {
         let own = |one: &&ContainerFile| one.containerfile_arch.eq_ignore_ascii_case(architecture);
         let mut all = self.container_file.iter();
-        let found = all
-            .find(|one| one.is_for_all())
-            .or_else(|| self.container_file.iter().find(own))?;
+        let found =
+            all.find(|one| one.is_for_all()).or_else(|| self.container_file.iter().find(own))?;
         let has_instruction = found.content.lines().any(|line| {
             let line = line.trim();
             !line.is_empty() && !line.starts_with('#')
@@ -171,19 +161,9 @@ mod tests {
                 Some("RUN a"),
                 false,
             ),
-            (
-                "its own",
-                &[("AMD64", "RUN c"), ("ARM64", "RUN b")],
-                Some("RUN b"),
-                true,
-            ),
+            ("its own", &[("AMD64", "RUN c"), ("ARM64", "RUN b")], Some("RUN b"), true),
             ("another's", &[("S390X", "RUN c")], None, true),
-            (
-                "nothing but comments",
-                &[("NoArch", "# a\n\n  # b\n")],
-                None,
-                false,
-            ),
+            ("nothing but comments", &[("NoArch", "# a\n\n  # b\n")], None, false),
             ("empty", &[("NoArch", "")], None, false),
         ] {
             let spec = spec(files);

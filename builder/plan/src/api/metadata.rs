@@ -34,10 +34,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// Who must still do something before the object goes.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
     pub finalizers: Vec<String>,
 }
 
@@ -46,20 +43,14 @@ pub struct Metadata {
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// API version of the owner.
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
     pub api_version: String,
     /// `MachineConfigPool` for a rendered config.
     pub kind: String,
     /// Name of the owner.
     pub name: String,
     /// The very instance of it.
-    #[serde(
-        skip_serializing_if = "String::is_empty",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_is_empty")]
     pub uid: String,
     /// Whether it is the one that controls the object.
     #[serde(skip_serializing_if = "Option::is_none")]

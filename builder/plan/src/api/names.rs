@@ -58,10 +58,8 @@ pub fn is_subdomain(s: &str) -> bool {
 /// `<pool>-<32 hex digits>` taken apart.
 fn pool_and_hash(s: &str) -> Option<(&str, &str)> {
     let (pool, hash) = s.rsplit_once('-')?;
-    let hex = hash.len() == 32
-        && hash
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let hex =
+        hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     (hex && is_subdomain(pool)).then_some((pool, hash))
 }
 
@@ -71,11 +69,8 @@ pub fn shortened(name: &str, most: usize) -> String {
     if name.len() <= most {
         return name.to_owned();
     }
-    let hash: String = sha2::Sha256::digest(name)
-        .iter()
-        .take(4)
-        .map(|b| format!("{b:02x}"))
-        .collect();
+    let hash: String =
+        sha2::Sha256::digest(name).iter().take(4).map(|b| format!("{b:02x}")).collect();
     format!("{}.{hash}", name[..most - 9].trim_end_matches(['-', '.']))
 }
 
@@ -109,9 +104,8 @@ impl RenderedName {
 
     /// The pool inside the name.
     pub fn pool(&self) -> PoolName {
-        let (pool, _) = self.0["rendered-".len()..]
-            .rsplit_once('-')
-            .expect("checked when it was made");
+        let (pool, _) =
+            self.0["rendered-".len()..].rsplit_once('-').expect("checked when it was made");
         PoolName(pool.to_owned())
     }
 
@@ -231,19 +225,14 @@ mod tests {
             "rendered-worker-0123",
             &format!("rendered-worker-{}", HEX.to_uppercase()),
         ] {
-            assert_eq!(
-                bad.parse::<RenderedName>(),
-                Err(NameError::Rendered(bad.to_owned()))
-            );
+            assert_eq!(bad.parse::<RenderedName>(), Err(NameError::Rendered(bad.to_owned())));
         }
     }
 
     #[test]
     fn a_tag_fits_and_two_long_names_stay_two() {
         let name = |last: char| {
-            format!("rendered-{}{last}-{HEX}", "p".repeat(150))
-                .parse::<RenderedName>()
-                .unwrap()
+            format!("rendered-{}{last}-{HEX}", "p".repeat(150)).parse::<RenderedName>().unwrap()
         };
         assert_eq!(name('a').tag().len(), 128);
         assert_ne!(name('a').tag(), name('b').tag());

@@ -106,10 +106,7 @@ pub struct ControllerConfigSpec {
     #[serde(rename = "baseOSContainerImage", deserialize_with = "null_is_empty")]
     pub base_os_image: String,
     /// Pullspec of the release's extensions image.
-    #[serde(
-        rename = "baseOSExtensionsContainerImage",
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(rename = "baseOSExtensionsContainerImage", deserialize_with = "null_is_empty")]
     pub extensions_image: String,
     /// The cluster's proxy; none without.
     pub proxy: Option<Proxy>,
@@ -242,26 +239,13 @@ mod tests {
             ("nothing said", status(json!(3), &[]), false),
             (
                 "running",
-                status(
-                    json!(3),
-                    &[completed, ("TemplateControllerRunning", "True")],
-                ),
+                status(json!(3), &[completed, ("TemplateControllerRunning", "True")]),
                 false,
             ),
-            (
-                "ran",
-                status(
-                    json!(3),
-                    &[completed, ("TemplateControllerRunning", "False")],
-                ),
-                true,
-            ),
+            ("ran", status(json!(3), &[completed, ("TemplateControllerRunning", "False")]), true),
             (
                 "failing",
-                status(
-                    json!(3),
-                    &[completed, ("TemplateControllerFailing", "True")],
-                ),
+                status(json!(3), &[completed, ("TemplateControllerFailing", "True")]),
                 false,
             ),
         ] {

@@ -20,9 +20,7 @@ pub fn component_name(pool: &PoolName) -> String {
 
 /// The pool in the name of such a MachineConfig, in either spelling; none for any other name.
 pub fn component_pool(name: &str) -> Option<PoolName> {
-    let pool = [COMPONENT, MISSPELT]
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))?;
+    let pool = [COMPONENT, MISSPELT].iter().find_map(|prefix| name.strip_prefix(prefix))?;
     // A name without a pool is somebody's own.
     pool.parse().ok()
 }
@@ -65,16 +63,8 @@ mod tests {
     fn both_spellings_are_read() {
         for (what, name, want) in [
             ("ours", "10-prebuiltimage-osimageurl-worker", Some("worker")),
-            (
-                "the design document's",
-                "10-prebuildimage-osimageurl-worker",
-                Some("worker"),
-            ),
-            (
-                "a pool with separators",
-                "10-prebuiltimage-osimageurl-a-b.c",
-                Some("a-b.c"),
-            ),
+            ("the design document's", "10-prebuildimage-osimageurl-worker", Some("worker")),
+            ("a pool with separators", "10-prebuiltimage-osimageurl-a-b.c", Some("a-b.c")),
             ("no pool", "10-prebuiltimage-osimageurl-", None),
             ("no pool's name", "10-prebuiltimage-osimageurl--x", None),
             ("another", "10-prebuiltimage-worker", None),

@@ -64,10 +64,7 @@ impl Selector {
     /// Objects whose label `key` has one of these values.
     pub fn label_in(key: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        Self(vec![Requirement {
-            key: key.to_owned(),
-            test: Test::In(values),
-        }])
+        Self(vec![Requirement { key: key.to_owned(), test: Test::In(values) }])
     }
 
     /// Checks a selector as Kubernetes does; one that selects everything is refused too.
@@ -80,10 +77,8 @@ impl Selector {
         for (key, value) in &wire.match_labels {
             problems.key("matchLabels", key);
             problems.value(&format!("matchLabels[{key:?}]"), value);
-            requirements.push(Requirement {
-                key: key.clone(),
-                test: Test::In(vec![value.clone()]),
-            });
+            requirements
+                .push(Requirement { key: key.clone(), test: Test::In(vec![value.clone()]) });
         }
         for (index, expression) in wire.match_expressions.iter().enumerate() {
             let at = |field: &str| format!("matchExpressions[{index}].{field}");
@@ -147,10 +142,7 @@ struct Problems(Vec<SelectorError>);
 
 impl Problems {
     fn add(&mut self, field: &str, problem: &str) {
-        self.0.push(SelectorError {
-            field: field.to_owned(),
-            problem: problem.to_owned(),
-        });
+        self.0.push(SelectorError { field: field.to_owned(), problem: problem.to_owned() });
     }
 
     fn key(&mut self, field: &str, key: &str) {
@@ -180,9 +172,7 @@ fn is_label_part(text: &str) -> bool {
     bytes.len() <= LABEL
         && end(bytes.first())
         && end(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 #[cfg(test)]
@@ -222,15 +212,11 @@ mod tests {
         ] {
             let selector = selector(wire).unwrap();
             let labels = |value: &str| BTreeMap::from([("r".to_owned(), value.to_owned())]);
-            let found: String = [
-                ('a', labels("a")),
-                ('b', labels("b")),
-                ('n', BTreeMap::new()),
-                ('0', labels("")),
-            ]
-            .into_iter()
-            .filter_map(|(name, labels)| selector.matches(&labels).then_some(name))
-            .collect();
+            let found: String =
+                [('a', labels("a")), ('b', labels("b")), ('n', BTreeMap::new()), ('0', labels(""))]
+                    .into_iter()
+                    .filter_map(|(name, labels)| selector.matches(&labels).then_some(name))
+                    .collect();
             assert_eq!(found, want, "{what}");
         }
     }
@@ -240,31 +226,11 @@ mod tests {
         let long = "x".repeat(64);
         for (what, wire, want) in [
             ("nothing", json!({}), "it is empty"),
-            (
-                "null",
-                json!({ "matchLabels": null, "matchExpressions": null }),
-                "it is empty",
-            ),
-            (
-                "key",
-                json!({ "matchLabels": { "a b": "c" } }),
-                "matchLabels: \"a b\" is no key",
-            ),
-            (
-                "prefix",
-                json!({ "matchLabels": { "A/b": "c" } }),
-                "is no key",
-            ),
-            (
-                "value",
-                json!({ "matchLabels": { "a": "-" } }),
-                "is no value",
-            ),
-            (
-                "long",
-                json!({ "matchLabels": { "a": long } }),
-                "is no value",
-            ),
+            ("null", json!({ "matchLabels": null, "matchExpressions": null }), "it is empty"),
+            ("key", json!({ "matchLabels": { "a b": "c" } }), "matchLabels: \"a b\" is no key"),
+            ("prefix", json!({ "matchLabels": { "A/b": "c" } }), "is no key"),
+            ("value", json!({ "matchLabels": { "a": "-" } }), "is no value"),
+            ("long", json!({ "matchLabels": { "a": long } }), "is no value"),
             (
                 "operator",
                 json!({ "matchExpressions": [{ "key": "a", "operator": "Gt", "values": ["1"] }] }),

@@ -78,10 +78,7 @@ impl MachineSettings {
     /// # Errors
     /// All fields that are wrong.
     pub fn read(spec: &Map<String, Value>) -> Result<Self, Vec<FieldError>> {
-        let mut fields = Fields {
-            spec,
-            problems: Vec::new(),
-        };
+        let mut fields = Fields { spec, problems: Vec::new() };
         let settings = Self {
             os_image_url: fields.text("osImageURL"),
             extensions_image: fields.text("baseOSExtensionsContainerImage"),
@@ -122,10 +119,9 @@ impl Fields<'_> {
     fn list(&mut self, field: &'static str) -> Vec<String> {
         let texts = match self.spec.get(field) {
             None | Some(Value::Null) => return Vec::new(),
-            Some(Value::Array(items)) => items
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned))
-                .collect(),
+            Some(Value::Array(items)) => {
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+            }
             Some(_) => None,
         };
         texts.unwrap_or_else(|| {
@@ -165,13 +161,7 @@ mod tests {
         let spec = json!({ "osImageURL": 1, "kernelArguments": ["a", 1], "extensions": {}, "kernelType": "rt", "fips": "yes" });
         let problems = MachineSettings::read(spec.as_object().unwrap()).unwrap_err();
         let fields: Vec<_> = problems.iter().map(|problem| problem.field).collect();
-        let want = [
-            "osImageURL",
-            "kernelArguments",
-            "extensions",
-            "kernelType",
-            "fips",
-        ];
+        let want = ["osImageURL", "kernelArguments", "extensions", "kernelType", "fips"];
         assert_eq!(fields, want);
         let nothing = json!({ "osImageURL": "", "kernelArguments": null, "kernelType": "default", "fips": null });
         let settings = MachineSettings::read(nothing.as_object().unwrap());

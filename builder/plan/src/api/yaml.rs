@@ -21,17 +21,9 @@ pub struct Limits {
 
 impl Limits {
     /// Of a text that is one object.
-    pub const OBJECT: Self = Self {
-        bytes: INPUT_LIMIT,
-        nodes: 250_000,
-        documents: 1024,
-    };
+    pub const OBJECT: Self = Self { bytes: INPUT_LIMIT, nodes: 250_000, documents: 1024 };
     /// Of a text that lists objects.
-    pub const LIST: Self = Self {
-        bytes: LIST_LIMIT,
-        nodes: 4_000_000,
-        documents: 50_000,
-    };
+    pub const LIST: Self = Self { bytes: LIST_LIMIT, nodes: 4_000_000, documents: 50_000 };
 }
 
 /// Why a text is no objects. The file is named by who read it.
@@ -75,9 +67,7 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
             return Err(YamlError::TooMany(limits.nodes));
         }
         let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        return documents
-            .collect::<Result<_, _>>()
-            .map_err(|e| YamlError::Json(e.to_string()));
+        return documents.collect::<Result<_, _>>().map_err(|e| YamlError::Json(e.to_string()));
     }
     let budget = serde_saphyr::budget! {
         max_nodes: limits.nodes, max_events: limits.nodes * 2, max_documents: limits.documents,
@@ -88,10 +78,7 @@ pub fn parse_all(bytes: &[u8], limits: Limits) -> Result<Vec<Value>, YamlError> 
     };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|e| YamlError::Yaml(told(&e.to_string())))?;
-    Ok(documents
-        .into_iter()
-        .filter(|document| !document.is_null())
-        .collect())
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 /// As many values as a JSON text can hold: each but the first stands behind a comma, a colon or a bracket.
@@ -152,32 +139,12 @@ mod tests {
     fn yaml_is_read_as_kubernetes_reads_it() {
         for (what, text, want) in [
             ("octal", "mode: 0644", json!({ "mode": 420 })),
-            (
-                "boolean",
-                "a: yes\nb: off\nc: true",
-                json!({ "a": true, "b": false, "c": true }),
-            ),
-            (
-                "quoted",
-                "a: \"0644\"\nb: 'yes'",
-                json!({ "a": "0644", "b": "yes" }),
-            ),
-            (
-                "block scalar",
-                "a: |\r\n  x\r\n  y\r\n",
-                json!({ "a": "x\ny\n" }),
-            ),
-            (
-                "null",
-                "a: null\nb: ~\nc:",
-                json!({ "a": null, "b": null, "c": null }),
-            ),
+            ("boolean", "a: yes\nb: off\nc: true", json!({ "a": true, "b": false, "c": true })),
+            ("quoted", "a: \"0644\"\nb: 'yes'", json!({ "a": "0644", "b": "yes" })),
+            ("block scalar", "a: |\r\n  x\r\n  y\r\n", json!({ "a": "x\ny\n" })),
+            ("null", "a: null\nb: ~\nc:", json!({ "a": null, "b": null, "c": null })),
             ("separators", "---\na: 1\n---\n", json!({ "a": 1 })),
-            (
-                "json",
-                "{\"a\": 0.5, \"b\": \"\u{e4}\"}",
-                json!({ "a": 0.5, "b": "\u{e4}" }),
-            ),
+            ("json", "{\"a\": 0.5, \"b\": \"\u{e4}\"}", json!({ "a": 0.5, "b": "\u{e4}" })),
             ("mark", "\u{feff}a: 1", json!({ "a": 1 })),
         ] {
             assert_eq!(parse_one(text.as_bytes()), Ok(want), "{what}");
@@ -196,50 +163,26 @@ mod tests {
             matches!(parse_one(bomb.as_bytes()), Err(YamlError::Yaml(text)) if text.contains("what its aliases stand for")),
             "bomb"
         );
-        assert!(
-            matches!(parse_one(b"a: [1"), Err(YamlError::Yaml(_))),
-            "broken"
-        );
+        assert!(matches!(parse_one(b"a: [1"), Err(YamlError::Yaml(_))), "broken");
         assert!(
             matches!(parse_one(b"a: 1\na: 2"), Err(YamlError::Yaml(text)) if !text.contains("Options")),
             "same key twice"
         );
-        assert!(
-            matches!(parse_one(b"{\"a\": 1"), Err(YamlError::Json(_))),
-            "broken JSON"
-        );
+        assert!(matches!(parse_one(b"{\"a\": 1"), Err(YamlError::Json(_))), "broken JSON");
         assert_eq!(parse_one(b"a: \xff"), Err(YamlError::Utf8(3)));
         assert_eq!(parse_one(b" \n"), Err(YamlError::Empty));
         assert_eq!(parse_one(b"a: 1\n---\nb: 1\n"), Err(YamlError::Several(2)));
-        assert_eq!(
-            parse_one(&vec![b' '; INPUT_LIMIT + 1]),
-            Err(YamlError::TooLarge(INPUT_LIMIT))
-        );
-        let few = Limits {
-            nodes: 1000,
-            ..Limits::OBJECT
-        };
+        assert_eq!(parse_one(&vec![b' '; INPUT_LIMIT + 1]), Err(YamlError::TooLarge(INPUT_LIMIT)));
+        let few = Limits { nodes: 1000, ..Limits::OBJECT };
         let many = |open: &str, close: &str| {
-            parse_all(
-                format!("{open}{}0{close}", "0,".repeat(1000)).as_bytes(),
-                few,
-            )
+            parse_all(format!("{open}{}0{close}", "0,".repeat(1000)).as_bytes(), few)
         };
         assert_eq!(many("{\"a\":[", "]}"), Err(YamlError::TooMany(1000)));
-        assert!(
-            matches!(many("a: [", "]"), Err(YamlError::Yaml(_))),
-            "many values"
-        );
+        assert!(matches!(many("a: [", "]"), Err(YamlError::Yaml(_))), "many values");
         let deep = format!("{}{}", "{\"a\":".repeat(1000), "}".repeat(1000));
+        assert!(matches!(parse_one(deep.as_bytes()), Err(YamlError::Json(_))), "deep JSON");
         assert!(
-            matches!(parse_one(deep.as_bytes()), Err(YamlError::Json(_))),
-            "deep JSON"
-        );
-        assert!(
-            matches!(
-                parse_one(format!("a: {deep}").as_bytes()),
-                Err(YamlError::Yaml(_))
-            ),
+            matches!(parse_one(format!("a: {deep}").as_bytes()), Err(YamlError::Yaml(_))),
             "deep YAML"
         );
     }

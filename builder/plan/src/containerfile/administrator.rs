@@ -84,9 +84,7 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
                 whole += next.trim_end();
             }
         }
-        let (name, arguments) = whole
-            .split_once(char::is_whitespace)
-            .unwrap_or((&whole, ""));
+        let (name, arguments) = whole.split_once(char::is_whitespace).unwrap_or((&whole, ""));
         let instruction = Instruction {
             line: number,
             name: name.to_ascii_uppercase(),
@@ -108,16 +106,11 @@ pub(super) fn instructions(text: &str) -> Result<Vec<Instruction>, Error> {
 
 /// The ends of the here-documents of an instruction: the words `<<END`, `<<-END`, `<<"END"`, with a file descriptor before them if any.
 fn heredocs(name: &str, arguments: &str) -> Vec<String> {
-    if !["RUN", "COPY", "ADD"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
-    {
+    if !["RUN", "COPY", "ADD"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
         return Vec::new();
     }
     let end = |word: &str| {
-        let rest = word
-            .trim_start_matches(|c: char| c.is_ascii_digit())
-            .strip_prefix("<<")?;
+        let rest = word.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix("<<")?;
         let rest = rest.strip_prefix('-').unwrap_or(rest);
         let end = rest.trim_matches(['"', '\'']);
         let first = end.chars().next()?;
@@ -149,10 +142,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 pub(super) fn wrong(line: usize, problem: &str) -> Error {
-    Error::Administrator {
-        line,
-        problem: problem.to_owned(),
-    }
+    Error::Administrator { line, problem: problem.to_owned() }
 }
 
 impl Instruction {
@@ -166,20 +156,15 @@ impl Instruction {
             ));
         }
         // Flags such as --from=x are no arguments.
-        let words: Vec<_> = self
-            .arguments
-            .split_whitespace()
-            .skip_while(|word| word.starts_with("--"))
-            .collect();
+        let words: Vec<_> =
+            self.arguments.split_whitespace().skip_while(|word| word.starts_with("--")).collect();
         let problem = match (name, &words[..]) {
             (_, []) => format!("{name} needs arguments"),
             ("ENV" | "LABEL", _) if !self.arguments.contains('=') => {
                 format!("{name} needs key=value")
             }
             ("FROM", [_] | [_, _, _])
-                if words
-                    .get(1)
-                    .is_none_or(|word| word.eq_ignore_ascii_case("as")) =>
+                if words.get(1).is_none_or(|word| word.eq_ignore_ascii_case("as")) =>
             {
                 return Ok(());
             }
@@ -220,23 +205,11 @@ mod tests {
                 "FROM configs AS final\nRUN rpm-ostree install tree && \\\n    ostree container commit\n",
                 None,
             ),
-            (
-                "flags",
-                "FROM --platform=linux/amd64 quay.io/a/b AS c\nCOPY --from=c /a /b\n",
-                None,
-            ),
+            ("flags", "FROM --platform=linux/amd64 quay.io/a/b AS c\nCOPY --from=c /a /b\n", None),
             ("no FROM", "RUN true", None),
             ("lower case", "from configs\nrun true", None),
-            (
-                "comment in a continuation",
-                "RUN a && \\\n # why\n\n b",
-                None,
-            ),
-            (
-                "here-document",
-                "RUN <<EOF\nNOT AN INSTRUCTION\nEOF\nRUN true",
-                None,
-            ),
+            ("comment in a continuation", "RUN a && \\\n # why\n\n b", None),
+            ("here-document", "RUN <<EOF\nNOT AN INSTRUCTION\nEOF\nRUN true", None),
             (
                 "quoted values",
                 "LABEL a=b c d\nENV A=\"b c\"\nHEALTHCHECK NONE\nCMD [\"a\"]\nCOPY [\"a\", \"b\"]",

@@ -22,14 +22,8 @@ const DEEPEST: usize = 16;
 const SHOWN: usize = 1000;
 
 /// Names of images that no registry is asked for (containers-transports(5)).
-const LOCAL_TRANSPORTS: [&str; 6] = [
-    "containers-storage:",
-    "dir:",
-    "docker-archive:",
-    "docker-daemon:",
-    "oci-archive:",
-    "oci:",
-];
+const LOCAL_TRANSPORTS: [&str; 6] =
+    ["containers-storage:", "dir:", "docker-archive:", "docker-daemon:", "oci-archive:", "oci:"];
 
 /// The images of registries that a Containerfile names in `FROM`, `COPY --from` and `RUN --mount=…from=`, built with these arguments for
 /// this platform.
@@ -56,11 +50,10 @@ pub fn images(
     };
     for instruction in instructions(text)? {
         instruction.check()?;
-        scan.instruction(&instruction.name, &instruction.arguments)
-            .map_err(|problem| {
-                let shown: String = problem.chars().take(SHOWN).collect();
-                wrong(instruction.line, &shown)
-            })?;
+        scan.instruction(&instruction.name, &instruction.arguments).map_err(|problem| {
+            let shown: String = problem.chars().take(SHOWN).collect();
+            wrong(instruction.line, &shown)
+        })?;
     }
     Ok(scan.images)
 }
@@ -103,9 +96,7 @@ impl Scan<'_> {
     }
 
     fn from(&mut self, text: &str) -> Result<(), String> {
-        let mut words = text
-            .split_whitespace()
-            .skip_while(|word| word.starts_with("--"));
+        let mut words = text.split_whitespace().skip_while(|word| word.starts_with("--"));
         let image = words.next().unwrap_or_default();
         let image = expanded(image, &BTreeMap::new()).map_err(|problem| {
             let image = shown(image);
@@ -183,9 +174,7 @@ impl Scan<'_> {
     fn image(&mut self, name: &str) -> Result<(), String> {
         let is_stage = |stage: &String| stage.eq_ignore_ascii_case(name);
         let is_number = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-        let is_local = LOCAL_TRANSPORTS
-            .iter()
-            .any(|transport| name.starts_with(transport));
+        let is_local = LOCAL_TRANSPORTS.iter().any(|transport| name.starts_with(transport));
         if name == "scratch" || is_number || is_local || self.stages.iter().any(is_stage) {
             return Ok(());
         }
@@ -306,9 +295,7 @@ fn variable(
             expanded_within(&operation[1..], variables, depth)
         }
         (Some('+'), None) => Ok(String::new()),
-        _ => Err(format!(
-            "${{{name}{rest}}} can't be decided before the build"
-        )),
+        _ => Err(format!("${{{name}{rest}}} can't be decided before the build")),
     }
 }
 

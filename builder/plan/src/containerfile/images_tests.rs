@@ -31,11 +31,7 @@ fn the_images_that_are_pulled_are_found() {
             "FROM q.io/a AS Tools\nFROM configs\nCOPY --from=tools /a /b\nfrom TOOLS",
             &["q.io/a"],
         ),
-        (
-            "numbers and nothing",
-            "FROM scratch\nFROM 1\nCOPY --from=0 /a /b",
-            &[],
-        ),
+        ("numbers and nothing", "FROM scratch\nFROM 1\nCOPY --from=0 /a /b", &[]),
         (
             "COPY --from",
             "COPY --from=q.io/a@sha256:1111111111111111111111111111111111111111111111111111111111111111 /a /b",
@@ -66,21 +62,13 @@ fn the_images_that_are_pulled_are_found() {
             "ARG A=from B=from=q.io/b C=/x,from=q.io/c\nCOPY --$A=q.io/a /a /b\nRUN --mount=type=bind,$B --mount=target=$C true",
             &["q.io/a", "q.io/b", "q.io/c"],
         ),
-        (
-            "the end of the flags",
-            "RUN -- --mount=from=q.io/no true",
-            &[],
-        ),
+        ("the end of the flags", "RUN -- --mount=from=q.io/no true", &[]),
         (
             "an argument that is kept in the environment",
             "ARG X=q.io/a\nENV X=$X\nCOPY --from=$X /a /b",
             &["q.io/a"],
         ),
-        (
-            "lower case",
-            "from q.io/a as b\ncopy --from=q.io/c /a /b",
-            &["q.io/a", "q.io/c"],
-        ),
+        ("lower case", "from q.io/a as b\ncopy --from=q.io/c /a /b", &["q.io/a", "q.io/c"]),
         (
             "a line that goes on",
             "RUN \\\n # from=q.io/no\n --mount=type=bind,\\\nfrom=q.io/a,target=/x \\\n true",
@@ -91,11 +79,7 @@ fn the_images_that_are_pulled_are_found() {
             "# syntax=q.io/no\n# FROM q.io/no\nFROM configs\n#COPY --from=q.io/no a b",
             &[],
         ),
-        (
-            "words of a command",
-            "RUN echo FROM q.io/no --from=q.io/no\nLABEL a=--from=q.io/no",
-            &[],
-        ),
+        ("words of a command", "RUN echo FROM q.io/no --from=q.io/no\nLABEL a=--from=q.io/no", &[]),
         (
             "here-documents",
             "RUN <<EOF\nFROM q.io/no\nEOF\nCOPY --from=q.io/a <<E /x\nCOPY --from=q.io/no a b\nE",
@@ -121,37 +105,21 @@ fn the_images_that_are_pulled_are_found() {
             "ARG H=q.io R=\"$H/a b\" X=${H}/a\nCOPY --from=${X:-no} /a /b",
             &["q.io/a"],
         ),
-        (
-            "a build argument",
-            "ARG GIVEN=default\nCOPY --from=q.io/$GIVEN /a /b",
-            &["q.io/given"],
-        ),
-        (
-            "the platform",
-            "ARG TARGETARCH\nCOPY --from=q.io/a-$TARGETARCH /a /b",
-            &["q.io/a-arm64"],
-        ),
+        ("a build argument", "ARG GIVEN=default\nCOPY --from=q.io/$GIVEN /a /b", &["q.io/given"]),
+        ("the platform", "ARG TARGETARCH\nCOPY --from=q.io/a-$TARGETARCH /a /b", &["q.io/a-arm64"]),
         (
             "set or not",
             "ARG X=1 E=\nCOPY --from=q.io/a${X:+b}${Y:+c}${E:+d}${E+e} /a /b",
             &["q.io/abe"],
         ),
-        (
-            "an environment",
-            "ENV X=q.io/a\nCOPY --from=$X /a /b",
-            &["q.io/a"],
-        ),
+        ("an environment", "ENV X=q.io/a\nCOPY --from=$X /a /b", &["q.io/a"]),
         ("docker://", "FROM docker://q.io/a:1", &["q.io/a:1"]),
         (
             "no registry's",
             "FROM oci:/work/layout\nFROM oci-archive:a.tar\nFROM containers-storage:q.io/a",
             &[],
         ),
-        (
-            "a host with a port",
-            "FROM localhost:5000/a",
-            &["localhost:5000/a"],
-        ),
+        ("a host with a port", "FROM localhost:5000/a", &["localhost:5000/a"]),
     ] {
         let want: Vec<String> = want.iter().map(|image| (*image).to_owned()).collect();
         assert_eq!(found(text), Ok(want), "{what}");
@@ -167,18 +135,8 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
             3,
             "X has no value",
         ),
-        (
-            "a build argument in FROM",
-            "FROM q.io/$GIVEN",
-            1,
-            "GIVEN has no value",
-        ),
-        (
-            "not declared",
-            "FROM configs\n\nCOPY --from=q.io/$GIVEN /a /b",
-            3,
-            "GIVEN has no value",
-        ),
+        ("a build argument in FROM", "FROM q.io/$GIVEN", 1, "GIVEN has no value"),
+        ("not declared", "FROM configs\n\nCOPY --from=q.io/$GIVEN /a /b", 3, "GIVEN has no value"),
         (
             "of a stage before",
             "ARG X=q.io/a\nFROM configs\nCOPY --from=$X /a /b",
@@ -191,31 +149,16 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
             2,
             "X has no value",
         ),
-        (
-            "made of what is not known",
-            "ARG X=$Y\nCOPY --from=$X /a /b",
-            2,
-            "X has no value",
-        ),
+        ("made of what is not known", "ARG X=$Y\nCOPY --from=$X /a /b", 2, "X has no value"),
         (
             "an error if it is not set",
             "ARG X=1\nCOPY --from=q.io/${X:?} /a /b",
             2,
             "can't be decided",
         ),
-        (
-            "cut",
-            "ARG X=1\nCOPY --from=q.io/${X#1} /a /b",
-            2,
-            "can't be decided",
-        ),
+        ("cut", "ARG X=1\nCOPY --from=q.io/${X#1} /a /b", 2, "can't be decided"),
         ("open", "COPY --from=q.io/${X /a /b", 1, "no end"),
-        (
-            "a name without its registry",
-            "RUN true\nFROM fedora:40",
-            2,
-            "registry host is missing",
-        ),
+        ("a name without its registry", "RUN true\nFROM fedora:40", 2, "registry host is missing"),
         (
             "a later stage",
             "COPY --from=later /a /b\nFROM configs AS later",
@@ -246,36 +189,11 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
             3,
             "X has no value",
         ),
-        (
-            "ONBUILD ONBUILD",
-            "ONBUILD onbuild RUN true",
-            1,
-            "ONBUILD can't stand behind ONBUILD",
-        ),
-        (
-            "ONBUILD FROM",
-            "ONBUILD FROM scratch AS q.io/a",
-            1,
-            "FROM can't stand behind ONBUILD",
-        ),
-        (
-            "ONBUILD",
-            "ONBUILD COPY --from=$X /a /b",
-            1,
-            "X has no value",
-        ),
-        (
-            "an image's ID",
-            "FROM 0123456789abcdef",
-            1,
-            "registry host is missing",
-        ),
-        (
-            "an instruction that there isn't",
-            "INSTALL a",
-            1,
-            "is no instruction",
-        ),
+        ("ONBUILD ONBUILD", "ONBUILD onbuild RUN true", 1, "ONBUILD can't stand behind ONBUILD"),
+        ("ONBUILD FROM", "ONBUILD FROM scratch AS q.io/a", 1, "FROM can't stand behind ONBUILD"),
+        ("ONBUILD", "ONBUILD COPY --from=$X /a /b", 1, "X has no value"),
+        ("an image's ID", "FROM 0123456789abcdef", 1, "registry host is missing"),
+        ("an instruction that there isn't", "INSTALL a", 1, "is no instruction"),
     ] {
         let (found_line, problem) = found(text).expect_err(what);
         assert_eq!(found_line, line, "{what}: {problem}");
@@ -287,10 +205,7 @@ fn an_image_that_can_t_be_decided_is_an_error_with_its_line() {
 fn a_text_that_grows_as_it_is_read_has_an_end() {
     let tenfold = |name: char, of: char| format!("ARG {name}={}\n", format!("${of}").repeat(10));
     let letters: Vec<char> = ('a'..='z').collect();
-    let grown: String = letters
-        .windows(2)
-        .map(|two| tenfold(two[1], two[0]))
-        .collect();
+    let grown: String = letters.windows(2).map(|two| tenfold(two[1], two[0])).collect();
     let grown = format!("ARG a=0123456789\n{grown}COPY --from=q.io/$z /a /b");
     let nested = |depth: usize| {
         let (open, close) = ("${A:-".repeat(depth), "}".repeat(depth));

@@ -71,10 +71,7 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
         text += &TRUST_BUNDLE.fill(&[])?;
     }
     let reasons = plan.method.reasons();
-    if reasons
-        .iter()
-        .any(|reason| matches!(reason, Reason::CaTrust(_)))
-    {
+    if reasons.iter().any(|reason| matches!(reason, Reason::CaTrust(_))) {
         text += &CA_TRUST.fill(&[])?;
     }
     text += &LABELS.fill(&[("labels", &labels(plan)?)])?;
@@ -103,20 +100,13 @@ fn from(plan: &BuildPlan) -> String {
         return image.to_string();
     }
     let config = base.manifest.pointer("/config/digest");
-    let digest = config
-        .and_then(serde_json::Value::as_str)
-        .unwrap_or_default();
+    let digest = config.and_then(serde_json::Value::as_str).unwrap_or_default();
     digest.trim_start_matches("sha256:").to_owned()
 }
 
 /// Copies what the config wants at paths that no step can write.
 fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
-    let found = plan
-        .ignition
-        .as_ref()
-        .map(mounted)
-        .transpose()?
-        .unwrap_or_default();
+    let found = plan.ignition.as_ref().map(mounted).transpose()?.unwrap_or_default();
     if found.is_empty() {
         return Ok(String::new());
     }
@@ -127,10 +117,7 @@ fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
         Owner::Name(name) => safe(what, name.clone()),
     };
     for one in &found {
-        if let MountedAs::File {
-            mode, user, group, ..
-        } = &one.what
-        {
+        if let MountedAs::File { mode, user, group, .. } = &one.what {
             let what = format!("the owner of {}", one.path());
             let owners = format!("{}:{}", owner(&what, user)?, owner(&what, group)?);
             let mode = format!("{mode:04o}");
@@ -138,10 +125,7 @@ fn mounted_files(plan: &BuildPlan) -> Result<String, Error> {
                 &MOUNTED_FILE.fill(&[("mode", &mode), ("owner", &owners), ("name", one.name)])?;
         }
     }
-    if found
-        .iter()
-        .any(|one| matches!(one.what, MountedAs::Link { .. }))
-    {
+    if found.iter().any(|one| matches!(one.what, MountedAs::Link { .. })) {
         text += &MOUNTED_LINKS.fill(&[])?;
     }
     Ok(text)
@@ -170,16 +154,9 @@ fn install_steps(plan: &BuildPlan) -> Result<String, Error> {
 fn labels(plan: &BuildPlan) -> Result<String, Error> {
     let label = |(key, value): (&String, &String)| {
         let key = safe("the name of a label", key.clone())?;
-        Ok(format!(
-            "\"{key}\"=\"{}\"",
-            safe(&format!("label {key}"), value.clone())?
-        ))
+        Ok(format!("\"{key}\"=\"{}\"", safe(&format!("label {key}"), value.clone())?))
     };
-    let labels: Vec<String> = plan
-        .labels
-        .iter()
-        .map(label)
-        .collect::<Result<_, Error>>()?;
+    let labels: Vec<String> = plan.labels.iter().map(label).collect::<Result<_, Error>>()?;
     Ok(labels.join(" \\\n      "))
 }
 
@@ -189,10 +166,7 @@ fn safe(what: &str, text: String) -> Result<String, Error> {
     if !text.is_empty() && text.bytes().all(plain) && !text.starts_with('-') {
         Ok(text)
     } else {
-        Err(Error::Text {
-            what: what.to_owned(),
-            text,
-        })
+        Err(Error::Text { what: what.to_owned(), text })
     }
 }
 

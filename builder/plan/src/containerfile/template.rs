@@ -16,10 +16,7 @@ impl Template {
 
     /// The text with its holes filled. Every hole has a value, and every value a hole.
     pub(super) fn fill(&self, values: &[(&str, &str)]) -> Result<String, Error> {
-        let error = |problem: String| Error::Template {
-            section: self.section,
-            problem,
-        };
+        let error = |problem: String| Error::Template { section: self.section, problem };
         let mut used = vec![false; values.len()];
         let mut pieces = self.text.split("{{");
         let mut out = pieces.next().unwrap_or_default().to_owned();
@@ -51,12 +48,7 @@ mod tests {
         for (what, text, values, want) in [
             ("none", "a", &[][..], Some("a")),
             ("twice", "{{a}}-{{a}}", &[("a", "1")], Some("1-1")),
-            (
-                "a value is not read again",
-                "{{a}}",
-                &[("a", "{{b}}")],
-                Some("{{b}}"),
-            ),
+            ("a value is not read again", "{{a}}", &[("a", "{{b}}")], Some("{{b}}")),
             ("unfilled", "{{a}}", &[], None),
             ("unknown", "", &[("a", "1")], None),
             ("open", "{{a", &[("a", "1")], None),

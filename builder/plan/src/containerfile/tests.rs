@@ -15,11 +15,7 @@ use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 const HEX: &str = "0123456789abcdef0123456789abcdef";
 
 fn base(ostree: bool, layout: bool) -> Base {
-    let labels = if ostree {
-        json!({ "ostree.bootable": "true" })
-    } else {
-        json!({})
-    };
+    let labels = if ostree { json!({ "ostree.bootable": "true" }) } else { json!({}) };
     let config = json!({
         "os": "linux", "architecture": "amd64",
         "config": { "Labels": labels }, "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] },
@@ -30,14 +26,8 @@ fn base(ostree: bool, layout: bool) -> Base {
     let digest = Digest::of(manifest.as_bytes());
     let repo: RepoRef = "quay.io/acme/coreos".parse().unwrap();
     let (name, image) = match layout {
-        true => (
-            BaseName::from_layout(digest),
-            format!("oci:/a b/$x@{digest}"),
-        ),
-        false => (
-            BaseName::from_registry(&repo, digest),
-            repo.pinned(digest).to_string(),
-        ),
+        true => (BaseName::from_layout(digest), format!("oci:/a b/$x@{digest}")),
+        false => (BaseName::from_registry(&repo, digest), repo.pinned(digest).to_string()),
     };
     Base::new(name, image, None, manifest.as_bytes(), config.as_bytes()).unwrap()
 }
@@ -61,10 +51,7 @@ fn request(spec: Value, base: Base) -> Request {
 }
 
 fn text(request: Request) -> Result<String, Error> {
-    let plan = Draft::new(request)
-        .unwrap()
-        .finish(&mosb_image::tree::BaseTree::default())
-        .unwrap();
+    let plan = Draft::new(request).unwrap().finish(&mosb_image::tree::BaseTree::default()).unwrap();
     render(&plan)
 }
 
@@ -97,9 +84,7 @@ fn units_on_an_ostree_base() {
 
 #[test]
 fn everything_at_once() {
-    let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e"))
-        .parse()
-        .unwrap();
+    let image: ImageRef = format!("quay.io/acme/extensions@{}", Digest::of(b"e")).parse().unwrap();
     let mut config = units();
     config["storage"] = json!({
         "files": [{ "path": "/etc/hosts", "user": { "name": "chrony" }, "group": { "id": 7 }, "contents": { "source": "data:,x" } }],
@@ -142,21 +127,12 @@ fn the_administrators_mistakes_are_told() {
     request.containerfile = Some("FROM configs\nINSTALL x\n".to_owned());
     let error = text(request).unwrap_err();
     assert_eq!(error.reason(), "bad-containerfile");
-    assert!(
-        error.to_string().starts_with("Containerfile, line 2: "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("Containerfile, line 2: "), "{error}");
 }
 
 #[test]
 fn only_texts_that_mean_nothing_to_a_shell_stand_in_it() {
-    for bad in [
-        "", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é",
-    ] {
-        assert_eq!(
-            safe("x", bad.to_owned()).unwrap_err().reason(),
-            "unsafe-text",
-            "{bad:?}"
-        );
+    for bad in ["", "a b", "a\"b", "a$b", "a\\b", "a\nb", "-a", "a;b", "a`b", "a'b", "é"] {
+        assert_eq!(safe("x", bad.to_owned()).unwrap_err().reason(), "unsafe-text", "{bad:?}");
     }
 }

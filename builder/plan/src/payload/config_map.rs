@@ -104,8 +104,7 @@ impl ConfigMap {
 
     pub(super) fn binary(mut self, key: &str, bytes: &[u8]) -> Result<Self, Error> {
         self.fits(key, bytes.len())?;
-        self.binary_data
-            .insert(key.to_owned(), STANDARD.encode(bytes));
+        self.binary_data.insert(key.to_owned(), STANDARD.encode(bytes));
         Ok(self)
     }
 }

@@ -39,10 +39,7 @@ pub enum What {
 
 impl File {
     fn new(name: impl Into<String>, content: Vec<u8>) -> Self {
-        Self {
-            name: name.into(),
-            what: What::File(content),
-        }
+        Self { name: name.into(), what: What::File(content) }
     }
 }
 
@@ -65,38 +62,20 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
         let copied = mounted(checked)?;
         let mut raw = raw.clone();
         without_instances(&mut raw);
-        without_paths(
-            &mut raw,
-            &copied.iter().map(Mounted::path).collect::<Vec<_>>(),
-        );
-        files.push(File::new(
-            "ignition.json",
-            mosb_types::canonical::canonical(&raw),
-        ));
-        files.push(File::new(
-            "preset-lines",
-            instance_lines(&checked.systemd).into_bytes(),
-        ));
+        without_paths(&mut raw, &copied.iter().map(Mounted::path).collect::<Vec<_>>());
+        files.push(File::new("ignition.json", mosb_types::canonical::canonical(&raw)));
+        files.push(File::new("preset-lines", instance_lines(&checked.systemd).into_bytes()));
         files.extend(copied.into_iter().map(|one| match one.what {
             MountedAs::File { content, .. } => File::new(format!("mounted/{}", one.name), content),
-            MountedAs::Link { target } => File {
-                name: format!("links/{}", one.name),
-                what: What::Link(target),
-            },
+            MountedAs::Link { target } => {
+                File { name: format!("links/{}", one.name), what: What::Link(target) }
+            }
         }));
     }
-    if let Some(bad) = plan
-        .preset_units
-        .iter()
-        .find(|unit| unit.contains(char::is_control))
-    {
+    if let Some(bad) = plan.preset_units.iter().find(|unit| unit.contains(char::is_control)) {
         return Err(Error::UnitName(bad.clone()));
     }
-    let units: String = plan
-        .preset_units
-        .iter()
-        .flat_map(|unit| [unit.as_str(), "\n"])
-        .collect();
+    let units: String = plan.preset_units.iter().flat_map(|unit| [unit.as_str(), "\n"]).collect();
     files.push(File::new("preset-units", units.into_bytes()));
     if let Some(bundle) = &plan.request.trust_bundle {
         files.push(File::new(TRUST_BUNDLE_KEY, bundle.to_vec()));
@@ -132,25 +111,17 @@ fn without_paths(config: &mut Value, paths: &[String]) {
 
 fn field<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let fields = object.as_object_mut()?;
-    fields
-        .iter_mut()
-        .find(|(key, _)| key.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value)
+    fields.iter_mut().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 /// What Ignition writes for enabled instances: those of one template share a line, in the order of the config. Disabling
 /// one does nothing.
 fn instance_lines(systemd: &Systemd) -> String {
     let mut templates: BTreeMap<String, String> = BTreeMap::new();
-    for unit in systemd
-        .units
-        .iter()
-        .filter(|unit| unit.enabled == Some(true))
-    {
+    for unit in systemd.units.iter().filter(|unit| unit.enabled == Some(true)) {
         if let Some((template, instance)) = instance_of(&unit.name) {
-            let line = templates
-                .entry(template.clone())
-                .or_insert_with(|| format!("enable {template}"));
+            let line =
+                templates.entry(template.clone()).or_insert_with(|| format!("enable {template}"));
             line.push(' ');
             line.push_str(instance);
         }
@@ -201,9 +172,6 @@ mod tests {
             { "name": "plain.service", "enabled": true },
         ] } });
         let checked = mosb_ignition::parse(&config).unwrap().config;
-        assert_eq!(
-            instance_lines(&checked.systemd),
-            "enable a@.timer x\nenable z@.service 2 1\n"
-        );
+        assert_eq!(instance_lines(&checked.systemd), "enable a@.timer x\nenable z@.service 2 1\n");
     }
 }

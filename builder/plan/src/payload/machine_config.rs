@@ -35,19 +35,12 @@ fn pack_within(
             map = map.numbered("mc", build, at + 1);
         }
         let chunk = std::str::from_utf8(chunk).expect("base64 is ASCII");
-        map.metadata.annotations = [
-            (DIGEST.to_owned(), digest.clone()),
-            (PART.to_owned(), format!("{}/{count}", at + 1)),
-        ]
-        .into();
-        map.text(MACHINE_CONFIG_KEY, chunk)
-            .expect("a chunk is within the limit")
+        map.metadata.annotations =
+            [(DIGEST.to_owned(), digest.clone()), (PART.to_owned(), format!("{}/{count}", at + 1))]
+                .into();
+        map.text(MACHINE_CONFIG_KEY, chunk).expect("a chunk is within the limit")
     };
-    text.as_bytes()
-        .chunks(limit)
-        .enumerate()
-        .map(part)
-        .collect()
+    text.as_bytes().chunks(limit).enumerate().map(part).collect()
 }
 
 /// The bytes that [`pack`] was given, from its ConfigMaps in any order.
@@ -55,38 +48,25 @@ fn pack_within(
 /// # Errors
 /// A part missing, doubled, damaged, or of another config; more bytes than a rendered config has.
 pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
-    let first = maps
-        .first()
-        .ok_or_else(|| Error::Parts("there is none".to_owned()))?;
+    let first = maps.first().ok_or_else(|| Error::Parts("there is none".to_owned()))?;
     let name = || first.metadata.name.clone();
-    let content = |problem: String| Error::Content {
-        name: name(),
-        problem,
-    };
+    let content = |problem: String| Error::Content { name: name(), problem };
     let mut parts: Vec<Option<&str>> = vec![None; maps.len()];
     for map in maps {
         let (at, count) = part_of(map)?;
         if map.metadata.annotations.get(DIGEST) != first.metadata.annotations.get(DIGEST) {
             let (one, other) = (&map.metadata.name, name());
-            return Err(Error::Parts(format!(
-                "{one} and {other} are of two configs"
-            )));
+            return Err(Error::Parts(format!("{one} and {other} are of two configs")));
         }
         if count != maps.len() {
-            let problem = format!(
-                "{} is one of {count}, and {} are here",
-                map.metadata.name,
-                maps.len()
-            );
+            let problem =
+                format!("{} is one of {count}, and {} are here", map.metadata.name, maps.len());
             return Err(Error::Parts(problem));
         }
-        let text = map
-            .data
-            .get(MACHINE_CONFIG_KEY)
-            .ok_or_else(|| Error::Content {
-                name: map.metadata.name.clone(),
-                problem: format!("it has no {MACHINE_CONFIG_KEY}"),
-            })?;
+        let text = map.data.get(MACHINE_CONFIG_KEY).ok_or_else(|| Error::Content {
+            name: map.metadata.name.clone(),
+            problem: format!("it has no {MACHINE_CONFIG_KEY}"),
+        })?;
         if parts[at].replace(text).is_some() {
             return Err(Error::Parts(format!("part {} is there twice", at + 1)));
         }
@@ -95,9 +75,7 @@ pub fn unpack(maps: &[ConfigMap]) -> Result<Vec<u8>, Error> {
     let bytes = decode(&name(), &text)?;
     let told = first.metadata.annotations.get(DIGEST).map(String::as_str);
     if told.is_some_and(|told| told != Digest::of(&bytes).to_string()) {
-        return Err(content(format!(
-            "the config is not the one of annotation {DIGEST}"
-        )));
+        return Err(content(format!("the config is not the one of annotation {DIGEST}")));
     }
     Ok(bytes)
 }
@@ -112,14 +90,8 @@ pub fn unpack_texts(texts: &[String]) -> Result<Vec<u8>, Error> {
 }
 
 fn decode(name: &str, text: &str) -> Result<Vec<u8>, Error> {
-    let content = |problem: String| Error::Content {
-        name: name.to_owned(),
-        problem,
-    };
-    let bomb = || Error::Bomb {
-        name: name.to_owned(),
-        limit: RENDERED_LIMIT,
-    };
+    let content = |problem: String| Error::Content { name: name.to_owned(), problem };
+    let bomb = || Error::Bomb { name: name.to_owned(), limit: RENDERED_LIMIT };
     if text.len() > RENDERED_LIMIT * 2 {
         return Err(bomb());
     }
@@ -171,9 +143,7 @@ mod tests {
     fn one_config_map_as_the_existing_builder_has_it() {
         let config = config("worker");
         let maps = pack(&config, &build(&config), Some("ns"));
-        let [map] = &maps[..] else {
-            panic!("{}", maps.len())
-        };
+        let [map] = &maps[..] else { panic!("{}", maps.len()) };
         assert_eq!(map.metadata.name, format!("mc-worker-{HEX}"));
         assert_eq!(map.metadata.namespace.as_deref(), Some("ns"));
         assert_eq!(unpack(&maps).unwrap(), config.current_config());
@@ -217,11 +187,7 @@ mod tests {
             ("none", (|m| m.clear()) as Change, "payload-parts"),
             ("missing", |m| drop(m.pop()), "payload-parts"),
             ("doubled", |m| m[0] = m[1].clone(), "payload-parts"),
-            (
-                "other config",
-                |m| drop(m[0].metadata.annotations.remove(DIGEST)),
-                "payload-parts",
-            ),
+            ("other config", |m| drop(m[0].metadata.annotations.remove(DIGEST)), "payload-parts"),
             ("no key", |m| m[0].data.clear(), "payload-content"),
             (
                 "swapped",
@@ -233,13 +199,7 @@ mod tests {
             ),
             (
                 "number",
-                |m| {
-                    drop(
-                        m[0].metadata
-                            .annotations
-                            .insert(PART.to_owned(), "0/2".to_owned()),
-                    )
-                },
+                |m| drop(m[0].metadata.annotations.insert(PART.to_owned(), "0/2".to_owned())),
                 "payload-content",
             ),
         ] {
@@ -247,10 +207,7 @@ mod tests {
             change(&mut maps);
             assert_eq!(unpack(&maps).unwrap_err().reason(), reason, "{what}");
         }
-        let texts: Vec<_> = maps
-            .iter()
-            .map(|map| map.data[MACHINE_CONFIG_KEY].clone())
-            .collect();
+        let texts: Vec<_> = maps.iter().map(|map| map.data[MACHINE_CONFIG_KEY].clone()).collect();
         assert_eq!(unpack_texts(&texts).unwrap(), config.current_config());
         for wrong in [&texts[1..], &texts[..texts.len() - 1], &[]] {
             assert_eq!(unpack_texts(wrong).unwrap_err().reason(), "payload-content");

@@ -103,19 +103,13 @@ impl Base {
         manifest: &[u8],
         config: &[u8],
     ) -> Result<Self, BaseError> {
-        let malformed = |problem: String| BaseError::Malformed {
-            image: image.clone(),
-            problem,
-        };
+        let malformed = |problem: String| BaseError::Malformed { image: image.clone(), problem };
         let json = |what: &str, bytes: &[u8]| {
             serde_json::from_slice::<Value>(bytes)
                 .map_err(|e| malformed(format!("its {what} is no JSON ({e})")))
         };
         let manifest_json = json("manifest", manifest)?;
-        let layers = manifest_json
-            .get("layers")
-            .and_then(Value::as_array)
-            .map(Vec::len);
+        let layers = manifest_json.get("layers").and_then(Value::as_array).map(Vec::len);
         let layers = layers.ok_or_else(|| malformed("its manifest has no layers".to_owned()))?;
         let config = BaseConfig::new(json("config", config)?).map_err(&malformed)?;
         if config.diff_ids.len() != layers {
@@ -148,22 +142,15 @@ impl Base {
 
     /// Whether it is an ostree commit in layers, so that `ostree container commit` belongs to a build on it.
     pub fn is_ostree(&self) -> bool {
-        self.is_bootable()
-            || self
-                .config
-                .labels
-                .keys()
-                .any(|key| key.starts_with("ostree."))
+        self.is_bootable() || self.config.labels.keys().any(|key| key.starts_with("ostree."))
     }
 }
 
 impl BaseConfig {
     fn new(raw: Value) -> Result<Self, String> {
         let text = |pointer: &str| raw.pointer(pointer).and_then(Value::as_str);
-        let (os, architecture) = (
-            text("/os").unwrap_or("linux"),
-            text("/architecture").unwrap_or_default(),
-        );
+        let (os, architecture) =
+            (text("/os").unwrap_or("linux"), text("/architecture").unwrap_or_default());
         let variant = text("/variant").filter(|variant| !variant.is_empty());
         let platform = Platform::new(os, architecture, variant).map_err(|_| {
             format!("its config names no platform (os {os:?}, architecture {architecture:?})")
@@ -176,11 +163,6 @@ impl BaseConfig {
         let diff_ids = raw.pointer("/rootfs/diff_ids").cloned().unwrap_or_default();
         let diff_ids = serde_json::from_value(diff_ids)
             .map_err(|e| format!("its rootfs.diff_ids are no digests ({e})"))?;
-        Ok(Self {
-            platform,
-            labels,
-            diff_ids,
-            raw,
-        })
+        Ok(Self { platform, labels, diff_ids, raw })
     }
 }

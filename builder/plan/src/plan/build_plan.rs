@@ -70,31 +70,19 @@ impl Draft {
             && !request.on_top
         {
             let image = request.base.image.clone();
-            return Err(BaseError::AlreadyBuilt {
-                image,
-                config: config.clone(),
-            }
-            .into());
+            return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
         }
         let (ignition, warnings) = match request.config.ignition() {
             Some(config) => {
-                let parsed = ignition::parse(config).map_err(|source| Error::Ignition {
-                    config: name.to_string(),
-                    source,
-                })?;
+                let parsed = ignition::parse(config)
+                    .map_err(|source| Error::Ignition { config: name.to_string(), source })?;
                 (Some(parsed.config), parsed.warnings)
             }
             None => (None, Vec::new()),
         };
         let reasons = reasons(&request, ignition.as_ref());
         packages::check(&request)?;
-        let draft = Self {
-            request,
-            ignition,
-            reasons,
-            warnings,
-            format: Format::CURRENT,
-        };
+        let draft = Self { request, ignition, reasons, warnings, format: Format::CURRENT };
         draft.allow_reasons()?;
         Ok(draft)
     }
@@ -142,10 +130,7 @@ impl Draft {
     fn allow_reasons(&self) -> Result<(), Error> {
         if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
             let config = self.request.config.name().to_string();
-            return Err(Error::NotDirect {
-                config,
-                reasons: self.reasons.clone(),
-            });
+            return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
         }
         Ok(())
     }
@@ -161,13 +146,9 @@ impl Draft {
         if self.needs_tree() {
             let config = self.request.config.name().to_string();
             let current = self.request.config.current_config();
-            let applied = apply(
-                tree,
-                self.ignition.as_ref(),
-                current,
-                self.request.base.is_ostree(),
-            )
-            .map_err(|source| Error::Apply { config, source })?;
+            let applied =
+                apply(tree, self.ignition.as_ref(), current, self.request.base.is_ostree())
+                    .map_err(|source| Error::Apply { config, source })?;
             self.reasons = applied.reasons;
             self.allow_reasons()?;
             if self.reasons.is_empty() {
@@ -179,13 +160,7 @@ impl Draft {
         }
         let (inputs, build_name) = self.names();
         let warnings = self.warnings();
-        let Self {
-            request,
-            ignition,
-            reasons,
-            format,
-            ..
-        } = self;
+        let Self { request, ignition, reasons, format, .. } = self;
         notes.extend(explain::notes(&request, ignition.as_ref(), &layer));
         let method = match reasons.is_empty() {
             true => Method::Direct,
@@ -229,15 +204,9 @@ fn reasons(request: &Request, ignition: Option<&ignition::Config>) -> Vec<Reason
     if request.trust_bundle.is_some() {
         reasons.push(Reason::CaTrust(None));
     }
-    let files = ignition
-        .into_iter()
-        .flat_map(|config| &config.storage.files);
-    let links = ignition
-        .into_iter()
-        .flat_map(|config| &config.storage.links);
-    let paths = files
-        .map(|file| &file.path)
-        .chain(links.map(|link| &link.path));
+    let files = ignition.into_iter().flat_map(|config| &config.storage.files);
+    let links = ignition.into_iter().flat_map(|config| &config.storage.links);
+    let paths = files.map(|file| &file.path).chain(links.map(|link| &link.path));
     if let Some(path) = paths.filter(|path| path.starts_with(CA_TRUST_SOURCE)).min() {
         reasons.push(Reason::CaTrust(Some(path.clone())));
     }
@@ -254,27 +223,19 @@ fn inputs(request: &Request, format: Format) -> Inputs {
         pool: request.config.pool(),
         base_name: request.base.name.as_str(),
         base: request.base.manifest_digest,
-        extensions: request
-            .extensions_image
-            .as_ref()
-            .map(|image| image.digest()),
+        extensions: request.extensions_image.as_ref().map(|image| image.digest()),
         extensions_name: extensions_name(request, format),
         containerfile: request.containerfile.as_deref(),
         build_args: &request.build_args,
         platform: &request.base.config.platform,
-        trust_bundle: request
-            .trust_bundle
-            .as_ref()
-            .map(|bundle| Digest::of(bundle)),
+        trust_bundle: request.trust_bundle.as_ref().map(|bundle| Digest::of(bundle)),
     })
 }
 
 /// The text that names the extensions image in its label.
 fn extensions_name(request: &Request, format: Format) -> Option<String> {
     let image = request.extensions_image.as_ref();
-    image
-        .filter(|_| format >= Format::V2)
-        .map(PinnedRef::to_string)
+    image.filter(|_| format >= Format::V2).map(PinnedRef::to_string)
 }
 
 fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<String, String> {
@@ -282,20 +243,11 @@ fn image_labels(request: &Request, format: Format, inputs: &Inputs) -> BTreeMap<
     let extensions = extensions.map(|name| (labels::IMAGE_EXTENSIONS.to_owned(), name));
     let base = request.base.name.as_str().to_owned();
     [
-        (
-            labels::IMAGE_MACHINE_CONFIG,
-            request.config.name().to_string(),
-        ),
-        (
-            labels::IMAGE_MACHINE_CONFIG_POOL,
-            request.config.pool().to_string(),
-        ),
+        (labels::IMAGE_MACHINE_CONFIG, request.config.name().to_string()),
+        (labels::IMAGE_MACHINE_CONFIG_POOL, request.config.pool().to_string()),
         (labels::IMAGE_BASE, base.clone()),
         (labels::OCI_BASE_NAME, base),
-        (
-            labels::OCI_BASE_DIGEST,
-            request.base.manifest_digest.to_string(),
-        ),
+        (labels::OCI_BASE_DIGEST, request.base.manifest_digest.to_string()),
         (labels::IMAGE_INPUTS, inputs.hex()),
         (labels::IMAGE_FORMAT, format.to_string()),
     ]
@@ -316,8 +268,5 @@ fn annotations(request: &Request, format: Format, method: &Method) -> BTreeMap<S
     let name = (!base.name.is_layout()).then(|| base.name.as_str().to_owned());
     let name = name.map(|name| (labels::OCI_BASE_NAME.to_owned(), name));
     let digest = base.manifest_digest.to_string();
-    [(labels::OCI_BASE_DIGEST.to_owned(), digest)]
-        .into_iter()
-        .chain(name)
-        .collect()
+    [(labels::OCI_BASE_DIGEST.to_owned(), digest)].into_iter().chain(name).collect()
 }

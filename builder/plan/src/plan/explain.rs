@@ -15,9 +15,7 @@ pub(super) fn left_to_machine(
     request: &Request,
     ignition: Option<&ignition::Config>,
 ) -> Vec<Finding> {
-    let mut left = ignition
-        .map(ignition::Config::left_to_machine)
-        .unwrap_or_default();
+    let mut left = ignition.map(ignition::Config::left_to_machine).unwrap_or_default();
     if !request.config.kernel_arguments.is_empty() {
         let arguments = request.config.kernel_arguments.join(" ");
         let message =
@@ -41,10 +39,7 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
         );
         warnings.push(Finding::new("base-not-bootable", message).on(request.base.image.clone()));
     }
-    for file in ignition
-        .into_iter()
-        .flat_map(|config| &config.storage.files)
-    {
+    for file in ignition.into_iter().flat_map(|config| &config.storage.files) {
         if let Some(what) = looks_secret(file) {
             let message = format!(
                 "{} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}",
@@ -60,10 +55,7 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
 fn looks_secret(file: &ignition::File) -> Option<&'static str> {
     let path = file.path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or_default();
-    if matches!(
-        name,
-        "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg"
-    ) {
+    if matches!(name, "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg") {
         return Some("registry credentials");
     }
     if name.ends_with(".key")
@@ -89,13 +81,8 @@ pub(super) fn directories_that_stay(
 ) -> Vec<Finding> {
     let changed = |entry: &LayerEntry| match entry {
         LayerEntry::Put(path, Node::Directory { meta }) => {
-            let there = tree
-                .get(path.relative())
-                .filter(|there| there.kind == Kind::Directory)?;
-            let (was, is) = (
-                (there.mode, there.uid, there.gid),
-                (meta.mode, meta.uid, meta.gid),
-            );
+            let there = tree.get(path.relative()).filter(|there| there.kind == Kind::Directory)?;
+            let (was, is) = ((there.mode, there.uid, there.gid), (meta.mode, meta.uid, meta.gid));
             (was != is).then(|| {
                 let message = format!(
                     "{path} keeps the base's mode {:04o} and owner {}:{} on a machine: the nodes' importer leaves directories that the base has",
@@ -107,11 +94,7 @@ pub(super) fn directories_that_stay(
         LayerEntry::Put(..) | LayerEntry::Parent(..) | LayerEntry::Whiteout(_) => None,
     };
     let bootable = request.base.is_bootable();
-    layer
-        .iter()
-        .filter(|_| bootable)
-        .filter_map(changed)
-        .collect()
+    layer.iter().filter(|_| bootable).filter_map(changed).collect()
 }
 
 /// What a node will make of the image.
@@ -138,10 +121,7 @@ pub(super) fn notes(
         layer.iter().filter_map(put).collect()
     };
     let below = |top: &str| {
-        paths
-            .iter()
-            .filter(move |path| path.starts_with(&format!("/{top}/")))
-            .collect::<Vec<_>>()
+        paths.iter().filter(move |path| path.starts_with(&format!("/{top}/"))).collect::<Vec<_>>()
     };
     let mut notes = Vec::new();
     let etc = below("etc").len();
@@ -159,11 +139,7 @@ pub(super) fn notes(
     }
     if request.base.is_bootable() {
         for path in &paths {
-            let top = path
-                .trim_start_matches('/')
-                .split('/')
-                .next()
-                .unwrap_or_default();
+            let top = path.trim_start_matches('/').split('/').next().unwrap_or_default();
             if !IMPORTED.contains(&top) {
                 let message = format!(
                     "{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only"

@@ -122,18 +122,16 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Requested => write!(f, "the Containerfile was asked for"),
-            Self::CustomContainerfile => write!(
-                f,
-                "the administrator's Containerfile has instructions to run"
-            ),
+            Self::CustomContainerfile => {
+                write!(f, "the administrator's Containerfile has instructions to run")
+            }
             Self::Extensions(names) => {
                 write!(f, "extensions are to be installed: {}", names.join(", "))
             }
             Self::KernelType(name) => write!(f, "the {name} kernel is to be installed"),
-            Self::CaTrust(None) => write!(
-                f,
-                "a trust bundle is given, so the trust store must be compiled"
-            ),
+            Self::CaTrust(None) => {
+                write!(f, "a trust bundle is given, so the trust store must be compiled")
+            }
             Self::CaTrust(Some(path)) => {
                 write!(f, "{path} adds to the trust store, which must be compiled")
             }

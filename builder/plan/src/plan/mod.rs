@@ -79,10 +79,7 @@ impl Error {
             Self::Ignition { source, .. } => source.reason(),
             Self::Base(BaseError::Malformed { .. }) => "bad-base",
             Self::Base(BaseError::AlreadyBuilt { .. }) => "base-already-built",
-            Self::Apply {
-                source: ApplyError::Content { source, .. },
-                ..
-            } => source.reason(),
+            Self::Apply { source: ApplyError::Content { source, .. }, .. } => source.reason(),
             Self::Apply { .. } => "conflicts-with-base",
             Self::Packages(_) => "bad-extensions",
             Self::NotDirect { .. } => "not-direct",

@@ -69,15 +69,8 @@ pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
     let mut found = Vec::new();
     for name in NAMES {
         let path = path(name);
-        let refuse = |problem| MountedError {
-            path: path.clone(),
-            problem,
-        };
-        if storage
-            .directories
-            .iter()
-            .any(|directory| directory.path == path)
-        {
+        let refuse = |problem| MountedError { path: path.clone(), problem };
+        if storage.directories.iter().any(|directory| directory.path == path) {
             return Err(refuse("it can't become a directory"));
         }
         if let Some(link) = storage.links.iter().find(|link| link.path == path) {
@@ -85,22 +78,12 @@ pub fn mounted(config: &Config) -> Result<Vec<Mounted>, MountedError> {
             if link.hard || !root(&link.user) || !root(&link.group) {
                 return Err(refuse("it can't become a hard link or another's link"));
             }
-            found.push(Mounted {
-                name,
-                what: MountedAs::Link {
-                    target: link.target.clone(),
-                },
-            });
+            found.push(Mounted { name, what: MountedAs::Link { target: link.target.clone() } });
         }
         if let Some(file) = storage.files.iter().find(|file| file.path == path) {
-            let contents = file
-                .contents
-                .as_ref()
-                .filter(|contents| contents.source.is_some());
+            let contents = file.contents.as_ref().filter(|contents| contents.source.is_some());
             let (Some(contents), true) = (contents, file.append.is_empty()) else {
-                return Err(refuse(
-                    "nothing can be appended and no mode or owner changed",
-                ));
+                return Err(refuse("nothing can be appended and no mode or owner changed"));
             };
             let content = contents
                 .bytes(LIMIT)
@@ -134,31 +117,15 @@ mod tests {
         let source = json!({ "source": "data:,x" });
         let file = |path: &str| json!({ "path": path, "contents": source, "mode": 0o600, "overwrite": true });
         for (what, storage, want) in [
-            (
-                "none",
-                json!({ "files": [file("/etc/hosts.d"), file("/hosts")] }),
-                Some(0),
-            ),
+            ("none", json!({ "files": [file("/etc/hosts.d"), file("/hosts")] }), Some(0)),
             (
                 "file and link",
                 json!({ "files": [file("/etc/hosts")], "links": [{ "path": "/etc/resolv.conf", "target": "../run/x" }] }),
                 Some(2),
             ),
-            (
-                "append",
-                json!({ "files": [{ "path": "/etc/hosts", "append": [source] }] }),
-                None,
-            ),
-            (
-                "mode only",
-                json!({ "files": [{ "path": "/etc/hosts", "mode": 0o600 }] }),
-                None,
-            ),
-            (
-                "directory",
-                json!({ "directories": [{ "path": "/etc/hosts" }] }),
-                None,
-            ),
+            ("append", json!({ "files": [{ "path": "/etc/hosts", "append": [source] }] }), None),
+            ("mode only", json!({ "files": [{ "path": "/etc/hosts", "mode": 0o600 }] }), None),
+            ("directory", json!({ "directories": [{ "path": "/etc/hosts" }] }), None),
             (
                 "hard link",
                 json!({ "links": [{ "path": "/etc/hosts", "target": "/a", "hard": true }] }),

@@ -7,14 +7,7 @@ use mosb_image::Platform;
 /// `spec.extensions` → packages.
 const PACKAGES: [(&str, &[&str]); EXTENSIONS.len()] = [
     ("two-node-ha", &["pacemaker", "pcs", "fence-agents-all"]),
-    (
-        "ipsec",
-        &[
-            "NetworkManager-libreswan",
-            "libreswan",
-            "openvswitch3.5-ipsec",
-        ],
-    ),
+    ("ipsec", &["NetworkManager-libreswan", "libreswan", "openvswitch3.5-ipsec"]),
     ("usbguard", &["usbguard"]),
     ("kerberos", &["krb5-workstation", "libkadm5"]),
     ("kernel-devel", &["kernel-devel", "kernel-headers"]),
@@ -87,12 +80,9 @@ pub fn kernel(kernel: KernelType) -> &'static [&'static str] {
             "kernel-modules-core",
             "kernel-modules-extra",
         ],
-        KernelType::Realtime => &[
-            "kernel-rt-core",
-            "kernel-rt-modules",
-            "kernel-rt-modules-extra",
-            "kernel-rt-kvm",
-        ],
+        KernelType::Realtime => {
+            &["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra", "kernel-rt-kvm"]
+        }
         KernelType::Pages64k => &[
             "kernel-64k-core",
             "kernel-64k-modules",
@@ -108,40 +98,23 @@ pub fn kernel(kernel: KernelType) -> &'static [&'static str] {
 /// its config says would never do, so that is an error here.
 pub fn check(request: &Request) -> Result<(), Error> {
     let config = || request.config.name().to_string();
-    let unknown: Vec<_> = request
-        .config
-        .extensions
-        .iter()
-        .filter(|name| of(name).is_none())
-        .cloned()
-        .collect();
+    let unknown: Vec<_> =
+        request.config.extensions.iter().filter(|name| of(name).is_none()).cloned().collect();
     if !unknown.is_empty() {
-        return Err(Error::Unknown {
-            config: config(),
-            unknown,
-        });
+        return Err(Error::Unknown { config: config(), unknown });
     }
     let platform = &request.base.config.platform;
     if request.config.kernel_type == KernelType::Pages64k
         && (platform.os(), platform.architecture()) != ("linux", "arm64")
     {
-        return Err(Error::Kernel {
-            config: config(),
-            platform: platform.clone(),
-        });
+        return Err(Error::Kernel { config: config(), platform: platform.clone() });
     }
     if request.extensions_image.is_none() {
         if !request.config.extensions.is_empty() {
-            return Err(Error::NoImage {
-                config: config(),
-                field: "spec.extensions",
-            });
+            return Err(Error::NoImage { config: config(), field: "spec.extensions" });
         }
         if request.config.kernel_type != KernelType::Default {
-            return Err(Error::NoImage {
-                config: config(),
-                field: "spec.kernelType",
-            });
+            return Err(Error::NoImage { config: config(), field: "spec.kernelType" });
         }
     }
     Ok(())
@@ -160,10 +133,7 @@ mod tests {
     fn packages_follow_the_order_of_the_request_and_come_once() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let want = ["usbguard", "krb5-workstation", "libkadm5"];
-        assert_eq!(
-            packages(&names(&["usbguard", "kerberos", "usbguard"])),
-            want
-        );
+        assert_eq!(packages(&names(&["usbguard", "kerberos", "usbguard"])), want);
         assert_eq!(packages(&names(&["kerberos", "usbguard"]))[2], "usbguard");
         assert!(packages(&names(&["none", ""])).is_empty());
     }

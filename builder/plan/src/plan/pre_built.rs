@@ -123,16 +123,8 @@ mod tests {
                 format!("quay.io/{}@sha256:{hex}", "a".repeat(256 << 10)),
                 Err("pre-built-image-format"),
             ),
-            (
-                "a tag alone",
-                "quay.io/acme/os:v1".to_owned(),
-                Err("pre-built-image-reference"),
-            ),
-            (
-                "no host",
-                format!("acme/os@sha256:{hex}"),
-                Err("pre-built-image-reference"),
-            ),
+            ("a tag alone", "quay.io/acme/os:v1".to_owned(), Err("pre-built-image-reference")),
+            ("no host", format!("acme/os@sha256:{hex}"), Err("pre-built-image-reference")),
             (
                 "short",
                 format!("quay.io/acme/os@sha256:{}", &hex[2..]),
@@ -158,21 +150,9 @@ mod tests {
                 format!("quay.io/acme/os@sha512:{hex}{hex}"),
                 Err("pre-built-image-reference"),
             ),
-            (
-                "two digests",
-                format!("{plain}@sha256:{hex}"),
-                Err("pre-built-image-reference"),
-            ),
-            (
-                "a blank before it",
-                format!(" {plain}"),
-                Err("pre-built-image-reference"),
-            ),
-            (
-                "another line behind it",
-                format!("{plain}\n"),
-                Err("pre-built-image-reference"),
-            ),
+            ("two digests", format!("{plain}@sha256:{hex}"), Err("pre-built-image-reference")),
+            ("a blank before it", format!(" {plain}"), Err("pre-built-image-reference")),
+            ("another line behind it", format!("{plain}\n"), Err("pre-built-image-reference")),
             (
                 "a host without a dot",
                 format!("localhost:5000/os@sha256:{hex}"),
@@ -183,11 +163,7 @@ mod tests {
                 format!("quay.io/my.team/os@sha256:{hex}"),
                 Err("pre-built-image-format"),
             ),
-            (
-                "nested",
-                format!("quay.io/acme/team/os@sha256:{hex}"),
-                Err("pre-built-image-nested"),
-            ),
+            ("nested", format!("quay.io/acme/team/os@sha256:{hex}"), Err("pre-built-image-nested")),
         ] {
             let found = pre_built_image(&text, false);
             let code = found.as_ref().map(|(_, notice)| notice.as_ref());
@@ -198,9 +174,6 @@ mod tests {
             }
         }
         let nested = format!("quay.io/a/b/c/os@sha256:{hex}");
-        assert_eq!(
-            pre_built_image(&nested, true).map(|(image, _)| image.to_string()),
-            Ok(nested)
-        );
+        assert_eq!(pre_built_image(&nested, true).map(|(image, _)| image.to_string()), Ok(nested));
     }
 }

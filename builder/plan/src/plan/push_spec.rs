@@ -80,44 +80,19 @@ mod tests {
         };
         let digest = format!("sha256:{}", "0a".repeat(32));
         for (what, text, nested, want) in [
-            (
-                "as documented",
-                "quay.io/acme/os:latest".to_owned(),
-                false,
-                Ok("quay.io/acme/os"),
-            ),
-            (
-                "deep",
-                "quay.io/a/b/os:v1".to_owned(),
-                true,
-                Ok("quay.io/a/b/os"),
-            ),
-            (
-                "too deep",
-                "quay.io/a/b/os:v1".to_owned(),
-                false,
-                Err("nested"),
-            ),
+            ("as documented", "quay.io/acme/os:latest".to_owned(), false, Ok("quay.io/acme/os")),
+            ("deep", "quay.io/a/b/os:v1".to_owned(), true, Ok("quay.io/a/b/os")),
+            ("too deep", "quay.io/a/b/os:v1".to_owned(), false, Err("nested")),
             ("nothing", String::new(), true, Err("format")),
             ("no tag", "quay.io/acme/os".to_owned(), true, Err("format")),
-            (
-                "no dot in the host",
-                "host/os:v1".to_owned(),
-                true,
-                Err("format"),
-            ),
+            ("no dot in the host", "host/os:v1".to_owned(), true, Err("format")),
             (
                 "as long as an object",
                 format!("quay.io/{}:v1", "a".repeat(1 << 20)),
                 true,
                 Err("format"),
             ),
-            (
-                "upper case",
-                "quay.io/Acme/os:v1".to_owned(),
-                true,
-                Err("reference"),
-            ),
+            ("upper case", "quay.io/Acme/os:v1".to_owned(), true, Err("reference")),
             (
                 "a service with a digest",
                 format!("os.ns.svc:5000/a/b@{digest}"),

@@ -36,12 +36,7 @@ impl<'a> Attributed<'a> {
                 of_name.insert(told.from);
             }
         }
-        Self {
-            config: merged.as_json(),
-            chosen,
-            entries,
-            names,
-        }
+        Self { config: merged.as_json(), chosen, entries, names }
     }
 
     /// A problem of the merged config, with the MachineConfigs that it comes from.
@@ -76,9 +71,7 @@ impl<'a> Attributed<'a> {
     fn by_name(&self, entry: &str) -> Option<String> {
         let (list, index) = entry.split_once('[')?;
         let index: usize = index.trim_end_matches(']').parse().ok()?;
-        let items = list
-            .split('.')
-            .try_fold(self.config, |value, key| value.get(key))?;
+        let items = list.split('.').try_fold(self.config, |value, key| value.get(key))?;
         let item = items.get(index)?;
         let key = ["path", "name", "device"];
         let name = key.iter().find_map(|key| item.get(key)?.as_str())?;
@@ -88,10 +81,7 @@ impl<'a> Attributed<'a> {
     fn names_of(&self, from: &BTreeSet<usize>) -> String {
         let told: Vec<_> = match from.is_empty() {
             true => vec!["the merged config".to_owned()],
-            false => from
-                .iter()
-                .map(|from| self.chosen[*from].place(""))
-                .collect(),
+            false => from.iter().map(|from| self.chosen[*from].place("")).collect(),
         };
         told.join(", ")
     }

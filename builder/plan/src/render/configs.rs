@@ -97,10 +97,7 @@ pub(super) fn merge(
     if !read.needs.is_empty() {
         return Ok(Resolution::Needs(read.needs));
     }
-    let ignition::Merged {
-        document,
-        provenance,
-    } = read.merger.finish();
+    let ignition::Merged { document, provenance } = read.merger.finish();
     let merged = document.with_file_defaults();
     // Who said what is only found out where someone wants to know.
     let attributed = || match explain {
@@ -129,15 +126,9 @@ pub(super) fn merge(
         Resolution::Done(whole) => whole,
     };
     let config = whole.into_json();
-    ignition::parse(&config).map_err(|error| Error::Merged {
-        pool: pool.to_string(),
-        problems: problems(error),
-    })?;
-    Ok(Resolution::Done(Merged {
-        config,
-        provenance,
-        warnings: read.warnings,
-    }))
+    ignition::parse(&config)
+        .map_err(|error| Error::Merged { pool: pool.to_string(), problems: problems(error) })?;
+    Ok(Resolution::Done(Merged { config, provenance, warnings: read.warnings }))
 }
 
 /// What was merged without an account of who said what, merged with one. It worked before.
@@ -172,7 +163,5 @@ fn within(one: &Component, mut finding: Finding) -> Finding {
 pub(super) fn largest(chosen: &[&Component]) -> String {
     let size = |one: &&&Component| canonical::canonical(&one.config.spec).len();
     let largest = chosen.iter().max_by_key(size);
-    largest.map_or_else(String::new, |one| {
-        format!("{} ({} bytes)", one.name(), size(&one))
-    })
+    largest.map_or_else(String::new, |one| format!("{} ({} bytes)", one.name(), size(&one)))
 }

@@ -101,10 +101,7 @@ impl Error {
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Invalid { problems, .. } | Self::Merged { problems, .. } => problems,
-            Self::Previous {
-                source: mosb_ignition::Error::Invalid { problems },
-                ..
-            } => problems,
+            Self::Previous { source: mosb_ignition::Error::Invalid { problems }, .. } => problems,
             Self::PoolName { .. }
             | Self::TooLarge { .. }
             | Self::Previous { .. }

@@ -61,12 +61,7 @@ pub(super) fn explain(
         });
     }
     // Whoever wants it first is enough; the others change nothing.
-    fields.extend(
-        settings
-            .fips
-            .first()
-            .map(|first| said("spec.fips", name(*first))),
-    );
+    fields.extend(settings.fips.first().map(|first| said("spec.fips", name(*first))));
     let mut list = |field: &str, items: &[Of<String>]| {
         fields.extend(items.iter().map(|item| {
             let field = format!("spec.{field}[{}]", item.value.escape_debug());
@@ -85,27 +80,16 @@ pub(super) fn explain(
         role: super::select::role(one).unwrap_or_default().to_owned(),
         origin: one.origin.clone(),
     };
-    Explanation {
-        machine_configs: chosen.iter().map(origin).collect(),
-        fields,
-    }
+    Explanation { machine_configs: chosen.iter().map(origin).collect(), fields }
 }
 
 fn said(field: &str, from: String) -> Said {
-    Said {
-        field: field.to_owned(),
-        from,
-        overrides: Vec::new(),
-    }
+    Said { field: field.to_owned(), from, overrides: Vec::new() }
 }
 
 fn image(decided: &Decided, name: &impl Fn(usize) -> String) -> Option<Said> {
     let base = decided.base.as_ref().map(|base| base.by.to_owned());
     let said_by = decided.said_by.iter().map(|from| name(*from));
     let mut all: Vec<String> = base.into_iter().chain(said_by).collect();
-    Some(Said {
-        from: all.pop()?,
-        field: format!("spec.{}", decided.field),
-        overrides: all,
-    })
+    Some(Said { from: all.pop()?, field: format!("spec.{}", decided.field), overrides: all })
 }

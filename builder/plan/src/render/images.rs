@@ -61,10 +61,7 @@ pub(super) fn decide(
             Some(pinned) => pinned.clone(),
             None => image.to_owned(),
         };
-        let base = base.map(|base| Base {
-            image: pinned(&base.image),
-            ..base
-        });
+        let base = base.map(|base| Base { image: pinned(&base.image), ..base });
         let image = match (said.last(), &base) {
             (Some(last), _) => pinned(&last.value),
             (None, Some(base)) => base.image.clone(),
@@ -77,17 +74,9 @@ pub(super) fn decide(
             problems.push(Finding::new("image-not-pinned", message).on(place));
         }
         let said_by = said.iter().map(|said| said.from).collect();
-        Decided {
-            image,
-            field,
-            base,
-            said_by,
-        }
+        Decided { image, field, base, said_by }
     };
-    let images = Images {
-        os: pin(os),
-        extensions: pin(extensions),
-    };
+    let images = Images { os: pin(os), extensions: pin(extensions) };
     let stream = request.pool_object.as_ref();
     let stream = stream.and_then(|pool| pool.spec.os_image_stream.as_ref());
     let stream = stream.filter(|stream| !stream.name.is_empty());
@@ -124,10 +113,7 @@ pub(super) fn decide(
 type Candidates<'a> = (&'static str, Option<Base>, &'a [Of<String>]);
 
 fn candidates<'a>(request: &Request, settings: &'a Settings) -> (Candidates<'a>, Candidates<'a>) {
-    let release = request
-        .controller_config
-        .as_ref()
-        .map(|config| &config.spec);
+    let release = request.controller_config.as_ref().map(|config| &config.spec);
     let base = |given: &Option<String>, release: Option<&String>| {
         let given = given.clone().map(|image| Base { image, by: GIVEN });
         let release = release.filter(|image| !image.is_empty()).cloned();
@@ -138,11 +124,7 @@ fn candidates<'a>(request: &Request, settings: &'a Settings) -> (Candidates<'a>,
     let extensions = base(&request.extensions_image, extensions);
     (
         ("osImageURL", os, &settings.os_images),
-        (
-            "baseOSExtensionsContainerImage",
-            extensions,
-            &settings.extensions_images,
-        ),
+        ("baseOSExtensionsContainerImage", extensions, &settings.extensions_images),
     )
 }
 

@@ -143,19 +143,14 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
         "osImageURL": images.os.image,
     });
     spec["config"] = merged.config;
-    let name = name::rendered(pool, &spec).map_err(|_| Error::PoolName {
-        pool: pool.to_string(),
-    })?;
+    let name =
+        name::rendered(pool, &spec).map_err(|_| Error::PoolName { pool: pool.to_string() })?;
     let object = object(request, name.as_str(), &images, spec);
     let size = canonical::canonical(&object).len();
     if size > RENDERED_LIMIT {
         let largest = configs::largest(&chosen);
         let name = name.to_string();
-        return Err(Error::TooLarge {
-            name,
-            size,
-            largest,
-        });
+        return Err(Error::TooLarge { name, size, largest });
     }
     if size > RENDERED_LIMIT / 5 * 4 {
         let message = format!(
@@ -166,16 +161,9 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     }
     let explanation =
         explain.then(|| explain::explain(&chosen, &settings, &images, &merged.provenance));
-    let config = RenderedConfig::from_value(object.clone()).map_err(|source| Error::Result {
-        name: name.to_string(),
-        source,
-    })?;
-    Ok(Outcome::Rendered(Box::new(Rendered {
-        config,
-        object,
-        warnings,
-        explanation,
-    })))
+    let config = RenderedConfig::from_value(object.clone())
+        .map_err(|source| Error::Result { name: name.to_string(), source })?;
+    Ok(Outcome::Rendered(Box::new(Rendered { config, object, warnings, explanation })))
 }
 
 /// Images with a tag that decide something: what a caller may pin, and hand in as [`Request::pins`].

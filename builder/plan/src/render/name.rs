@@ -26,10 +26,7 @@ mod tests {
         let pool: PoolName = "worker".parse().unwrap();
         // printf '{"a":[],"b":"x"}' | sha256sum
         let name = rendered(&pool, &json!({ "b": "x", "a": [] })).unwrap();
-        assert_eq!(
-            name.as_str(),
-            "rendered-worker-d4aa9cd279871d2e2cf6a1ec605ae0bc"
-        );
+        assert_eq!(name.as_str(), "rendered-worker-d4aa9cd279871d2e2cf6a1ec605ae0bc");
         let long: PoolName = "p".repeat(220).parse().unwrap();
         assert!(rendered(&long, &json!({})).is_err());
     }

@@ -14,21 +14,9 @@ const LISTS: [(&str, &str, &str, bool, bool); 7] = [
     ("/passwd/groups", "passwd.groups", "name", false, false),
     ("/storage/disks", "storage.disks", "device", false, false),
     ("/storage/raid", "storage.raid", "name", false, false),
-    (
-        "/storage/filesystems",
-        "storage.filesystems",
-        "device",
-        false,
-        false,
-    ),
+    ("/storage/filesystems", "storage.filesystems", "device", false, false),
     ("/storage/luks", "storage.luks", "name", false, false),
-    (
-        "/storage/directories",
-        "storage.directories",
-        "path",
-        false,
-        true,
-    ),
+    ("/storage/directories", "storage.directories", "path", false, true),
     ("/storage/links", "storage.links", "path", true, true),
 ];
 
@@ -74,12 +62,7 @@ pub fn unreconcilable(
         if by_image && in_image {
             continue;
         }
-        found.list(
-            list,
-            by(before.pointer(pointer), key),
-            by(after.pointer(pointer), key),
-            may_go,
-        );
+        found.list(list, by(before.pointer(pointer), key), by(after.pointer(pointer), key), may_go);
     }
     found.users(
         by(before.pointer("/passwd/users"), "name"),
@@ -107,10 +90,7 @@ pub fn unreconcilable(
 }
 
 fn unreadable(config: &RenderedConfig, source: ignition::Error) -> Error {
-    Error::Previous {
-        name: config.name().to_string(),
-        source,
-    }
+    Error::Previous { name: config.name().to_string(), source }
 }
 
 type Entries<'a> = BTreeMap<&'a str, &'a Value>;
@@ -118,9 +98,7 @@ type Entries<'a> = BTreeMap<&'a str, &'a Value>;
 /// The entries of a list by their key.
 fn by<'a>(list: Option<&'a Value>, key: &str) -> Entries<'a> {
     let entries = list.and_then(Value::as_array).into_iter().flatten();
-    entries
-        .filter_map(|entry| Some((entry.get(key)?.as_str()?, entry)))
-        .collect()
+    entries.filter_map(|entry| Some((entry.get(key)?.as_str()?, entry))).collect()
 }
 
 #[derive(Debug, Default)]
@@ -128,8 +106,7 @@ struct Found(Vec<Finding>);
 
 impl Found {
     fn add(&mut self, field: &str, why: &str) {
-        self.0
-            .push(Finding::new("needs-reinstall", why).on(field.escape_debug().to_string()));
+        self.0.push(Finding::new("needs-reinstall", why).on(field.escape_debug().to_string()));
     }
 
     fn list(&mut self, list: &str, before: Entries<'_>, after: Entries<'_>, may_go: bool) {
@@ -169,9 +146,7 @@ impl Found {
         }
         let others = |users: Entries<'_>| -> BTreeMap<String, Value> {
             let users = users.into_iter().filter(|(name, _)| *name != CORE);
-            users
-                .map(|(name, user)| (name.to_owned(), user.clone()))
-                .collect()
+            users.map(|(name, user)| (name.to_owned(), user.clone())).collect()
         };
         let (before, after) = (others(before), others(after));
         let mut names: Vec<_> = before.keys().chain(after.keys()).collect();
@@ -206,21 +181,13 @@ mod tests {
         let storage = |list: &str, entry: Value| json!({ "storage": { list: [entry] } });
         let user = |user: Value| json!({ "passwd": { "users": [user] } });
         let file = |path: &str| {
-            storage(
-                "files",
-                json!({ "path": path, "contents": { "source": "data:,a" } }),
-            )
+            storage("files", json!({ "path": path, "contents": { "source": "data:,a" } }))
         };
-        let (none, link) = (
-            json!({}),
-            storage("links", json!({ "path": "/etc/l", "target": "/x" })),
-        );
+        let (none, link) =
+            (json!({}), storage("links", json!({ "path": "/etc/l", "target": "/x" })));
         let directory = storage("directories", json!({ "path": "/etc/d" }));
         let disk = |label: &str| {
-            storage(
-                "disks",
-                json!({ "device": "/dev/sda", "partitions": [{ "label": label }] }),
-            )
+            storage("disks", json!({ "device": "/dev/sda", "partitions": [{ "label": label }] }))
         };
         for (what, before, after, want) in [
             ("files", file("/etc/a"), file("/etc/b"), &[][..]),
@@ -242,12 +209,7 @@ mod tests {
                 user(json!({ "name": "core", "shell": "/bin/sh" })),
                 &["passwd.users[core]"],
             ),
-            (
-                "another user",
-                none.clone(),
-                user(json!({ "name": "eve" })),
-                &["passwd.users[eve]"],
-            ),
+            ("another user", none.clone(), user(json!({ "name": "eve" })), &["passwd.users[eve]"]),
             (
                 "that user goes",
                 user(json!({ "name": "eve" })),
@@ -260,34 +222,16 @@ mod tests {
                 json!({ "passwd": { "groups": [{ "name": "g" }] } }),
                 &["passwd.groups[g]"],
             ),
-            (
-                "new link",
-                none.clone(),
-                link.clone(),
-                &["storage.links[/etc/l]"],
-            ),
+            ("new link", none.clone(), link.clone(), &["storage.links[/etc/l]"]),
             ("link goes", link, none.clone(), &[]),
-            (
-                "new directory",
-                none.clone(),
-                directory.clone(),
-                &["storage.directories[/etc/d]"],
-            ),
-            (
-                "directory goes",
-                directory,
-                none.clone(),
-                &["storage.directories[/etc/d]"],
-            ),
+            ("new directory", none.clone(), directory.clone(), &["storage.directories[/etc/d]"]),
+            ("directory goes", directory, none.clone(), &["storage.directories[/etc/d]"]),
             ("disk", disk("a"), disk("b"), &["storage.disks[/dev/sda]"]),
             ("same disk", disk("a"), disk("a"), &[]),
             (
                 "append",
                 none.clone(),
-                storage(
-                    "files",
-                    json!({ "path": "/etc/a", "append": [{ "source": "data:,a" }] }),
-                ),
+                storage("files", json!({ "path": "/etc/a", "append": [{ "source": "data:,a" }] })),
                 &["storage.files[/etc/a].append"],
             ),
             (
@@ -306,10 +250,7 @@ mod tests {
             let (before, after) = (rendered(before, false), rendered(after, false));
             let found = unreconcilable(&before, &after, Update::Daemon).unwrap();
             let objects: Vec<_> = found.iter().filter_map(|it| it.object.as_deref()).collect();
-            let want: Vec<_> = want
-                .iter()
-                .map(|field| format!("spec.config.{field}"))
-                .collect();
+            let want: Vec<_> = want.iter().map(|field| format!("spec.config.{field}")).collect();
             assert_eq!(objects, want, "{what}");
             let by_image = unreconcilable(&before, &after, Update::Image).unwrap();
             let brought = ["new link", "new directory", "directory goes", "append"];
@@ -319,11 +260,8 @@ mod tests {
             };
             assert_eq!(by_image, left, "{what}, by an image");
         }
-        let fips = unreconcilable(
-            &rendered(json!({}), false),
-            &rendered(json!({}), true),
-            Update::Image,
-        );
+        let fips =
+            unreconcilable(&rendered(json!({}), false), &rendered(json!({}), true), Update::Image);
         assert_eq!(fips.unwrap()[0].object.as_deref(), Some("spec.fips"));
     }
 }

@@ -45,11 +45,7 @@ pub(super) fn select(request: &Request) -> Selected<'_> {
         }
     };
     let lonely = none_of_its_own(request, &chosen);
-    Selected {
-        chosen,
-        problems,
-        notices: skipped(&rendered).into_iter().chain(lonely).collect(),
-    }
+    Selected { chosen, problems, notices: skipped(&rendered).into_iter().chain(lonely).collect() }
 }
 
 /// Made by a renderer, of a cluster or of ours. Nobody who names one by hand would leave out its role.
@@ -135,10 +131,7 @@ fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
     };
     let place = |field: &str| {
         let dot = if field.is_empty() { "" } else { "." };
-        format!(
-            "MachineConfigPool {}: spec.machineConfigSelector{dot}{field}",
-            request.pool
-        )
+        format!("MachineConfigPool {}: spec.machineConfigSelector{dot}{field}", request.pool)
     };
     let bad = |message: String, field: &str| Finding::new("bad-selector", message).on(place(field));
     let Some(wire) = &pool.spec.machine_config_selector else {

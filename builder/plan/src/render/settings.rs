@@ -87,21 +87,15 @@ impl Settings {
         let of = |value: String| Of { value, from };
         if !one.is_generated() {
             self.os_images.extend(settings.os_image_url.map(of));
-            self.extensions_images
-                .extend(settings.extensions_image.map(of));
+            self.extensions_images.extend(settings.extensions_image.map(of));
         }
-        self.kernel_arguments
-            .extend(settings.kernel_arguments.into_iter().map(of));
+        self.kernel_arguments.extend(settings.kernel_arguments.into_iter().map(of));
         let unknown = |name: &&String| !EXTENSIONS.contains(&name.as_str());
         problems.extend(settings.extensions.iter().filter(unknown).map(|name| {
-            let message = format!(
-                "{name:?} is no extension; known are {}",
-                EXTENSIONS.join(", ")
-            );
+            let message = format!("{name:?} is no extension; known are {}", EXTENSIONS.join(", "));
             Finding::new("unknown-extension", message).on(one.place("spec.extensions"))
         }));
-        self.extensions
-            .extend(settings.extensions.into_iter().map(of));
+        self.extensions.extend(settings.extensions.into_iter().map(of));
         if settings.kernel_type != KernelType::Default {
             let value = settings.kernel_type;
             self.kernel_types.push(Of { value, from });

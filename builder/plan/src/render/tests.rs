@@ -15,10 +15,7 @@ fn config(name: &str, role: &str, spec: Value) -> Component {
         "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
         "metadata": { "name": name, "labels": { labels::ROLE: role } }, "spec": spec,
     });
-    Component {
-        origin: format!("{name}.yaml"),
-        config: serde_json::from_value(object).unwrap(),
-    }
+    Component { origin: format!("{name}.yaml"), config: serde_json::from_value(object).unwrap() }
 }
 
 /// A MachineConfig with one file, whose content is what is asked for.
@@ -56,9 +53,7 @@ fn rendered(request: &Request) -> Rendered {
 fn problems(request: &Request) -> Vec<(String, String)> {
     let error = render(request, &Contents::new()).unwrap_err();
     let findings = error.findings().iter();
-    findings
-        .map(|it| (it.code.clone(), it.object.clone().unwrap_or_default()))
-        .collect()
+    findings.map(|it| (it.code.clone(), it.object.clone().unwrap_or_default())).collect()
 }
 
 fn pool(object: Value) -> Option<MachineConfigPool> {

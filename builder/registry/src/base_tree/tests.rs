@@ -34,10 +34,8 @@ impl Blobs for Memory {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let range = range.start as usize..range.end as usize;
         let bytes = &self.blobs[blob][range];
-        let mut pieces: Vec<_> = bytes
-            .chunks(1000)
-            .map(|piece| Ok(Bytes::copy_from_slice(piece)))
-            .collect();
+        let mut pieces: Vec<_> =
+            bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         if self.cut == Some(*blob) {
             pieces.truncate(1);
             pieces.push(Err(Broken::Cut));
@@ -73,8 +71,7 @@ fn tar(files: &[(&str, &str, &str)]) -> Vec<u8> {
         header.set_mode(0o644);
         match *link {
             "" => {
-                tar.append_data(&mut header, path, content.as_bytes())
-                    .unwrap();
+                tar.append_data(&mut header, path, content.as_bytes()).unwrap();
             }
             link => {
                 header.set_entry_type(tar::EntryType::Link);
@@ -125,19 +122,12 @@ async fn layers_are_read_at_once_and_laid_on_each_other_in_order() {
 #[tokio::test]
 async fn a_table_of_contents_is_read_instead_of_the_layer() {
     let big = "x".repeat(100_000);
-    let files = [
-        ("etc/passwd", "root:"),
-        ("usr/share/big", &big),
-        ("etc/group", "root:x:"),
-    ];
+    let files = [("etc/passwd", "root:"), ("usr/share/big", &big), ("etc/group", "root:x:")];
     let (blob, layer) = mosb_image::layer::chunked(&files);
     // Were all of the blob read, this would show: only what is asked for is right.
     let mut memory = Memory::default();
     memory.blobs.insert(layer.digest, blob);
-    let layers = [Layer {
-        diff_id: DiffId::of(b"never computed"),
-        ..layer
-    }];
+    let layers = [Layer { diff_id: DiffId::of(b"never computed"), ..layer }];
     let tree = compute(&memory, &layers).await.unwrap();
     assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
     assert_eq!(tree.content("etc/group"), Some(&b"root:x:"[..]));
@@ -147,10 +137,7 @@ async fn a_table_of_contents_is_read_instead_of_the_layer() {
 #[tokio::test]
 async fn a_layer_that_lies_or_breaks_is_the_error() {
     for (what, change) in [
-        (
-            "diffID",
-            (|_, layer| layer.diff_id = DiffId::of(b"")) as fn(&mut Memory, &mut Layer),
-        ),
+        ("diffID", (|_, layer| layer.diff_id = DiffId::of(b"")) as fn(&mut Memory, &mut Layer)),
         ("size", |_, layer| layer.size -= 1),
         ("media type", |_, layer| layer.media_type.clear()),
         ("cut", |memory, layer| memory.cut = Some(layer.digest)),
@@ -178,11 +165,7 @@ async fn an_image_of_too_much_is_refused_before_anything_is_read() {
     let (_, layers) = base();
     let many: Vec<Layer> = layers.iter().cycle().take(513).cloned().collect();
     for (what, layers, want) in [
-        (
-            "bytes",
-            huge,
-            "bytes in its layers, and no more than 68719476736 are",
-        ),
+        ("bytes", huge, "bytes in its layers, and no more than 68719476736 are"),
         ("layers", many, "513 layers, and no more than 512 are read"),
     ] {
         match compute(&memory, &layers).await.unwrap_err() {
@@ -199,10 +182,8 @@ async fn an_image_of_too_much_is_refused_before_anything_is_read() {
 async fn dropping_it_ends_the_threads() {
     let (mut memory, layers) = base();
     memory.endless = true;
-    let cancelled = tokio::time::timeout(
-        std::time::Duration::from_millis(50),
-        compute(&memory, &layers),
-    );
+    let cancelled =
+        tokio::time::timeout(std::time::Duration::from_millis(50), compute(&memory, &layers));
     assert!(cancelled.await.is_err());
     // The runtime waits for its blocking threads when it is dropped: a thread that stays would hang this test.
 }
@@ -213,26 +194,14 @@ async fn the_cache_saves_the_reading_and_never_fails_it() {
     let cache = TreeCache::new(directory.path().join("new"), 1 << 20);
     let manifest = Digest::of(b"manifest");
     let (memory, layers) = base();
-    let first = obtain(Some(&cache), &manifest, &memory, &layers)
-        .await
-        .unwrap();
-    let second = obtain(Some(&cache), &manifest, &memory, &layers)
-        .await
-        .unwrap();
-    assert_eq!(
-        (first.source, second.source),
-        (TreeSource::Computed, TreeSource::Cache)
-    );
+    let first = obtain(Some(&cache), &manifest, &memory, &layers).await.unwrap();
+    let second = obtain(Some(&cache), &manifest, &memory, &layers).await.unwrap();
+    assert_eq!((first.source, second.source), (TreeSource::Computed, TreeSource::Cache));
     assert_eq!(first.tree, second.tree);
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
     let unusable = TreeCache::new(file, 1 << 20);
-    let third = obtain(Some(&unusable), &manifest, &memory, &layers)
-        .await
-        .unwrap();
-    assert_eq!(
-        (third.source, third.warnings.len()),
-        (TreeSource::Computed, 1)
-    );
+    let third = obtain(Some(&unusable), &manifest, &memory, &layers).await.unwrap();
+    assert_eq!((third.source, third.warnings.len()), (TreeSource::Computed, 1));
     assert_eq!(third.tree, first.tree);
 }

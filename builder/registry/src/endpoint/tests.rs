@@ -49,9 +49,6 @@ fn docker_hub_is_reached_under_its_other_name() {
         policy: RetryPolicy::default(),
     };
     let endpoint = Endpoint::new("docker.io", false, &settings, RetryPolicy::default()).unwrap();
-    assert_eq!(
-        endpoint.root("https").unwrap().as_str(),
-        "https://registry-1.docker.io/"
-    );
+    assert_eq!(endpoint.root("https").unwrap().as_str(), "https://registry-1.docker.io/");
     assert_eq!(endpoint.host(), "docker.io");
 }

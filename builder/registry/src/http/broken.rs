@@ -19,11 +19,7 @@ pub struct Broken {
 
 impl Broken {
     pub fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
-        Self {
-            outcome,
-            tls: false,
-            cause: cause.into(),
-        }
+        Self { outcome, tls: false, cause: cause.into() }
     }
 
     /// Whether the other side doesn't speak TLS at all.
@@ -36,10 +32,7 @@ impl Broken {
 fn below<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a (dyn std::error::Error + 'static)> {
-    match error
-        .downcast_ref::<std::io::Error>()
-        .and_then(|e| e.get_ref())
-    {
+    match error.downcast_ref::<std::io::Error>().and_then(|e| e.get_ref()) {
         Some(wrapped) => Some(wrapped),
         None => error.source(),
     }
@@ -82,10 +75,6 @@ impl From<reqwest::Error> for Broken {
         } else {
             Outcome::Cut
         };
-        Broken {
-            outcome,
-            tls: tls && error.is_connect(),
-            cause: deepest(&error),
-        }
+        Broken { outcome, tls: tls && error.is_connect(), cause: deepest(&error) }
     }
 }

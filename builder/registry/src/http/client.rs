@@ -52,10 +52,7 @@ pub fn client(
     if let Some(identity) = identity {
         builder = builder.identity(identity);
     }
-    builder.build().map_err(|e| Broken {
-        tls: true,
-        ..Broken::new(Outcome::Fatal, deepest(&e))
-    })
+    builder.build().map_err(|e| Broken { tls: true, ..Broken::new(Outcome::Fatal, deepest(&e)) })
 }
 
 /// Whether two URLs are of one server: scheme, host and port.

@@ -150,9 +150,7 @@ impl Resolve for CheckedResolver {
 
 impl fmt::Debug for CheckedResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckedResolver")
-            .field("named_by", &self.named_by)
-            .finish_non_exhaustive()
+        f.debug_struct("CheckedResolver").field("named_by", &self.named_by).finish_non_exhaustive()
     }
 }
 
@@ -225,9 +223,7 @@ mod tests {
     }
 
     fn resolver(named_by: NamedBy, addresses: &[&str]) -> CheckedResolver {
-        let addresses = addresses
-            .iter()
-            .map(|ip| (ip.parse::<IpAddr>().unwrap(), 0).into());
+        let addresses = addresses.iter().map(|ip| (ip.parse::<IpAddr>().unwrap(), 0).into());
         CheckedResolver {
             named_by,
             proxies: Arc::new(
@@ -245,63 +241,15 @@ mod tests {
     async fn a_name_gets_around_nothing() {
         for (what, host, named_by, has, want) in [
             ("user, loopback", "a", NamedBy::User, &["127.0.0.1"][..], 1),
-            (
-                "user, link-local",
-                "a",
-                NamedBy::User,
-                &["169.254.169.254"],
-                0,
-            ),
-            (
-                "user, mapped",
-                "a",
-                NamedBy::User,
-                &["::ffff:169.254.1.1"],
-                0,
-            ),
+            ("user, link-local", "a", NamedBy::User, &["169.254.169.254"], 0),
+            ("user, mapped", "a", NamedBy::User, &["::ffff:169.254.1.1"], 0),
             ("server, private", "a", NamedBy::Server, &["10.0.0.1"], 1),
-            (
-                "server, loopback",
-                "a",
-                NamedBy::Server,
-                &["127.0.0.1", "::1"],
-                0,
-            ),
-            (
-                "server, one of two",
-                "a",
-                NamedBy::Server,
-                &["127.0.0.1", "10.0.0.1"],
-                1,
-            ),
-            (
-                "loopback, loopback",
-                "a",
-                NamedBy::LoopbackServer,
-                &["127.0.0.1"],
-                1,
-            ),
-            (
-                "loopback, link-local",
-                "a",
-                NamedBy::LoopbackServer,
-                &["fe80::1"],
-                0,
-            ),
-            (
-                "a proxy",
-                "proxy.example",
-                NamedBy::Server,
-                &["127.0.0.1"],
-                1,
-            ),
-            (
-                "a proxy, link-local",
-                "proxy.example",
-                NamedBy::User,
-                &["169.254.169.254"],
-                0,
-            ),
+            ("server, loopback", "a", NamedBy::Server, &["127.0.0.1", "::1"], 0),
+            ("server, one of two", "a", NamedBy::Server, &["127.0.0.1", "10.0.0.1"], 1),
+            ("loopback, loopback", "a", NamedBy::LoopbackServer, &["127.0.0.1"], 1),
+            ("loopback, link-local", "a", NamedBy::LoopbackServer, &["fe80::1"], 0),
+            ("a proxy", "proxy.example", NamedBy::Server, &["127.0.0.1"], 1),
+            ("a proxy, link-local", "proxy.example", NamedBy::User, &["169.254.169.254"], 0),
         ] {
             let resolved = resolver(named_by, has).resolve(host.parse().unwrap()).await;
             assert_eq!(resolved.map_or(0, Iterator::count), want, "{what}");
@@ -326,12 +274,7 @@ mod tests {
             .await;
         let broken = Broken::from(asked.unwrap_err());
         assert_eq!(broken.outcome, Outcome::Fatal, "{broken:?}");
-        assert!(
-            broken
-                .cause
-                .starts_with("cdn.example (127.0.0.1) is on loopback"),
-            "{broken:?}"
-        );
+        assert!(broken.cause.starts_with("cdn.example (127.0.0.1) is on loopback"), "{broken:?}");
         let connected = listener.accept().map_err(|e| e.kind());
         assert_eq!(connected.unwrap_err(), std::io::ErrorKind::WouldBlock);
     }

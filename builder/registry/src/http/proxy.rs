@@ -34,16 +34,8 @@ pub struct Proxies {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Direct {
     Everything,
-    Network {
-        address: IpAddr,
-        bits: u8,
-        port: Option<u16>,
-    },
-    Domain {
-        name: String,
-        below_only: bool,
-        port: Option<u16>,
-    },
+    Network { address: IpAddr, bits: u8, port: Option<u16> },
+    Domain { name: String, below_only: bool, port: Option<u16> },
 }
 
 impl Proxies {
@@ -101,18 +93,11 @@ fn proxy_url(
     variable: &'static str,
     value: Option<&Secret<String>>,
 ) -> Result<Option<Secret<Url>>, BadProxy> {
-    let Some(text) = value
-        .map(Secret::expose)
-        .filter(|text| !text.trim().is_empty())
-    else {
+    let Some(text) = value.map(Secret::expose).filter(|text| !text.trim().is_empty()) else {
         return Ok(None);
     };
     let text = text.trim();
-    let full = if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("http://{text}")
-    };
+    let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     Url::parse(&full)
         .ok()
         .filter(|url| url.has_host() && matches!(url.scheme(), "http" | "https"))
@@ -133,11 +118,7 @@ fn direct(entry: &str) -> Option<Direct> {
         let address: IpAddr = address.parse().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.parse().ok().filter(|bits| *bits <= most)?;
-        return Some(Direct::Network {
-            address,
-            bits,
-            port: None,
-        });
+        return Some(Direct::Network { address, bits, port: None });
     }
     let (name, port) = match entry.rsplit_once(':') {
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => {
@@ -145,38 +126,23 @@ fn direct(entry: &str) -> Option<Direct> {
         }
         _ => (&*entry, None),
     };
-    let bare = name
-        .strip_prefix('[')
-        .and_then(|n| n.strip_suffix(']'))
-        .unwrap_or(name);
+    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
     if let Ok(address) = bare.parse::<IpAddr>() {
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        return Some(Direct::Network {
-            address,
-            bits,
-            port,
-        });
+        return Some(Direct::Network { address, bits, port });
     }
     let (name, below_only) = match name.strip_prefix("*.").or_else(|| name.strip_prefix('.')) {
         Some(domain) => (domain, true),
         None => (name, false),
     };
-    Some(Direct::Domain {
-        name: name.trim_end_matches('.').to_owned(),
-        below_only,
-        port,
-    })
+    Some(Direct::Domain { name: name.trim_end_matches('.').to_owned(), below_only, port })
 }
 
 impl Direct {
     fn matches(&self, host: &Host<&str>, at: Option<u16>) -> bool {
         match self {
             Self::Everything => true,
-            Self::Network {
-                address,
-                bits,
-                port,
-            } => {
+            Self::Network { address, bits, port } => {
                 let inside = match (host, address) {
                     (Host::Ipv4(ip), IpAddr::V4(net)) => {
                         let shift = 32 - u32::from(*bits);
@@ -190,18 +156,13 @@ impl Direct {
                 };
                 inside && (port.is_none() || *port == at)
             }
-            Self::Domain {
-                name,
-                below_only,
-                port,
-            } => {
+            Self::Domain { name, below_only, port } => {
                 let Host::Domain(host) = host else {
                     return false;
                 };
                 let host = host.trim_end_matches('.');
-                let below = host
-                    .strip_suffix(name.as_str())
-                    .is_some_and(|rest| rest.ends_with('.'));
+                let below =
+                    host.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.'));
                 (below || (!below_only && host == name)) && (port.is_none() || *port == at)
             }
         }

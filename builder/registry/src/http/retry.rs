@@ -70,18 +70,13 @@ pub fn decide(
     jitter: u64,
 ) -> Next {
     let asked = match outcome {
-        Outcome::Status {
-            status: 408 | 425 | 429 | 500..=599,
-            retry_after,
-        } => retry_after,
+        Outcome::Status { status: 408 | 425 | 429 | 500..=599, retry_after } => retry_after,
         Outcome::Status { .. } => return Next::Take,
         Outcome::NoConnection | Outcome::Cut | Outcome::TimedOut | Outcome::TooSlow => None,
         Outcome::Fatal => return Next::GiveUp,
     };
-    let doubled = policy
-        .first
-        .saturating_mul(1 << attempt.saturating_sub(1).min(16))
-        .min(policy.cap);
+    let doubled =
+        policy.first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(policy.cap);
     let half = doubled / 2;
     let spread = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX).max(1);
     let pause = half + Duration::from_nanos(jitter % spread);
@@ -109,9 +104,8 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 
 /// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_fixdate(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let fields: Vec<_> = text.split_ascii_whitespace().collect();
     let [_day_name, day, month, year, time, "GMT"] = fields[..] else {
         return None;
@@ -119,19 +113,12 @@ fn imf_fixdate(text: &str) -> Option<u64> {
     let day: u64 = day.parse().ok().filter(|d| (1..=31).contains(d))?;
     let month = MONTHS.iter().position(|m| *m == month)? as u64 + 1;
     let year: u64 = year.parse().ok().filter(|y| (1970..=9999).contains(y))?;
-    let clock: Vec<u64> = time
-        .split(':')
-        .map(|n| n.parse().ok())
-        .collect::<Option<_>>()?;
+    let clock: Vec<u64> = time.split(':').map(|n| n.parse().ok()).collect::<Option<_>>()?;
     let [hour @ 0..24, minute @ 0..60, second @ 0..=60] = clock[..] else {
         return None;
     };
     // Days since 0000-03-01 with the year beginning in March, so that the leap day is the last of a year.
-    let (y, m) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1;
     let since_1970 = days.checked_sub(719_468)?;
     Some(since_1970 * 86_400 + hour * 3600 + minute * 60 + second)
@@ -149,10 +136,7 @@ mod tests {
     };
 
     fn status(status: u16, retry_after: Option<u64>) -> Outcome {
-        Outcome::Status {
-            status,
-            retry_after: retry_after.map(Duration::from_secs),
-        }
+        Outcome::Status { status, retry_after: retry_after.map(Duration::from_secs) }
     }
 
     #[test]
@@ -170,20 +154,8 @@ mod tests {
             ("server, third, capped", status(503, None), 3, 0, again(3)),
             ("server, last", status(503, None), 4, 0, Next::GiveUp),
             ("too many, told", status(429, Some(5)), 1, 0, again(5)),
-            (
-                "too many, told too long",
-                status(429, Some(500)),
-                1,
-                0,
-                again(6),
-            ),
-            (
-                "too many, told less than ours",
-                status(429, Some(0)),
-                2,
-                0,
-                again(2),
-            ),
+            ("too many, told too long", status(429, Some(500)), 1, 0, again(6)),
+            ("too many, told less than ours", status(429, Some(0)), 2, 0, again(2)),
             ("no time left", status(503, None), 1, 60, Next::GiveUp),
             ("no connection", Outcome::NoConnection, 1, 0, again(1)),
             ("cut", Outcome::Cut, 1, 0, again(1)),
@@ -228,15 +200,8 @@ mod tests {
             ("Sat, 21 Nov 2026 99:00:30 GMT", None),
             ("", None),
         ] {
-            assert_eq!(
-                retry_after(value, now),
-                want.map(Duration::from_secs),
-                "{value:?}"
-            );
+            assert_eq!(retry_after(value, now), want.map(Duration::from_secs), "{value:?}");
         }
-        assert_eq!(
-            imf_fixdate("Sun, 06 Nov 1994 08:49:37 GMT"),
-            Some(784_111_777)
-        );
+        assert_eq!(imf_fixdate("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
     }
 }

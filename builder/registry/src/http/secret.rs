@@ -96,12 +96,7 @@ mod tests {
     #[test]
     fn a_secret_is_not_printed() {
         let secret = Secret::new("hunter2".to_owned());
-        assert_eq!(
-            format!("{:?} {:#?}", secret, Some(&secret))
-                .matches("hunter2")
-                .count(),
-            0
-        );
+        assert_eq!(format!("{:?} {:#?}", secret, Some(&secret)).matches("hunter2").count(), 0);
         assert_eq!(secret.expose(), "hunter2");
     }
 

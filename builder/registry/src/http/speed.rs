@@ -22,10 +22,7 @@ pub struct LeastSpeed {
 
 impl Default for LeastSpeed {
     fn default() -> Self {
-        Self {
-            bytes_per_second: 10 << 10,
-            window: Duration::from_secs(30),
-        }
+        Self { bytes_per_second: 10 << 10, window: Duration::from_secs(30) }
     }
 }
 
@@ -48,11 +45,7 @@ pub struct SpeedMeter {
 
 impl SpeedMeter {
     pub fn new(least: LeastSpeed) -> Self {
-        Self {
-            least,
-            waited: Duration::ZERO,
-            bytes: 0,
-        }
+        Self { least, waited: Duration::ZERO, bytes: 0 }
     }
 
     /// Counts bytes that moved.
@@ -101,10 +94,8 @@ impl SpeedMeter {
 mod tests {
     use super::*;
 
-    const LEAST: LeastSpeed = LeastSpeed {
-        bytes_per_second: 1000,
-        window: Duration::from_secs(10),
-    };
+    const LEAST: LeastSpeed =
+        LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
 
     /// Chunks of so many bytes, each after this many milliseconds of waiting and before as many of our own work.
     async fn transfer(chunk: usize, wait: u64, work: u64) -> (Duration, Result<(), Outcome>) {
@@ -147,10 +138,7 @@ mod tests {
     async fn what_ends_within_a_window_is_no_slower_for_it() {
         let mut meter = SpeedMeter::new(LEAST);
         for _ in 0..9 {
-            meter
-                .wait(tokio::time::sleep(Duration::from_secs(1)))
-                .await
-                .unwrap();
+            meter.wait(tokio::time::sleep(Duration::from_secs(1))).await.unwrap();
             meter.add(1);
         }
     }

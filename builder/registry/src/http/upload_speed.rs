@@ -49,9 +49,7 @@ impl UploadMeter {
             async move {
                 meter.lock().is_asked();
                 let chunk = body.try_next().await?;
-                meter
-                    .lock()
-                    .hands_over(chunk.as_ref().map_or(0, Bytes::len));
+                meter.lock().hands_over(chunk.as_ref().map_or(0, Bytes::len));
                 Ok(chunk.map(|chunk| (chunk, body)))
             }
         })
@@ -114,10 +112,8 @@ mod tests {
 
     use super::*;
 
-    const LEAST: LeastSpeed = LeastSpeed {
-        bytes_per_second: 1000,
-        window: Duration::from_secs(10),
-    };
+    const LEAST: LeastSpeed =
+        LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
     const IDLE: Duration = Duration::from_secs(60);
 
     /// A body of 20 chunks of 1000 bytes that each take `source` seconds to come, sent to a peer that reads one in
@@ -135,10 +131,7 @@ mod tests {
             }
             tokio::time::sleep(Duration::from_secs(answers)).await;
         };
-        meter
-            .answer(IDLE, peer)
-            .await
-            .map_err(|broken| broken.outcome)
+        meter.answer(IDLE, peer).await.map_err(|broken| broken.outcome)
     }
 
     #[tokio::test(start_paused = true)]

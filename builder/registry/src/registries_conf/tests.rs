@@ -51,16 +51,8 @@ fn names_are_pulled_from_where_the_longest_prefix_says() {
     let conf = conf();
     for (repo, by, want) in [
         ("other.io/x", By::Tag, vec!["other.io/x"]),
-        (
-            "quay.io/acme/os",
-            By::Tag,
-            vec!["mirror.example:5000/copies/os insecure"],
-        ),
-        (
-            "quay.io/acme",
-            By::Tag,
-            vec!["mirror.example:5000/copies insecure"],
-        ),
+        ("quay.io/acme/os", By::Tag, vec!["mirror.example:5000/copies/os insecure"]),
+        ("quay.io/acme", By::Tag, vec!["mirror.example:5000/copies insecure"]),
         (
             "quay.io/acmes/os",
             By::Tag,
@@ -73,25 +65,13 @@ fn names_are_pulled_from_where_the_longest_prefix_says() {
         (
             "quay.io/x",
             By::Digest,
-            vec![
-                "all.example/quay/x mirror",
-                "digest.example/quay/x insecure mirror",
-                "quay.io/x",
-            ],
+            vec!["all.example/quay/x mirror", "digest.example/quay/x insecure mirror", "quay.io/x"],
         ),
         ("a.b.corp.example/x", By::Tag, vec!["cache.example/corp/x"]),
         ("corp.example/x", By::Tag, vec!["corp.example/x"]),
-        (
-            "a.plain.example/x",
-            By::Tag,
-            vec!["a.plain.example/x insecure"],
-        ),
+        ("a.plain.example/x", By::Tag, vec!["a.plain.example/x insecure"]),
         ("old.example/x", By::Tag, vec!["old.example/x"]),
-        (
-            "old.example/x",
-            By::Digest,
-            vec!["newer.example/x mirror", "old.example/x"],
-        ),
+        ("old.example/x", By::Digest, vec!["newer.example/x mirror", "old.example/x"]),
     ] {
         let got: Vec<_> = conf
             .pull_places(&repo.parse().unwrap(), by)
@@ -110,49 +90,23 @@ fn names_are_pulled_from_where_the_longest_prefix_says() {
 #[test]
 fn pushes_go_to_the_name_and_blocked_names_nowhere() {
     let conf = conf();
-    assert!(
-        conf.push_insecure(&"quay.io/acme/os".parse().unwrap())
-            .unwrap()
-    );
-    assert!(
-        !conf
-            .push_insecure(&"quay.io/other".parse().unwrap())
-            .unwrap()
-    );
+    assert!(conf.push_insecure(&"quay.io/acme/os".parse().unwrap()).unwrap());
+    assert!(!conf.push_insecure(&"quay.io/other".parse().unwrap()).unwrap());
     let evil: RepoRef = "evil.example/x/y".parse().unwrap();
-    assert!(matches!(
-        conf.pull_places(&evil, By::Tag),
-        Err(Error::Blocked { .. })
-    ));
-    assert!(matches!(
-        conf.push_insecure(&evil),
-        Err(Error::Blocked { .. })
-    ));
+    assert!(matches!(conf.pull_places(&evil, By::Tag), Err(Error::Blocked { .. })));
+    assert!(matches!(conf.push_insecure(&evil), Err(Error::Blocked { .. })));
 }
 
 #[test]
 fn what_can_not_be_used_says_so() {
     for (what, text, want) in [
-        (
-            "version 1",
-            "[registries.search]\nregistries = ['a.io']",
-            "version 1",
-        ),
-        (
-            "an empty entry",
-            "[[registry]]\ninsecure = true",
-            "neither prefix nor location",
-        ),
+        ("version 1", "[registries.search]\nregistries = ['a.io']", "version 1"),
+        ("an empty entry", "[[registry]]\ninsecure = true", "neither prefix nor location"),
         ("not TOML", "registry = ", "line 1"),
     ] {
-        let error = RegistriesConf::default()
-            .add(text, Path::new("/etc/r.conf"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("/etc/r.conf: ") && error.contains(want),
-            "{what}: {error}"
-        );
+        let error =
+            RegistriesConf::default().add(text, Path::new("/etc/r.conf")).unwrap_err().to_string();
+        assert!(error.starts_with("/etc/r.conf: ") && error.contains(want), "{what}: {error}");
     }
 }
 
@@ -163,31 +117,17 @@ fn drop_ins_are_read_in_order_and_replace() {
     let drop_ins = dir.path().join("registries.conf.d");
     std::fs::create_dir(&drop_ins).unwrap();
     std::fs::write(&file, "[[registry]]\nlocation = 'a.io'\nblocked = true\n").unwrap();
-    std::fs::write(
-        drop_ins.join("20.conf"),
-        "[[registry]]\nprefix = 'a.io'\nlocation = 'c.io'\n",
-    )
-    .unwrap();
-    std::fs::write(
-        drop_ins.join("10.conf"),
-        "[[registry]]\nprefix = 'a.io'\nlocation = 'b.io'\n",
-    )
-    .unwrap();
+    std::fs::write(drop_ins.join("20.conf"), "[[registry]]\nprefix = 'a.io'\nlocation = 'c.io'\n")
+        .unwrap();
+    std::fs::write(drop_ins.join("10.conf"), "[[registry]]\nprefix = 'a.io'\nlocation = 'b.io'\n")
+        .unwrap();
     std::fs::write(drop_ins.join("30.conf.bak"), "rubbish").unwrap();
     let conf = RegistriesConf::read(&file, true).unwrap();
-    let places = conf
-        .pull_places(&"a.io/x".parse().unwrap(), By::Tag)
-        .unwrap();
+    let places = conf.pull_places(&"a.io/x".parse().unwrap(), By::Tag).unwrap();
     assert_eq!(places[0].repo.to_string(), "c.io/x");
     let nothing = dir.path().join("none.conf");
-    assert_eq!(
-        RegistriesConf::read(&nothing, false).unwrap(),
-        RegistriesConf::default()
-    );
-    assert!(matches!(
-        RegistriesConf::read(&nothing, true),
-        Err(Error::RegistriesConf { .. })
-    ));
+    assert_eq!(RegistriesConf::read(&nothing, false).unwrap(), RegistriesConf::default());
+    assert!(matches!(RegistriesConf::read(&nothing, true), Err(Error::RegistriesConf { .. })));
 }
 
 #[test]
@@ -216,14 +156,8 @@ fn docker_hub_is_one_registry_by_all_its_names() {
     let mirrored =
         conf("[[registry]]\nlocation = 'docker.io'\nmirror = [{ location = 'm.example/hub' }]");
     for repo in ["docker.io/busybox", "index.docker.io/library/busybox"] {
-        let places = mirrored
-            .pull_places(&repo.parse().unwrap(), By::Tag)
-            .unwrap();
+        let places = mirrored.pull_places(&repo.parse().unwrap(), By::Tag).unwrap();
         let repos: Vec<_> = places.iter().map(|place| place.repo.to_string()).collect();
-        assert_eq!(
-            repos,
-            ["m.example/hub/library/busybox", "docker.io/library/busybox"],
-            "{repo}"
-        );
+        assert_eq!(repos, ["m.example/hub/library/busybox", "docker.io/library/busybox"], "{repo}");
     }
 }

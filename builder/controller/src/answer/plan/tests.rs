@@ -15,9 +15,7 @@ fn question() -> PlanQuestion {
     PlanQuestion {
         builder: ImageBuilderType::Job,
         pool: "worker".parse().unwrap(),
-        rendered: format!("rendered-worker-{}", "0".repeat(32))
-            .parse()
-            .unwrap(),
+        rendered: format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap(),
         containerfile: None,
         push: "registry.example/os".parse().unwrap(),
         push_secret: "push".to_owned(),
@@ -58,13 +56,7 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
             Some(&*format!("quay.io/os@{digest}")),
             Some("quay.io/os:1"),
         ),
-        (
-            "the cluster's",
-            json!({}),
-            None,
-            Some("quay.io/default:1"),
-            Some("quay.io/default:1"),
-        ),
+        ("the cluster's", json!({}), None, Some("quay.io/default:1"), Some("quay.io/default:1")),
         (
             "not the pre-built",
             json!({ "osImageURL": "quay.io/prebuilt:1" }),
@@ -73,33 +65,13 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
             Some("quay.io/stock:1"),
         ),
     ] {
-        let question = PlanQuestion {
-            base,
-            instead: Some(instead.clone()),
-            ..question()
-        };
+        let question = PlanQuestion { base, instead: Some(instead.clone()), ..question() };
         let wanted = wanted(&question, config(spec), &defaults).unwrap();
-        assert_eq!(
-            wanted.base.map(|base| base.to_string()).as_deref(),
-            want,
-            "{what}"
-        );
-        assert_eq!(
-            wanted.base_name.as_ref().map(BaseName::as_str),
-            name,
-            "{what}"
-        );
+        assert_eq!(wanted.base.map(|base| base.to_string()).as_deref(), want, "{what}");
+        assert_eq!(wanted.base_name.as_ref().map(BaseName::as_str), name, "{what}");
     }
-    let bad = wanted(
-        &question(),
-        config(json!({ "osImageURL": "a b" })),
-        &defaults,
-    )
-    .unwrap_err();
-    assert_eq!(
-        (bad.class, &*bad.reason),
-        (Class::UserInput, "bad-reference")
-    );
+    let bad = wanted(&question(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
+    assert_eq!((bad.class, &*bad.reason), (Class::UserInput, "bad-reference"));
 }
 
 #[test]
@@ -110,25 +82,12 @@ fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
         ("nothing set", None, Some(own), Ok(own)),
         ("by digest", Some(&*pinned), Some(own), Ok(&*pinned)),
         ("our own by its tag", Some(own), Some(own), Ok(own)),
-        (
-            "another by tag",
-            Some("quay.io/mosb:v1"),
-            Some(own),
-            Err("bad-reference"),
-        ),
-        (
-            "a tag, and our own is not known",
-            Some(own),
-            None,
-            Err("bad-reference"),
-        ),
+        ("another by tag", Some("quay.io/mosb:v1"), Some(own), Err("bad-reference")),
+        ("a tag, and our own is not known", Some(own), None, Err("bad-reference")),
         ("nothing is known", None, None, Err("no-builder-image")),
     ] {
         let got = builder_image(set, known);
-        let got = got
-            .as_ref()
-            .map(|image| *image)
-            .map_err(|problem| &*problem.reason);
+        let got = got.as_ref().map(|image| *image).map_err(|problem| &*problem.reason);
         assert_eq!(got, want, "{what}");
     }
 }
@@ -136,17 +95,12 @@ fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
 #[test]
 fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
     let stores = Stores::empty("mosb");
-    let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64))
-        .parse()
-        .unwrap();
+    let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
     let secret = || NamedSecret {
         name: "push".to_owned(),
         credentials: mosb_build::DockerConfigJson::empty(),
     };
-    let question = PlanQuestion {
-        base: Some(base.clone()),
-        ..question()
-    };
+    let question = PlanQuestion { base: Some(base.clone()), ..question() };
     let policy = Some(r#"{"default":[{"type":"reject"}]}"#.to_owned());
     for (what, own_policy, want) in [
         ("of the machines", None, true),

@@ -21,16 +21,8 @@ fn a_component_that_is_there_is_claimed_or_replaced() {
     let tagged = SEED.replace("os@", "os:v1@");
     for (what, there, want) in [
         ("the same", vec![(COMPONENT, SEED)], vec![(COMPONENT, SEED)]),
-        (
-            "with a tag",
-            vec![(COMPONENT, &*tagged)],
-            vec![(COMPONENT, &*tagged)],
-        ),
-        (
-            "another",
-            vec![(COMPONENT, &*other)],
-            vec![(COMPONENT, SEED)],
-        ),
+        ("with a tag", vec![(COMPONENT, &*tagged)], vec![(COMPONENT, &*tagged)]),
+        ("another", vec![(COMPONENT, &*other)], vec![(COMPONENT, SEED)]),
         ("no image", vec![(COMPONENT, "")], vec![(COMPONENT, SEED)]),
         ("misspelt", vec![(MISSPELT, SEED)], vec![(MISSPELT, SEED)]),
         (
@@ -56,10 +48,7 @@ fn a_component_that_is_there_is_claimed_or_replaced() {
             found
         };
         let components = found(&world);
-        let names: Vec<_> = components
-            .iter()
-            .map(|one| (&*one.name, &*one.image))
-            .collect();
+        let names: Vec<_> = components.iter().map(|one| (&*one.name, &*one.image)).collect();
         assert_eq!(names, want, "{what}");
         // One of the other spelling that names another image does no harm, and goes with the rest.
         let claimed = |one: &SeenComponent| one.claim.as_deref() == Some("worker");
@@ -77,11 +66,7 @@ fn what_nobody_claimed_stays() {
     world.content = Some(1);
     world.add_component(COMPONENT, SEED, None);
     world.settle();
-    assert_eq!(
-        world.seen.components.len(),
-        1,
-        "its MachineOSConfig may be on its way"
-    );
+    assert_eq!(world.seen.components.len(), 1, "its MachineOSConfig may be on its way");
     world.seen.components[0].claim = Some("worker".to_owned());
     world.settle();
     assert!(world.seen.components.is_empty());
@@ -132,10 +117,7 @@ fn a_component_that_is_missed_is_told_once_and_one_that_lost_its_claim_is_claime
     world.build();
     assert_eq!(world.told(EventReason::PreBuiltImageMissing), 1);
     let says = seeded_condition(&mut world).unwrap();
-    assert!(
-        says.is_true() && says.message.contains("is gone"),
-        "{says:?}"
-    );
+    assert!(says.is_true() && says.message.contains("is gone"), "{says:?}");
     assert!(world.seen.components.is_empty(), "not made again");
     assert_eq!(world.made.len(), 1, "the pool's config is another one");
     is_idle(&mut world);

@@ -41,20 +41,13 @@ fn a_digest_is_not_believed() {
     world.settle();
     world.succeed();
     world.registry_problem = Some(problem(Class::Retry, "the registry does not answer"));
-    assert_eq!(
-        world.settle().because.to_string(),
-        "the registry does not answer"
-    );
+    assert_eq!(world.settle().because.to_string(), "the registry does not answer");
     assert_eq!((world.state(), world.image()), (Some(Building), ""));
     world.registry_problem = None;
     let images = std::mem::take(&mut world.images);
     world.round(usize::MAX);
     assert_eq!(world.image(), "");
-    assert_eq!(
-        world.decide().because.code(),
-        "waiting",
-        "the registry has none"
-    );
+    assert_eq!(world.decide().because.code(), "waiting", "the registry has none");
     world.images = images;
     world.build();
     assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
@@ -74,18 +67,11 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         world.lose(reason, json!({}));
         world.api_problem = Some(problem(Class::Retry, "the API server did not answer"));
         let decision = world.settle();
-        assert_eq!(
-            decision.because.to_string(),
-            "the API server did not answer"
-        );
+        assert_eq!(decision.because.to_string(), "the API server did not answer");
         assert_eq!(world.state(), Some(Building), "{reason}");
         world.api_problem = None;
         world.settle();
-        assert_eq!(
-            (world.state(), world.made.len()),
-            (Some(Succeeded), 1),
-            "{reason}"
-        );
+        assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 1), "{reason}");
         assert_eq!(world.told(EventReason::JobFailed), 0, "{reason}");
     }
 }
@@ -93,12 +79,8 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
 #[test]
 fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut world = World::opted_in();
-    let refused = |words: &str| {
-        Some(problem(
-            Class::Refused,
-            &format!("registry.test/os:1: {words}"),
-        ))
-    };
+    let refused =
+        |words: &str| Some(problem(Class::Refused, &format!("registry.test/os:1: {words}")));
     world.problem = refused("correlation 1");
     let events = |world: &mut World| -> Vec<String> {
         let steps = world.decide().steps;
@@ -152,10 +134,7 @@ fn a_problem_that_may_pass_is_reported_when_it_does_not() {
     world.seen.earlier_problem = None;
     world.problem = None;
     world.build();
-    assert_eq!(
-        world.blocked().map(|(status, _)| status),
-        Some("False".to_owned())
-    );
+    assert_eq!(world.blocked().map(|(status, _)| status), Some("False".to_owned()));
 }
 
 #[test]
@@ -169,11 +148,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     world.tell(failed(Class::Refused));
     assert_eq!(world.settle().because.code(), "failed");
     assert_eq!(world.state(), Some(Failed));
-    assert_eq!(
-        (world.seen.runners.len(), world.seen.inputs.len()),
-        (1, 3),
-        "row 31"
-    );
+    assert_eq!((world.seen.runners.len(), world.seen.inputs.len()), (1, 3), "row 31");
     assert_eq!(world.degraded(), degraded("True", "BuildFailed"));
     assert_eq!(world.image(), image, "the last good one");
     let status = &world.current().status;
@@ -182,15 +157,9 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
         message,
         "image-build: dnf ended with 1 (program-failed)\nIts last lines:\nno package usbguard"
     );
-    let (_, note) = world
-        .events
-        .iter()
-        .find(|(reason, _)| *reason == EventReason::BuildFailed)
-        .unwrap();
-    assert!(
-        note.contains("kubectl -n ns logs job/build-worker-"),
-        "{note}"
-    );
+    let (_, note) =
+        world.events.iter().find(|(reason, _)| *reason == EventReason::BuildFailed).unwrap();
+    assert!(note.contains("kubectl -n ns logs job/build-worker-"), "{note}");
     assert_eq!(world.told(EventReason::BuildDegraded), 1);
     is_idle(&mut world);
     world.wait(100_000);
@@ -201,11 +170,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     world.settle();
     assert_ne!(world.current().metadata.uid, old, "row 32");
     assert_eq!(
-        (
-            world.seen.runners.len(),
-            world.seen.inputs.len(),
-            world.seen.builds.len()
-        ),
+        (world.seen.runners.len(), world.seen.inputs.len(), world.seen.builds.len()),
         (1, 3, 2)
     );
     assert_eq!(world.degraded(), degraded("False", "Building"), "row 34");
@@ -227,9 +192,7 @@ fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
     assert_eq!(world.degraded(), degraded("True", "BuildFailed"));
     let name = world.current().metadata.name.clone();
     let pool = world.seen.pool.as_ref().unwrap();
-    let told = &condition(&pool.status.conditions, "ImageBuildDegraded")
-        .unwrap()
-        .message;
+    let told = &condition(&pool.status.conditions, "ImageBuildDegraded").unwrap().message;
     for part in ["pool worker", &name, "line 1: FRO is no instruction"] {
         assert!(told.contains(part), "{told}");
     }
@@ -241,11 +204,7 @@ fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
     world.build();
     assert_eq!(world.degraded(), degraded("False", "BuildSuccess"));
     assert_eq!(world.seen.builds.len(), 1);
-    assert_eq!(
-        world.told(EventReason::BuildRecovered),
-        0,
-        "it was building since"
-    );
+    assert_eq!(world.told(EventReason::BuildRecovered), 0, "it was building since");
 }
 
 #[test]
@@ -254,11 +213,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
     let lost = json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager" }] });
     type Take = Box<dyn Fn(&mut World)>;
     let takes: [(&str, Take, EventReason); 3] = [
-        (
-            "a deleted runner",
-            Box::new(World::delete_runner),
-            EventReason::JobDeleted,
-        ),
+        ("a deleted runner", Box::new(World::delete_runner), EventReason::JobDeleted),
         (
             "an evicted pod",
             Box::new(move |world| world.lose("BackoffLimitExceeded", evicted.clone())),
@@ -289,11 +244,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             assert!(pause <= 300, "{what}: {pause}");
             world.wait(pause as i64 + 1);
             world.settle();
-            let attempt = world
-                .current()
-                .metadata
-                .annotation(labels::ATTEMPT)
-                .map(str::to_owned);
+            let attempt = world.current().metadata.annotation(labels::ATTEMPT).map(str::to_owned);
             assert_eq!(attempt, Some((n + 1).to_string()), "{what}");
         }
         world.build();
@@ -338,11 +289,7 @@ fn a_fault_is_tried_again_as_its_class_says() {
         ("a registry that is away", told(Class::Retry), [20, 3]),
         ("a hung build", lost("DeadlineExceeded", json!({})), [1, 1]),
         ("out of memory", lost("BackoffLimitExceeded", oom), [2, 2]),
-        (
-            "silent",
-            lost("BackoffLimitExceeded", json!({ "phase": "Failed" })),
-            [3, 3],
-        ),
+        ("silent", lost("BackoffLimitExceeded", json!({ "phase": "Failed" })), [3, 3]),
     ];
     let by_each = ImageBuilderType::ALL.map(|builder| rows.each_ref().map(|row| (builder, row)));
     for (builder, (what, fail, runners)) in by_each.into_iter().flatten() {
@@ -413,11 +360,7 @@ fn what_can_t_be_built_is_told() {
             |w| w.config().spec.image_builder.image_builder_type = "Pod".to_owned(),
             "bad-machine-os-config",
         ),
-        (
-            "another word",
-            |w| w.annotate(labels::BUILD_ON, "always"),
-            "bad-machine-os-config",
-        ),
+        ("another word", |w| w.annotate(labels::BUILD_ON, "always"), "bad-machine-os-config"),
         (
             "a nested repository",
             |w| {
@@ -444,12 +387,7 @@ fn what_can_t_be_built_is_told() {
         ),
         (
             "a missing secret",
-            |w| {
-                w.problem = Some(problem(
-                    Class::UserInput,
-                    "secret push is missing; create it",
-                ))
-            },
+            |w| w.problem = Some(problem(Class::UserInput, "secret push is missing; create it")),
             "problem",
         ),
     ];
@@ -462,11 +400,7 @@ fn what_can_t_be_built_is_told() {
         assert_eq!(world.blocked().unwrap().0, "True", "{what}");
         assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "{what}");
         world.settle();
-        assert_eq!(
-            world.told(EventReason::ConfigReconcileFailed),
-            1,
-            "{what}: once"
-        );
+        assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "{what}: once");
     }
     let mut nested = World::opted_in();
     nested.config().spec.rendered_image_push_spec = "quay.io/acme/team/os:v1".to_owned();
@@ -511,16 +445,10 @@ fn a_wrong_wish_ends_what_runs_for_an_older_one() {
 fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
     let mut world = World::opted_in();
     world.round(usize::MAX);
-    world.problem = Some(problem(
-        Class::UserInput,
-        "secret push is missing; create it",
-    ));
+    world.problem = Some(problem(Class::UserInput, "secret push is missing; create it"));
     let decision = world.settle();
     assert_eq!(decision.because.code(), "problem");
-    assert_eq!(
-        world.blocked().unwrap(),
-        ("True".to_owned(), "Problem".to_owned())
-    );
+    assert_eq!(world.blocked().unwrap(), ("True".to_owned(), "Problem".to_owned()));
     world.problem = None;
     world.build();
     assert_eq!(world.blocked().unwrap().0, "False");
@@ -542,12 +470,7 @@ fn what_is_not_ours_stays_in_the_way() {
         going_away: false,
     });
     let decision = world.settle();
-    assert!(
-        decision
-            .because
-            .to_string()
-            .starts_with(&format!("ConfigMap {name} "))
-    );
+    assert!(decision.because.to_string().starts_with(&format!("ConfigMap {name} ")));
     assert_eq!(world.blocked().unwrap().0, "True");
     assert!(world.seen.inputs.iter().any(|one| one.uid == "theirs"));
 }

@@ -96,10 +96,7 @@ fn what_runs_ends_as_it_began_and_what_is_lost_begins_anew() {
     let mut lost = world.clone();
     world.succeed();
     world.settle();
-    assert_eq!(
-        (name(&world), world.state()),
-        (build.clone(), Some(Succeeded))
-    );
+    assert_eq!((name(&world), world.state()), (build.clone(), Some(Succeeded)));
     assert_eq!(world.made.len(), 1);
     is_idle(&mut world);
 

@@ -30,18 +30,9 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
     type End = Box<dyn Fn(&mut World)>;
     let ends: [(&str, End); 4] = [
         ("succeeded", Box::new(World::succeed)),
-        (
-            "failed",
-            Box::new(|world| world.tell(failed(Class::Refused))),
-        ),
-        (
-            "evicted",
-            Box::new(move |world| world.lose("BackoffLimitExceeded", evicted.clone())),
-        ),
-        (
-            "to be built with the Containerfile",
-            Box::new(|world| world.tell(needs_containerfile())),
-        ),
+        ("failed", Box::new(|world| world.tell(failed(Class::Refused)))),
+        ("evicted", Box::new(move |world| world.lose("BackoffLimitExceeded", evicted.clone()))),
+        ("to be built with the Containerfile", Box::new(|world| world.tell(needs_containerfile()))),
     ];
     for (what, end) in ends {
         let mut world = running();
@@ -57,18 +48,12 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
             }
             _ => false,
         };
-        assert!(
-            place(&mut world, matters).is_some_and(|at| kept < at),
-            "{what}"
-        );
+        assert!(place(&mut world, matters).is_some_and(|at| kept < at), "{what}");
         world.round(kept + 1);
         world.settle();
         // Once, or again where the rest was not done.
         assert!(!world.logs.is_empty() && world.logs.len() <= 2, "{what}");
-        assert!(
-            world.logs.iter().all(|kept| *kept == (uid.clone(), 1)),
-            "{what}"
-        );
+        assert!(world.logs.iter().all(|kept| *kept == (uid.clone(), 1)), "{what}");
         let count = world.logs.len();
         world.settle();
         assert_eq!(world.logs.len(), count, "{what}");

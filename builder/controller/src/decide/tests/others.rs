@@ -59,12 +59,8 @@ fn row_67_opting_out_leaves_nothing() {
 fn a_label_makes_a_config() {
     let mut world = World::new();
     let settings = |push: &str| {
-        let data = [
-            ("finalImagePushSecretName", "push"),
-            ("finalImagePullspec", push),
-        ];
-        data.map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into()
+        let data = [("finalImagePushSecretName", "push"), ("finalImagePullspec", push)];
+        data.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     };
     world.seen.label = Some(LabelOptIn::default());
     assert_eq!(world.settle().because.code(), "label-incomplete");
@@ -111,23 +107,10 @@ fn nobody_fights() {
         "spec": { "machineConfig": { "name": rendered(1) }, "machineOSConfig": { "name": "worker" }, "renderedImagePushSpec": "quay.io/acme/os:x" },
         "status": { "conditions": [{ "type": "Succeeded", "status": "True", "reason": "Ready", "message": "" }], "digestedImagePushSpec": image },
     });
-    world
-        .seen
-        .builds
-        .push(serde_json::from_value(theirs).unwrap());
-    let uid = world
-        .seen
-        .config
-        .as_ref()
-        .unwrap()
-        .metadata
-        .uid()
-        .to_owned();
-    world.seen.builds[0].metadata.owner_references = vec![OwnerReference {
-        uid,
-        controller: Some(true),
-        ..OwnerReference::default()
-    }];
+    world.seen.builds.push(serde_json::from_value(theirs).unwrap());
+    let uid = world.seen.config.as_ref().unwrap().metadata.uid().to_owned();
+    world.seen.builds[0].metadata.owner_references =
+        vec![OwnerReference { uid, controller: Some(true), ..OwnerReference::default() }];
     assert_eq!(world.settle().because.code(), "up-to-date");
     assert_eq!(world.seen.builds.len(), 1);
     is_idle(&mut world);
@@ -143,11 +126,7 @@ fn nobody_fights() {
     );
     world.annotate(labels::REBUILD, "");
     world.build();
-    assert_eq!(
-        (world.made.len(), world.seen.builds.len()),
-        (1, 2),
-        "the other's stays"
-    );
+    assert_eq!((world.made.len(), world.seen.builds.len()), (1, 2), "the other's stays");
     assert_eq!(world.annotation(labels::REBUILD), None);
 }
 
@@ -156,11 +135,7 @@ fn two_configs_for_one_pool() {
     let mut world = World::opted_in();
     world.seen.rivals = vec!["old-worker".to_owned()];
     world.build();
-    assert_eq!(
-        world.state(),
-        Some(Succeeded),
-        "the one with the pool's name is it"
-    );
+    assert_eq!(world.state(), Some(Succeeded), "the one with the pool's name is it");
     let mut rival = World::opted_in();
     rival.config().metadata.name = "old-worker".to_owned();
     rival.seen.rivals = vec!["worker".to_owned()];
@@ -200,11 +175,7 @@ fn a_degraded_pool_gets_no_new_build() {
     world.render(1);
     assert_eq!(world.settle().because.code(), "up-to-date");
     world.render(2);
-    world
-        .pool()
-        .status
-        .conditions
-        .retain(|one| one.kind != "NodeDegraded");
+    world.pool().status.conditions.retain(|one| one.kind != "NodeDegraded");
     world.build();
     assert_eq!(world.made.len(), 2);
 }
@@ -284,10 +255,7 @@ fn what_a_cluster_refuses_stands_on_the_config() {
         panic!("{steps:?}");
     };
     let blocked = condition(&status.conditions, BLOCKED).unwrap();
-    assert_eq!(
-        (&*blocked.reason, &blocked.message),
-        ("Problem", &problem.message)
-    );
+    assert_eq!((&*blocked.reason, &blocked.message), ("Problem", &problem.message));
     world.config().status = *status.clone();
     assert!(refused(&world.seen, problem, world.now).is_empty(), "once");
     world.build();
@@ -368,10 +336,7 @@ fn a_pool_says_what_builds_its_images() {
         decision.because.to_string(),
         "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder, openshift-image-builder"
     );
-    assert_eq!(
-        world.blocked(),
-        Some(("True".to_owned(), "BadMachineOSConfig".to_owned()))
-    );
+    assert_eq!(world.blocked(), Some(("True".to_owned(), "BadMachineOSConfig".to_owned())));
     world.annotate(labels::BUILDER, openshift);
     world.build();
     assert_eq!(world.state(), Some(BuildCondition::Succeeded));

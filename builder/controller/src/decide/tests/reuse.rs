@@ -31,10 +31,7 @@ fn rows_15_16_what_succeeded_stays() {
 #[test]
 fn rows_20_21_a_then_b_then_a() {
     let mut world = World::built();
-    let (a, image) = (
-        world.current().metadata.uid.clone(),
-        world.image().to_owned(),
-    );
+    let (a, image) = (world.current().metadata.uid.clone(), world.image().to_owned());
     world.render(2);
     world.build();
     assert_ne!(world.image(), image);
@@ -64,39 +61,20 @@ fn rows_22_23_where_machines_apply_configs_only_the_os_builds() {
     let mut world = World::opted_in();
     world.seen.cluster.machine_config_daemon = true;
     world.build();
-    let (first, image) = (
-        world.current().metadata.name.clone(),
-        world.image().to_owned(),
-    );
+    let (first, image) = (world.current().metadata.name.clone(), world.image().to_owned());
     world.render(2);
     world.build();
     let build = world.current();
     assert_eq!(build.status.image(), Some(&*image), "row 22");
-    assert_eq!(
-        build.metadata.annotation(labels::ADOPTED_FROM),
-        Some(&*first)
-    );
+    assert_eq!(build.metadata.annotation(labels::ADOPTED_FROM), Some(&*first));
     assert_eq!(build.spec.machine_config.name, rendered(2));
     assert_eq!(
-        (
-            &build.status.builder,
-            &build.status.build_start,
-            &build.status.build_end
-        ),
+        (&build.status.builder, &build.status.build_start, &build.status.build_end),
         (&None, &None, &None)
     );
     assert_eq!((world.made.len(), world.seen.builds.len()), (1, 2));
     assert_eq!(
-        world
-            .seen
-            .config
-            .as_ref()
-            .unwrap()
-            .status
-            .machine_os_build
-            .as_ref()
-            .unwrap()
-            .name,
+        world.seen.config.as_ref().unwrap().status.machine_os_build.as_ref().unwrap().name,
         world.current().metadata.name
     );
     is_idle(&mut world);
@@ -127,10 +105,7 @@ fn rows_22_23_where_machines_apply_configs_only_the_os_builds() {
     world.annotate(labels::BUILD_ON, "every-config");
     world.build();
     assert_eq!(world.made.len(), 5);
-    assert_eq!(
-        world.current().metadata.annotation(labels::ADOPTED_FROM),
-        None
-    );
+    assert_eq!(world.current().metadata.annotation(labels::ADOPTED_FROM), None);
     is_idle(&mut world);
 }
 
@@ -142,22 +117,12 @@ fn row_24_another_base_is_another_build() {
     is_idle(&mut world);
     world.render(2);
     world.build();
-    let base = |world: &World| {
-        world
-            .current()
-            .metadata
-            .annotation(labels::BASE)
-            .unwrap()
-            .to_owned()
-    };
+    let base =
+        |world: &World| world.current().metadata.annotation(labels::BASE).unwrap().to_owned();
     let second = base(&world);
     world.render(1);
     world.build();
-    assert_eq!(
-        base(&world),
-        second,
-        "A is built again, as its base is another"
-    );
+    assert_eq!(base(&world), second, "A is built again, as its base is another");
     assert_eq!(world.made.len(), 3);
 }
 
@@ -172,14 +137,10 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
     world.wait(60);
     world.build();
     assert_eq!(world.current().metadata.uid, build.metadata.uid);
-    let pinned = world
-        .asked
-        .iter()
-        .rev()
-        .find_map(|question| match question {
-            Question::Plan(plan) => plan.base.clone(),
-            Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => None,
-        });
+    let pinned = world.asked.iter().rev().find_map(|question| match question {
+        Question::Plan(plan) => plan.base.clone(),
+        Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => None,
+    });
     assert_eq!(
         pinned.map(|base| base.to_string()).as_deref(),
         build.metadata.annotation(labels::BASE)
@@ -193,17 +154,10 @@ fn what_nothing_has_to_do_with_a_build_builds_nothing() {
     let config = world.config();
     config.spec.rendered_image_push_secret.name = "other".to_owned();
     config.metadata.generation = Some(9);
-    world
-        .pool()
-        .metadata
-        .labels
-        .insert("a".to_owned(), "b".to_owned());
+    world.pool().metadata.labels.insert("a".to_owned(), "b".to_owned());
     world.containerfile("# only a comment\n");
     world.settle();
-    assert_eq!(
-        (world.made.len(), world.asked.len()),
-        (1, world.asked.len())
-    );
+    assert_eq!((world.made.len(), world.asked.len()), (1, world.asked.len()));
     assert_eq!(world.config().status.observed_generation, Some(10));
     is_idle(&mut world);
 }
@@ -230,15 +184,11 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
             world.settle();
             world.succeed();
         }),
-        (
-            "the pre-built image is wanted again",
-            World::seeded,
-            |world| {
-                world.containerfile("RUN true");
-                world.build();
-                world.config().spec.container_file.clear();
-            },
-        ),
+        ("the pre-built image is wanted again", World::seeded, |world| {
+            world.containerfile("RUN true");
+            world.build();
+            world.config().spec.container_file.clear();
+        }),
     ];
     for (what, start, change) in places {
         let mut world = start();
@@ -247,8 +197,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
             let builds = world.seen.builds.iter();
             let uids = builds.map(|build| build.metadata.uid.clone());
             let jobs = world.seen.runners.iter();
-            uids.chain(jobs.map(|seen| Some(seen.runner.uid().to_owned())))
-                .collect()
+            uids.chain(jobs.map(|seen| Some(seen.runner.uid().to_owned()))).collect()
         };
         let (before, image, made) = (there(&world), world.image().to_owned(), world.made.len());
         world.registry_problem = Some(problem(Class::Refused, "403"));

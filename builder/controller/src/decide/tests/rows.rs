@@ -64,10 +64,7 @@ fn row_10_something_is_missing() {
     world.wait(2);
     world.wait(decision.again.expect("another look").as_secs() as i64 + 1);
     assert_eq!(world.settle().because.code(), "no-pool");
-    assert_eq!(
-        world.blocked(),
-        Some(("True".to_owned(), "NoPool".to_owned()))
-    );
+    assert_eq!(world.blocked(), Some(("True".to_owned(), "NoPool".to_owned())));
     assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1);
     is_idle(&mut world);
     world.seen.pool = pool;
@@ -107,18 +104,12 @@ fn row_12_a_build_its_job_and_what_that_needs_appear() {
     assert!(build.metadata.is_controlled_by(config.metadata.uid()));
     assert_eq!(build.metadata.finalizers, ["foregroundDeletion"]);
     assert_eq!(build.spec.machine_config.name, rendered(1));
-    assert_eq!(
-        build.spec.rendered_image_push_spec,
-        format!("quay.io/acme/os:{}", rendered(1))
-    );
+    assert_eq!(build.spec.rendered_image_push_spec, format!("quay.io/acme/os:{}", rendered(1)));
     let label = |key| build.metadata.labels.get(key).map(String::as_str);
     assert_eq!(label(labels::MACHINE_OS_CONFIG), Some("worker"));
     assert_eq!(label(labels::RENDERED_MACHINE_CONFIG), Some(&*rendered(1)));
     assert_eq!(label(labels::TARGET_MACHINE_CONFIG_POOL), Some("worker"));
-    assert_eq!(
-        build.metadata.annotation(labels::JOB_UID),
-        world.job_uid().as_deref()
-    );
+    assert_eq!(build.metadata.annotation(labels::JOB_UID), world.job_uid().as_deref());
     assert_eq!(world.seen.inputs.len(), 3);
     assert_eq!(world.degraded(), degraded("False", "Building"));
     assert_eq!(world.decide().because.code(), "pending");
@@ -179,14 +170,10 @@ fn rows_25_to_30_a_job_becomes_a_status() {
     assert_eq!(status.image(), Some(world.image()), "row 30");
     assert!(world.image().starts_with("quay.io/acme/os@sha256:"));
     let config = world.seen.config.clone().unwrap();
-    assert_eq!(
-        config.status.observed_generation,
-        config.metadata.generation
-    );
+    assert_eq!(config.status.observed_generation, config.metadata.generation);
     let pool = world.seen.pool.as_ref().unwrap();
     assert_eq!(
-        pool.metadata
-            .annotation(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG),
+        pool.metadata.annotation(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG),
         Some(world.image())
     );
     assert_eq!(world.degraded(), degraded("False", "BuildSuccess"));
@@ -204,10 +191,7 @@ fn row_37_a_rebuild_is_delete_and_create() {
     assert_eq!(world.current().metadata.name, old.metadata.name);
     assert_ne!(world.current().metadata.uid, old.metadata.uid);
     assert_eq!(
-        (
-            world.annotation(labels::REBUILD),
-            world.annotation(labels::REBUILD_OF)
-        ),
+        (world.annotation(labels::REBUILD), world.annotation(labels::REBUILD_OF)),
         (None, None)
     );
     assert_eq!(world.image(), image, "in service until there is another");
@@ -230,10 +214,7 @@ fn row_37_a_rebuild_is_delete_and_create() {
     let mut fresh = World::opted_in();
     fresh.annotate(labels::REBUILD, "");
     fresh.build();
-    assert_eq!(
-        (fresh.made.len(), fresh.annotation(labels::REBUILD)),
-        (1, None)
-    );
+    assert_eq!((fresh.made.len(), fresh.annotation(labels::REBUILD)), (1, None));
     is_idle(&mut fresh);
 }
 
@@ -263,27 +244,9 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
     for (what, planned, base, method, recorded) in [
         ("its own", direct, own, direct, 1),
         ("another base's", direct, other, direct, 0),
-        (
-            "read by no Containerfile",
-            containerfile,
-            own,
-            containerfile,
-            0,
-        ),
-        (
-            "a Containerfile's that says direct",
-            containerfile,
-            own,
-            direct,
-            0,
-        ),
-        (
-            "a direct one's that says Containerfile",
-            direct,
-            own,
-            containerfile,
-            0,
-        ),
+        ("read by no Containerfile", containerfile, own, containerfile, 0),
+        ("a Containerfile's that says direct", containerfile, own, direct, 0),
+        ("a direct one's that says Containerfile", direct, own, containerfile, 0),
     ] {
         let mut world = World::opted_in();
         world.settle();
@@ -296,11 +259,7 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
         world.succeed();
         let build = world.current().metadata.name.clone();
         let result = world.seen.results.get_mut(&build).unwrap();
-        if let Outcome::Succeeded {
-            method: told,
-            base_tree: Some(tree),
-            ..
-        } = &mut result.outcome
+        if let Outcome::Succeeded { method: told, base_tree: Some(tree), .. } = &mut result.outcome
         {
             *told = method;
             tree.base = base;
@@ -325,22 +284,13 @@ fn a_direct_job_may_find_that_something_must_be_run() {
     assert_eq!(world.current().metadata.uid, uid);
     let methods: Vec<_> = world.made.iter().map(|(.., method)| *method).collect();
     assert_eq!(methods, [JobMethod::Direct, JobMethod::Containerfile]);
-    assert_eq!(
-        world.current().metadata.annotation(labels::BECAUSE),
-        Some("append-to-base")
-    );
+    assert_eq!(world.current().metadata.annotation(labels::BECAUSE), Some("append-to-base"));
     let conditions = world.config().status.conditions.clone();
-    assert_eq!(
-        condition(&conditions, "UserNamespaces").unwrap().reason,
-        "NotSupported"
-    );
+    assert_eq!(condition(&conditions, "UserNamespaces").unwrap().reason, "NotSupported");
     world.seen.cluster.user_namespaces = Support::Forbidden;
     world.settle();
     let conditions = world.config().status.conditions.clone();
-    assert_eq!(
-        condition(&conditions, "UserNamespaces").unwrap().reason,
-        "Forbidden"
-    );
+    assert_eq!(condition(&conditions, "UserNamespaces").unwrap().reason, "Forbidden");
     world.build();
     assert_eq!(world.made.len(), 2);
     is_idle(&mut world);
@@ -358,11 +308,7 @@ fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
     world.wait(pause.as_secs() as i64 + 1);
     world.settle();
     // The watch of builds is behind that of Jobs.
-    let at = world
-        .seen
-        .builds
-        .iter_mut()
-        .find(|b| b.metadata.uid == old.metadata.uid);
+    let at = world.seen.builds.iter_mut().find(|b| b.metadata.uid == old.metadata.uid);
     *at.unwrap() = old;
     let decision = world.decide();
     assert_eq!(decision.steps, []);

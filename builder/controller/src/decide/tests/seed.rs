@@ -26,10 +26,7 @@ pub fn is_in_service(world: &mut World, image: &str) {
     let pool = world.seen.pool.as_ref().unwrap();
     let newest = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
     assert_eq!(pool.metadata.annotation(newest), Some(image));
-    assert_eq!(
-        world.degraded(),
-        super::rows::degraded("False", "BuildSuccess")
-    );
+    assert_eq!(world.degraded(), super::rows::degraded("False", "BuildSuccess"));
 }
 
 #[test]
@@ -38,18 +35,11 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
     assert_eq!(world.round(usize::MAX).because.code(), "seed-component");
     let component = world.seen.components[0].clone();
     assert_eq!(
-        (
-            &*component.name,
-            &*component.image,
-            component.claim.as_deref()
-        ),
+        (&*component.name, &*component.image, component.claim.as_deref()),
         (COMPONENT, SEED, Some("worker"))
     );
     let waiting = world.round(usize::MAX);
-    assert_eq!(
-        (waiting.because.code(), &*waiting.steps),
-        ("seed-not-rendered", &[][..])
-    );
+    assert_eq!((waiting.because.code(), &*waiting.steps), ("seed-not-rendered", &[][..]));
     let why = waiting.because.to_string();
     assert!(why.contains(COMPONENT) && why.contains("--render"), "{why}");
     assert_eq!(world.settle().because.code(), "up-to-date");
@@ -65,10 +55,7 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
     for absent in [labels::METHOD, labels::BASE, labels::ATTEMPT] {
         assert_eq!(build.metadata.annotation(absent), None);
     }
-    assert_eq!(
-        build.spec.rendered_image_push_spec,
-        "quay.io/acme/os:latest"
-    );
+    assert_eq!(build.spec.rendered_image_push_spec, "quay.io/acme/os:latest");
     for one in &build.status.conditions {
         assert_eq!(one.reason, "PreBuiltImageSeeded");
         assert_eq!(one.is_true(), one.kind == "Succeeded");
@@ -102,15 +89,8 @@ fn row_58_what_has_a_build_is_not_seeded() {
     let image = world.image().to_owned();
     world.annotate(labels::PRE_BUILT_IMAGE, SEED);
     assert_eq!(world.settle().because.code(), "up-to-date");
-    assert_eq!(
-        (world.image(), world.annotation(labels::PRE_BUILT_IMAGE)),
-        (&*image, None)
-    );
-    assert_eq!(
-        world.told(EventReason::ConfigReconcileFailed),
-        1,
-        "it is told"
-    );
+    assert_eq!((world.image(), world.annotation(labels::PRE_BUILT_IMAGE)), (&*image, None));
+    assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "it is told");
     assert!(world.seen.components.is_empty());
     is_idle(&mut world);
     // Named, and not in service yet: it is built, and the annotation stays until it is.
@@ -191,15 +171,9 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     world.build();
     assert_eq!((world.image(), world.made.len()), (SEED, 0));
     let build = world.current().clone();
-    assert_eq!(
-        build.spec.machine_config.name,
-        world.pool().spec.configuration.name
-    );
+    assert_eq!(build.spec.machine_config.name, world.pool().spec.configuration.name);
     assert!(!build.is_pre_built());
-    assert_eq!(
-        build.metadata.annotation(labels::ADOPTED_FROM),
-        Some(&*seeded)
-    );
+    assert_eq!(build.metadata.annotation(labels::ADOPTED_FROM), Some(&*seeded));
     is_idle(&mut world);
     // Only the first: whatever comes then is built.
     world.content = Some(3);
@@ -248,10 +222,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
     for (what, code, trouble) in troubles {
         let mut world = World::to_be_seeded();
         trouble(&mut world);
-        let passes = world
-            .registry_problem
-            .as_ref()
-            .is_some_and(|one| one.class == Class::Retry);
+        let passes = world.registry_problem.as_ref().is_some_and(|one| one.class == Class::Retry);
         let told = !passes && code != "seed-not-rendered";
         for change in [0, 1, 2] {
             match change {
@@ -266,17 +237,10 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
             assert_eq!(decision.because.code(), code, "{what}");
             assert_eq!(decision.steps, [], "{what}");
             assert_eq!(world.blocked().is_some(), told, "{what}");
-            assert!(
-                world.seen.builds.is_empty() && world.made.is_empty(),
-                "{what}"
-            );
+            assert!(world.seen.builds.is_empty() && world.made.is_empty(), "{what}");
         }
         let pointed = code == "seed-not-rendered";
-        assert_eq!(
-            !world.seen.components.is_empty(),
-            pointed,
-            "{what}: no pool is pointed at it"
-        );
+        assert_eq!(!world.seen.components.is_empty(), pointed, "{what}: no pool is pointed at it");
         // And mended.
         world.registry_problem = None;
         world.images.insert(SEED.parse().unwrap());
@@ -335,10 +299,8 @@ fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
     world.registry_problem = Some(away.clone());
     assert_eq!(world.settle().because.code(), "problem");
     assert_eq!(world.blocked(), None, "it may pass");
-    world.seen.earlier_problem = Some(EarlierProblem {
-        cause: away.cause(),
-        lasted: std::time::Duration::from_secs(60),
-    });
+    world.seen.earlier_problem =
+        Some(EarlierProblem { cause: away.cause(), lasted: std::time::Duration::from_secs(60) });
     world.settle();
     assert_eq!(world.blocked().unwrap().0, "True", "it lasts");
     assert!(world.seen.components.is_empty());

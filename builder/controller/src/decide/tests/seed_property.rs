@@ -38,10 +38,7 @@ fn end(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
         config.status.current_image_pull_spec.clone(),
         config.status.machine_os_build.clone(),
         says(&config.status.conditions),
-        (
-            pool.metadata.annotations.clone(),
-            says(&pool.status.conditions),
-        ),
+        (pool.metadata.annotations.clone(), says(&pool.status.conditions)),
         pool.spec.configuration.name.clone(),
     )
 }

@@ -38,10 +38,7 @@ impl World {
         let components = self.seen.components.iter();
         let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
         components.sort_by(|a, b| a.name.cmp(&b.name));
-        let image = components
-            .last()
-            .map_or(STOCK, |one| &*one.image)
-            .to_owned();
+        let image = components.last().map_or(STOCK, |one| &*one.image).to_owned();
         let hash = Digest::of(format!("{content} {image}").as_bytes()).hex();
         let name = format!("rendered-worker-{}", &hash[..32]);
         let names = components.iter().map(|one| one.name.clone());
@@ -60,9 +57,7 @@ impl World {
     /// One write, and what is told before it; then the controller is killed.
     pub fn one_write(&mut self) -> Decision {
         let steps = self.decide().steps;
-        let write = steps
-            .iter()
-            .position(|step| !matches!(step, Step::Event(_)));
+        let write = steps.iter().position(|step| !matches!(step, Step::Event(_)));
         self.round(write.map_or(usize::MAX, |at| at + 1))
     }
 
@@ -72,9 +67,7 @@ impl World {
         config.is_some_and(|config| {
             let metadata = &config.metadata;
             metadata.annotation(labels::PRE_BUILT_IMAGE).is_some()
-                && metadata
-                    .annotation(labels::CURRENT_MACHINE_OS_BUILD)
-                    .is_none()
+                && metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD).is_none()
                 && config.status.current_image_pull_spec.is_empty()
         })
     }
@@ -105,11 +98,7 @@ impl World {
     pub fn collect_components(&mut self) {
         self.seen.components.retain(|one| !one.going_away);
         for one in &mut self.seen.components {
-            let config = self
-                .seen
-                .config
-                .as_ref()
-                .map(|config| &config.metadata.name);
+            let config = self.seen.config.as_ref().map(|config| &config.metadata.name);
             one.is_wanted = config.is_some() && one.pool.as_str() == "worker";
             one.is_claim_good = one.is_wanted && one.claim.as_ref() == config;
         }
@@ -131,11 +120,7 @@ impl World {
     /// A step of a MachineConfig, as [`World::act`].
     pub fn act_on_component(&mut self, step: &Step) -> Option<()> {
         match step {
-            Step::CreateComponent {
-                pool,
-                image,
-                config,
-            } => {
+            Step::CreateComponent { pool, image, config } => {
                 let name = component_name(pool);
                 if self.seen.components.iter().any(|one| one.name == name) {
                     return None;
@@ -143,13 +128,7 @@ impl World {
                 assert!(self.confirmed.contains(image), "unconfirmed");
                 self.add_component(&name, &image.to_string(), Some(config));
             }
-            Step::UpdateComponent {
-                uid,
-                resource_version,
-                image,
-                config,
-                ..
-            } => {
+            Step::UpdateComponent { uid, resource_version, image, config, .. } => {
                 let version = self.id();
                 let mut components = self.seen.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;

@@ -24,10 +24,7 @@ impl World {
         let now = self.now;
         for build in &mut self.seen.builds {
             let owner = &build.metadata.owner_references;
-            if owner
-                .iter()
-                .any(|owner| Some(&owner.uid) != config.as_ref())
-            {
+            if owner.iter().any(|owner| Some(&owner.uid) != config.as_ref()) {
                 build.metadata.deletion_timestamp.get_or_insert(Time(now));
             }
         }
@@ -77,10 +74,7 @@ impl World {
             Step::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
             Step::DeleteConfig { uid, .. } => {
                 assert_eq!(self.config().metadata.uid(), uid);
-                assert!(
-                    self.annotation(labels::MADE_FOR_LABEL).is_some(),
-                    "not ours"
-                );
+                assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
                 self.seen.config = None;
             }
             Step::CreateComponent { .. }
@@ -98,13 +92,7 @@ impl World {
                 let mut build = (**build).clone();
                 let made = self.metadata(&build.metadata.name);
                 assert!(is_tag_format(&build.spec.rendered_image_push_spec));
-                assert!(
-                    build
-                        .metadata
-                        .labels
-                        .values()
-                        .all(|value| value.len() <= 63)
-                );
+                assert!(build.metadata.labels.values().all(|value| value.len() <= 63));
                 build.metadata = Metadata {
                     labels: build.metadata.labels,
                     annotations: build.metadata.annotations,
@@ -114,12 +102,7 @@ impl World {
                 };
                 self.seen.builds.push(build);
             }
-            Step::WriteBuildStatus {
-                uid,
-                resource_version,
-                status,
-                ..
-            } => {
+            Step::WriteBuildStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
                 let images = self.confirmed.clone();
                 let at = self.build_at(uid)?;
@@ -131,12 +114,7 @@ impl World {
             Step::AnnotateBuild(annotate) => {
                 let version = self.id();
                 let at = self.build_at(&annotate.uid)?;
-                change(
-                    &mut self.seen.builds[at].metadata,
-                    annotate,
-                    version,
-                    versions,
-                )?;
+                change(&mut self.seen.builds[at].metadata, annotate, version, versions)?;
             }
             Step::DeleteBuild { uid, .. } => {
                 let now = self.now;
@@ -145,13 +123,7 @@ impl World {
                 assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
                 metadata.deletion_timestamp = Some(Time(now));
             }
-            Step::CreateRunner {
-                build,
-                build_uid,
-                attempt,
-                builder,
-                method,
-            } => {
+            Step::CreateRunner { build, build_uid, attempt, builder, method } => {
                 let name = format!("build-{build}");
                 let is_there = |seen: &SeenRunner| seen.runner.name() == name;
                 if self.seen.runners.iter().any(is_there) {
@@ -198,9 +170,7 @@ impl World {
                     "two runners for one build"
                 );
             }
-            Step::CreateInputs {
-                build, runner_uid, ..
-            } => {
+            Step::CreateInputs { build, runner_uid, .. } => {
                 self.runner_at(runner_uid)?;
                 for (kind, name) in needs(build) {
                     let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
@@ -247,12 +217,7 @@ impl World {
                 let config = self.seen.config.as_mut()?;
                 change(&mut config.metadata, annotate, version, versions)?;
             }
-            Step::WriteConfigStatus {
-                uid,
-                resource_version,
-                status,
-                ..
-            } => {
+            Step::WriteConfigStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
                 let config = self.seen.config.as_mut()?;
                 if config.metadata.uid() != uid {
@@ -267,19 +232,13 @@ impl World {
                 assert!(status.observed_generation >= config.status.observed_generation);
                 config.status = (**status).clone();
             }
-            Step::WritePoolCondition {
-                conditions,
-                resource_version,
-                ..
-            } => {
+            Step::WritePoolCondition { conditions, resource_version, .. } => {
                 let version = self.id();
                 let pool = self.seen.pool.as_mut()?;
                 write(&mut pool.metadata, resource_version, version, versions)?;
                 let others = |list: &[Condition]| -> Vec<Condition> {
                     let list = list.iter();
-                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED)
-                        .cloned()
-                        .collect()
+                    list.filter(|c| c.kind != IMAGE_BUILD_DEGRADED).cloned().collect()
                 };
                 assert_eq!(others(conditions), others(&pool.status.conditions));
                 pool.status.conditions = conditions.clone();
@@ -356,10 +315,7 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
     match builder {
         ImageBuilderType::Job => Job {
             metadata,
-            spec: Some(JobSpec {
-                suspend: Some(true),
-                ..JobSpec::default()
-            }),
+            spec: Some(JobSpec { suspend: Some(true), ..JobSpec::default() }),
             status: None,
         }
         .into(),
@@ -382,11 +338,9 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
             status: None,
         }
         .into(),
-        ImageBuilderType::OpenShiftImage => OpenShiftBuild {
-            metadata,
-            ..OpenShiftBuild::default()
+        ImageBuilderType::OpenShiftImage => {
+            OpenShiftBuild { metadata, ..OpenShiftBuild::default() }.into()
         }
-        .into(),
     }
 }
 
@@ -445,9 +399,7 @@ fn change(
     }
     write(metadata, &annotate.resource_version, version, versions)?;
     metadata.annotations.extend(annotate.set.clone());
-    metadata
-        .annotations
-        .retain(|key, _| !annotate.remove.contains(key));
+    metadata.annotations.retain(|key, _| !annotate.remove.contains(key));
     Some(())
 }
 
@@ -460,18 +412,10 @@ fn check_status(
     assert_eq!(new.conditions.len(), 5);
     assert!(new.conditions.iter().filter(|c| c.is_true()).count() <= 1);
     assert!(
-        new.conditions
-            .iter()
-            .all(|c| !c.reason.is_empty() && c.message.chars().count() <= 32_768)
+        new.conditions.iter().all(|c| !c.reason.is_empty() && c.message.chars().count() <= 32_768)
     );
-    assert!(
-        !old.is_terminal() || old.conditions == new.conditions,
-        "frozen"
-    );
-    for (old, new) in [
-        (&old.build_start, &new.build_start),
-        (&old.build_end, &new.build_end),
-    ] {
+    assert!(!old.is_terminal() || old.conditions == new.conditions, "frozen");
+    for (old, new) in [(&old.build_start, &new.build_start), (&old.build_end, &new.build_end)] {
         assert!(old.is_none() || old == new, "immutable");
     }
     if let Some(end) = &new.build_end {

@@ -180,10 +180,8 @@ impl World {
     }
 
     pub fn containerfile(&mut self, content: &str) {
-        let file = ContainerFile {
-            containerfile_arch: "NoArch".to_owned(),
-            content: content.to_owned(),
-        };
+        let file =
+            ContainerFile { containerfile_arch: "NoArch".to_owned(), content: content.to_owned() };
         let config = self.config();
         config.spec.container_file = vec![file];
         config.metadata.generation = config.metadata.generation.map(|n| n + 1);
@@ -191,10 +189,7 @@ impl World {
 
     pub fn annotate(&mut self, key: &str, value: &str) {
         let config = self.config();
-        config
-            .metadata
-            .annotations
-            .insert(key.to_owned(), value.to_owned());
+        config.metadata.annotations.insert(key.to_owned(), value.to_owned());
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {
@@ -218,13 +213,7 @@ impl World {
     }
 
     pub fn image(&self) -> &str {
-        &self
-            .seen
-            .config
-            .as_ref()
-            .unwrap()
-            .status
-            .current_image_pull_spec
+        &self.seen.config.as_ref().unwrap().status.current_image_pull_spec
     }
 
     pub fn degraded(&self) -> (String, String) {
@@ -289,11 +278,7 @@ impl World {
                         let answer = self.planned(&question);
                         assert!(seen.answers.plan.replace(answer).is_none(), "asked twice");
                     }
-                    Question::Exists {
-                        image,
-                        secret,
-                        pull,
-                    } => {
+                    Question::Exists { image, secret, pull } => {
                         assert_eq!(secret, "push");
                         let push = &self.seen.config.as_ref().unwrap().spec;
                         let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();
@@ -307,10 +292,7 @@ impl World {
                             }
                             None => ImageStatus::Missing,
                         };
-                        assert!(
-                            seen.answers.exists.insert(image, answer).is_none(),
-                            "asked twice"
-                        );
+                        assert!(seen.answers.exists.insert(image, answer).is_none(), "asked twice");
                     }
                 }
             }
@@ -331,10 +313,7 @@ impl World {
             Digest::of(&canonical(&parts)).hex()
         };
         let build = |format| BuildName::new(&question.pool, &inputs(format)).unwrap();
-        assert!(
-            !self.is_waiting_for_its_seed(),
-            "planned before it is seeded"
-        );
+        assert!(!self.is_waiting_for_its_seed(), "planned before it is seeded");
         let os_image = self.os_images.get(question.rendered.as_str());
         if let Some(instead) = &question.instead
             && os_image.is_some_and(|os_image| instead.of.contains(os_image))
@@ -438,11 +417,7 @@ impl World {
             build.status = told_by_openshift(outcome).or(build.status.take());
             return;
         }
-        let result = JobResult {
-            job_uid: uid,
-            build: build.parse().unwrap(),
-            outcome,
-        };
+        let result = JobResult { job_uid: uid, build: build.parse().unwrap(), outcome };
         self.seen.results.insert(build, result);
     }
 
@@ -532,10 +507,7 @@ fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
                 "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
                 "spec": { "initContainers": [{ "name": "image-build" }], "containers": [{ "name": "image-push" }] },
             });
-            let pod = Pod {
-                status: Some(status),
-                ..serde_json::from_value(pod).unwrap()
-            };
+            let pod = Pod { status: Some(status), ..serde_json::from_value(pod).unwrap() };
             seen.pods = vec![pod];
         }
         Runner::Pod(pod) => pod.status = Some(status),
@@ -585,11 +557,7 @@ fn lost_by_openshift(
 }
 
 pub fn problem(class: Class, message: &str) -> Problem {
-    Problem {
-        class,
-        reason: "x".to_owned(),
-        message: message.to_owned(),
-    }
+    Problem { class, reason: "x".to_owned(), message: message.to_owned() }
 }
 
 pub fn succeeded(digest: Digest) -> Outcome {
@@ -621,7 +589,5 @@ pub fn failed(class: Class) -> Outcome {
 
 pub fn needs_containerfile() -> Outcome {
     let reason = Finding::new("append-to-base", "x");
-    Outcome::NeedsContainerfile {
-        reasons: vec![reason],
-    }
+    Outcome::NeedsContainerfile { reasons: vec![reason] }
 }

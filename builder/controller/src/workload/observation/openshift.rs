@@ -30,9 +30,7 @@ pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
         _ if is_going_away => Observation::Lost(Lost::Deleted),
         "Running" => Observation::Running,
         // New, Pending, and what the cluster has not looked at yet.
-        _ => Observation::Pending {
-            why: (!status.reason.is_empty()).then(|| told(status)),
-        },
+        _ => Observation::Pending { why: (!status.reason.is_empty()).then(|| told(status)) },
     }
 }
 
@@ -44,10 +42,7 @@ fn told(status: &OpenShiftBuildStatus) -> String {
 }
 
 fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation {
-    let digest = status
-        .output
-        .as_ref()
-        .map(|output| &*output.to.image_digest);
+    let digest = status.output.as_ref().map(|output| &*output.to.image_digest);
     match digest.unwrap_or_default().parse() {
         Ok(digest) => finished(
             build,
@@ -87,11 +82,7 @@ fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation 
         // A registry that is away and one that refuses are the same word.
         _ => {
             let mut why = told(status);
-            if let Some(last) = status
-                .log_snippet
-                .lines()
-                .rfind(|line| !line.trim().is_empty())
-            {
+            if let Some(last) = status.log_snippet.lines().rfind(|line| !line.trim().is_empty()) {
                 why = format!("{why}: {last}");
             }
             Observation::Lost(Lost::Failed(why))

@@ -85,11 +85,7 @@ fn settled(runner: &Runner, pods: &[Pod], result: Option<&JobResult>) -> Observa
 /// Whatever the time is that the cluster says it ended at.
 #[test]
 fn what_we_just_saw_end_may_still_be_told_of() {
-    for time in [
-        "2026-01-01T00:00:58Z",
-        "2025-12-31T00:00:00Z",
-        "2026-01-02T00:00:00Z",
-    ] {
+    for time in ["2026-01-01T00:00:58Z", "2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z"] {
         let mut last = ends("image-push", 1, "Error", "");
         last["state"]["terminated"]["finishedAt"] = json!(time);
         let of_phase = |phase: &str| {
@@ -130,9 +126,7 @@ fn what_we_just_saw_end_may_still_be_told_of() {
                 let quiet = Duration::from_secs(seconds);
                 observe(&runner, &pods, result, quiet, NOW.parse().unwrap())
             };
-            let until = |time: &str| Observation::Ending {
-                until: time.parse().unwrap(),
-            };
+            let until = |time: &str| Observation::Ending { until: time.parse().unwrap() };
             assert_eq!(after(0, None), until("2026-01-01T00:01:05Z"), "{runner}");
             assert_eq!(after(3, None), until("2026-01-01T00:01:02Z"), "{runner}");
             assert!(matches!(after(5, None), Observation::Lost(_)), "{runner}");
@@ -171,36 +165,18 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
     );
     stranger.metadata.owner_references = None;
     let told = good(UID).to_termination_message();
-    let of_another_build = JobResult {
-        build: "infra-0123456789abcdef0123456789abcdef".parse().unwrap(),
-        ..good(UID)
-    };
+    let of_another_build =
+        JobResult { build: "infra-0123456789abcdef0123456789abcdef".parse().unwrap(), ..good(UID) };
     let failed_told = bad(UID).to_termination_message();
-    let pending = |why: Option<&str>| Observation::Pending {
-        why: why.map(str::to_owned),
-    };
+    let pending = |why: Option<&str>| Observation::Pending { why: why.map(str::to_owned) };
     let lost = Observation::Lost;
     let text = |text: &str| Lost::Failed(text.to_owned());
-    let until = |time: &str| Observation::Ending {
-        until: time.parse().unwrap(),
-    };
+    let until = |time: &str| Observation::Ending { until: time.parse().unwrap() };
 
     type Row = (&'static str, Job, Vec<Pod>, Option<JobResult>, Observation);
     let rows: Vec<Row> = vec![
-        (
-            "suspended",
-            job(json!({ "suspend": true }), None),
-            vec![],
-            None,
-            Observation::Waiting,
-        ),
-        (
-            "no pod yet",
-            job(free.clone(), None),
-            vec![],
-            None,
-            pending(None),
-        ),
+        ("suspended", job(json!({ "suspend": true }), None), vec![], None, Observation::Waiting),
+        ("no pod yet", job(free.clone(), None), vec![], None, pending(None)),
         (
             "a pod that just came",
             job(free.clone(), None),
@@ -215,9 +191,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
                 json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes" }] }),
             )],
             None,
-            Observation::Unscheduled {
-                why: "0/3 nodes".to_owned(),
-            },
+            Observation::Unscheduled { why: "0/3 nodes".to_owned() },
         ),
         (
             "its pod took longer than the pod itself may",
@@ -269,10 +243,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         (
             "deleted by a clock that is wrong",
             job(free.clone(), None),
-            vec![deleted_at(
-                "2026-01-01T01:00:00Z",
-                json!({ "phase": "Running" }),
-            )],
+            vec![deleted_at("2026-01-01T01:00:00Z", json!({ "phase": "Running" }))],
             None,
             lost(Lost::NodeLost(
                 "its pod was deleted, and its node does not say that it ended".to_owned(),
@@ -281,10 +252,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         (
             "on its way out",
             job(free.clone(), None),
-            vec![deleted_at(
-                "2026-01-01T00:01:20Z",
-                json!({ "phase": "Running" }),
-            )],
+            vec![deleted_at("2026-01-01T00:01:20Z", json!({ "phase": "Running" }))],
             None,
             until("2026-01-01T00:02:20Z"),
         ),
@@ -295,13 +263,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             None,
             lost(Lost::NodeLost("why".to_owned())),
         ),
-        (
-            "another Job's pod",
-            job(free.clone(), None),
-            vec![stranger],
-            None,
-            pending(None),
-        ),
+        ("another Job's pod", job(free.clone(), None), vec![stranger], None, pending(None)),
         (
             "told while it runs",
             job(free.clone(), None),
@@ -319,22 +281,16 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         (
             "told in the last words",
             job(json!({}), Some(("Complete", "", LONG_AGO))),
-            vec![pod(
-                json!({ "containerStatuses": [ends("image-push", 0, "Completed", &told)] }),
-            )],
+            vec![pod(json!({ "containerStatuses": [ends("image-push", 0, "Completed", &told)] }))],
             None,
             Observation::Finished(good(UID)),
         ),
         (
             "forged by image-build",
             failed("BackoffLimitExceeded"),
-            vec![pod(
-                json!({ "initContainerStatuses": [ends("image-build", 1, "Error", &told)] }),
-            )],
+            vec![pod(json!({ "initContainerStatuses": [ends("image-build", 1, "Error", &told)] }))],
             None,
-            lost(text(
-                "container image-build ended with code 1 and told nothing",
-            )),
+            lost(text("container image-build ended with code 1 and told nothing")),
         ),
         (
             "failed in the last words",
@@ -350,9 +306,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             job(json!({}), Some(("Complete", "", LONG_AGO))),
             vec![],
             None,
-            lost(text(
-                "it ended well, and its result can't be found; was its ConfigMap deleted?",
-            )),
+            lost(text("it ended well, and its result can't be found; was its ConfigMap deleted?")),
         ),
         (
             "too long",
@@ -368,13 +322,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             Some(good(UID)),
             Observation::Finished(good(UID)),
         ),
-        (
-            "the Job is going away",
-            deleted.clone(),
-            vec![],
-            None,
-            lost(Lost::Deleted),
-        ),
+        ("the Job is going away", deleted.clone(), vec![], None, lost(Lost::Deleted)),
         (
             "the Job is going away, but done",
             deleted,
@@ -382,13 +330,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             Some(good(UID)),
             Observation::Finished(good(UID)),
         ),
-        (
-            "the pod is gone",
-            failed("BackoffLimitExceeded"),
-            vec![],
-            None,
-            lost(Lost::Deleted),
-        ),
+        ("the pod is gone", failed("BackoffLimitExceeded"), vec![], None, lost(Lost::Deleted)),
         (
             "the pod is going away",
             failed("BackoffLimitExceeded"),
@@ -422,9 +364,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", "Container x exceeded its local limit")],
             None,
-            lost(Lost::OutOfDisk(
-                "Container x exceeded its local limit".to_owned(),
-            )),
+            lost(Lost::OutOfDisk("Container x exceeded its local limit".to_owned())),
         ),
         (
             "evicted as the node has too little",
@@ -532,12 +472,7 @@ fn a_pod_alone_is_what_it_says_itself() {
             None,
             Observation::Running,
         ),
-        (
-            "told",
-            pod(json!({})),
-            Some(good(UID)),
-            Observation::Finished(good(UID)),
-        ),
+        ("told", pod(json!({})), Some(good(UID)), Observation::Finished(good(UID))),
         (
             "told by another",
             pod(json!({})),
@@ -589,9 +524,7 @@ fn a_pod_alone_is_what_it_says_itself() {
                 pod
             },
             None,
-            Observation::Ending {
-                until: "2026-01-01T00:02:00Z".parse().unwrap(),
-            },
+            Observation::Ending { until: "2026-01-01T00:02:00Z".parse().unwrap() },
         ),
         (
             "its node died, and its object stays",
@@ -647,9 +580,7 @@ fn a_build_is_what_its_status_says() {
         build.into()
     };
     let failed = |reason: &str| json!({ "phase": "Failed", "reason": reason, "message": "so it is", "logSnippet": "STEP 5\nno package\n" });
-    let pending = |why: Option<&str>| Observation::Pending {
-        why: why.map(str::to_owned),
-    };
+    let pending = |why: Option<&str>| Observation::Pending { why: why.map(str::to_owned) };
     let lost = Observation::Lost;
     let digest = Digest::of(b"image");
     let complete = |digest: &str| json!({ "phase": "Complete", "output": { "to": { "imageDigest": digest } } });
@@ -681,54 +612,24 @@ fn a_build_is_what_its_status_says() {
             false,
             pending(Some("MissingPushSecret: no such secret")),
         ),
-        (
-            "running",
-            json!({ "phase": "Running" }),
-            false,
-            Observation::Running,
-        ),
-        (
-            "going away",
-            json!({ "phase": "Running" }),
-            true,
-            lost(Lost::Deleted),
-        ),
-        (
-            "cancelled",
-            json!({ "phase": "Cancelled" }),
-            false,
-            lost(Lost::Deleted),
-        ),
+        ("running", json!({ "phase": "Running" }), false, Observation::Running),
+        ("going away", json!({ "phase": "Running" }), true, lost(Lost::Deleted)),
+        ("cancelled", json!({ "phase": "Cancelled" }), false, lost(Lost::Deleted)),
         (
             "evicted",
             failed("BuildPodEvicted"),
             false,
             lost(Lost::Evicted("BuildPodEvicted: so it is".to_owned())),
         ),
-        (
-            "its pod deleted",
-            failed("BuildPodDeleted"),
-            false,
-            lost(Lost::Deleted),
-        ),
+        ("its pod deleted", failed("BuildPodDeleted"), false, lost(Lost::Deleted)),
         (
             "out of memory",
             failed("OutOfMemoryKilled"),
             false,
             lost(Lost::OutOfMemory("of the Build".to_owned())),
         ),
-        (
-            "a failing instruction",
-            failed("DockerBuildFailed"),
-            false,
-            refused("DockerBuildFailed"),
-        ),
-        (
-            "a bad name",
-            failed("InvalidOutputReference"),
-            false,
-            refused("InvalidOutputReference"),
-        ),
+        ("a failing instruction", failed("DockerBuildFailed"), false, refused("DockerBuildFailed")),
+        ("a bad name", failed("InvalidOutputReference"), false, refused("InvalidOutputReference")),
         (
             "a push that failed",
             failed("PushImageToRegistryFailed"),
@@ -736,12 +637,7 @@ fn a_build_is_what_its_status_says() {
             lost(text("PushImageToRegistryFailed: so it is: no package")),
         ),
         ("too long", too_long, false, lost(Lost::DeadlineExceeded)),
-        (
-            "in time",
-            in_time,
-            false,
-            lost(text("GenericBuildFailed: so it is: no package")),
-        ),
+        ("in time", in_time, false, lost(text("GenericBuildFailed: so it is: no package"))),
         (
             "without a digest",
             complete(""),

@@ -15,28 +15,18 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
 
 /// The names of the containers that mount a volume which is like this.
 fn who_mounts(pod: &PodSpec, like: impl Fn(&Volume) -> bool) -> Vec<&str> {
-    let volumes: Vec<_> = pod
-        .volumes
-        .iter()
-        .flatten()
-        .filter(|v| like(v))
-        .map(|v| &v.name)
-        .collect();
+    let volumes: Vec<_> =
+        pod.volumes.iter().flatten().filter(|v| like(v)).map(|v| &v.name).collect();
     let mounts = |container: &&Container| {
         let mut mounts = container.volume_mounts.iter().flatten();
         mounts.any(|mount| volumes.contains(&&mount.name))
     };
-    containers(pod)
-        .filter(mounts)
-        .map(|container| &*container.name)
-        .collect()
+    containers(pod).filter(mounts).map(|container| &*container.name).collect()
 }
 
 fn secret_of(volume: &Volume) -> &str {
     let secret = volume.secret.as_ref();
-    secret
-        .and_then(|secret| secret.secret_name.as_deref())
-        .unwrap_or_default()
+    secret.and_then(|secret| secret.secret_name.as_deref()).unwrap_or_default()
 }
 
 fn map_of(volume: &Volume) -> &str {
@@ -44,13 +34,8 @@ fn map_of(volume: &Volume) -> &str {
 }
 
 fn has_token(volume: &Volume) -> bool {
-    let parts = volume
-        .projected
-        .iter()
-        .flat_map(|all| all.sources.iter().flatten());
-    parts
-        .clone()
-        .any(|part| part.service_account_token.is_some())
+    let parts = volume.projected.iter().flat_map(|all| all.sources.iter().flatten());
+    parts.clone().any(|part| part.service_account_token.is_some())
 }
 
 #[test]
@@ -58,50 +43,25 @@ fn who_holds_what() {
     for (case, request) in with_our_pods() {
         let pod = pod(&request);
         let containerfile = request.method == JobMethod::Containerfile;
-        let pushes = if containerfile {
-            "image-push"
-        } else {
-            "image-build"
-        };
+        let pushes = if containerfile { "image-push" } else { "image-build" };
         assert_eq!(
             who_mounts(&pod, |v| secret_of(v).starts_with("final-")),
             [pushes],
             "{case}: push credentials"
         );
-        assert_eq!(
-            who_mounts(&pod, has_token),
-            ["wait-for-done"],
-            "{case}: token"
-        );
+        assert_eq!(who_mounts(&pod, has_token), ["wait-for-done"], "{case}: token");
         assert_eq!(
             who_mounts(&pod, |v| v.name == "result"),
             ["wait-for-done", pushes],
             "{case}: result"
         );
-        let failure: &[&str] = if containerfile {
-            &["wait-for-done", "image-build"]
-        } else {
-            &[]
-        };
-        assert_eq!(
-            who_mounts(&pod, |v| v.name == "failure"),
-            failure,
-            "{case}: failure"
-        );
-        let optional: &[&str] = if case == "everything" {
-            &["image-build"]
-        } else {
-            &[]
-        };
-        for (what, name) in [
-            ("entitlement", "etc-pki-entitlement-worker"),
-            ("keys", "etc-pki-rpm-gpg"),
-        ] {
-            assert_eq!(
-                who_mounts(&pod, |v| secret_of(v) == name),
-                optional,
-                "{case}: {what}"
-            );
+        let failure: &[&str] = if containerfile { &["wait-for-done", "image-build"] } else { &[] };
+        assert_eq!(who_mounts(&pod, |v| v.name == "failure"), failure, "{case}: failure");
+        let optional: &[&str] = if case == "everything" { &["image-build"] } else { &[] };
+        for (what, name) in
+            [("entitlement", "etc-pki-entitlement-worker"), ("keys", "etc-pki-rpm-gpg")]
+        {
+            assert_eq!(who_mounts(&pod, |v| secret_of(v) == name), optional, "{case}: {what}");
         }
         assert_eq!(
             who_mounts(&pod, |v| map_of(v) == "etc-yum-repos-d"),
@@ -124,12 +84,7 @@ fn no_other_way_in() {
         assert_eq!(pod.automount_service_account_token, Some(false), "{case}");
         assert_eq!(pod.enable_service_links, Some(false), "{case}");
         assert_eq!(
-            (
-                pod.host_network,
-                pod.host_pid,
-                pod.host_ipc,
-                pod.share_process_namespace
-            ),
+            (pod.host_network, pod.host_pid, pod.host_ipc, pod.share_process_namespace),
             (None, None, None, None),
             "{case}"
         );
@@ -141,12 +96,7 @@ fn no_other_way_in() {
                 volume.projected.is_some(),
                 volume.empty_dir.is_some(),
             ];
-            assert_eq!(
-                known.iter().filter(|known| **known).count(),
-                1,
-                "{case}: {}",
-                volume.name
-            );
+            assert_eq!(known.iter().filter(|known| **known).count(), 1, "{case}: {}", volume.name);
             assert_ne!(
                 who_mounts(&pod, |other| other.name == volume.name),
                 [""; 0],
@@ -161,9 +111,7 @@ fn no_other_way_in() {
                     "{case}: {}",
                     mount.name
                 );
-                let disk = volumes
-                    .iter()
-                    .any(|v| v.name == mount.name && v.empty_dir.is_some());
+                let disk = volumes.iter().any(|v| v.name == mount.name && v.empty_dir.is_some());
                 assert!(
                     disk || mount.read_only == Some(true),
                     "{case}: {} is not read-only",
@@ -175,22 +123,9 @@ fn no_other_way_in() {
                     container.name, "wait-for-done",
                     "{case}: a proxy between sidecar and API"
                 );
-                assert!(
-                    source
-                        .secret_ref
-                        .as_ref()
-                        .unwrap()
-                        .name
-                        .starts_with("proxy-"),
-                    "{case}"
-                );
+                assert!(source.secret_ref.as_ref().unwrap().name.starts_with("proxy-"), "{case}");
             }
-            let variables: Vec<_> = container
-                .env
-                .iter()
-                .flatten()
-                .map(|env| &*env.name)
-                .collect();
+            let variables: Vec<_> = container.env.iter().flatten().map(|env| &*env.name).collect();
             let want: &[&str] = match &*container.name {
                 "wait-for-done" => &["MOSB_JOB_UID"],
                 _ => &["MOSB_JOB_UID", "SSL_CERT_DIR"],
@@ -206,10 +141,7 @@ fn what_run_lines_can_write() {
     let pod = pod(&everything());
     let writable = |container: &Container| {
         let mounts = container.volume_mounts.iter().flatten();
-        mounts
-            .filter(|m| m.read_only != Some(true))
-            .map(|m| m.name.clone())
-            .collect::<Vec<_>>()
+        mounts.filter(|m| m.read_only != Some(true)).map(|m| m.name.clone()).collect::<Vec<_>>()
     };
     let all: Vec<_> = containers(&pod).map(|c| (&*c.name, writable(c))).collect();
     let want = [
@@ -228,11 +160,7 @@ fn all_but_buildah_is_restricted() {
         let pod = pod(&request);
         let whole = pod.security_context.as_ref().unwrap();
         assert_eq!(whole.run_as_non_root, Some(true), "{case}");
-        assert_eq!(
-            whole.seccomp_profile.as_ref().unwrap().type_,
-            "RuntimeDefault",
-            "{case}"
-        );
+        assert_eq!(whole.seccomp_profile.as_ref().unwrap().type_, "RuntimeDefault", "{case}");
         for container in containers(&pod) {
             let context = container.security_context.as_ref().unwrap();
             assert_ne!(context.privileged, Some(true), "{case}");
@@ -245,12 +173,7 @@ fn all_but_buildah_is_restricted() {
                 "{case}: {}",
                 container.name
             );
-            assert_eq!(
-                context.read_only_root_filesystem,
-                Some(true),
-                "{case}: {}",
-                container.name
-            );
+            assert_eq!(context.read_only_root_filesystem, Some(true), "{case}: {}", container.name);
             let capabilities = context.capabilities.as_ref().unwrap();
             assert_eq!(
                 (capabilities.add.as_ref(), capabilities.drop.as_deref()),
@@ -270,13 +193,7 @@ fn all_but_buildah_is_restricted() {
 #[test]
 fn buildah_gets_a_namespace_or_no_capability() {
     for (what, request, host_users, added, seccomp) in [
-        (
-            "namespace",
-            containerfile(),
-            Some(false),
-            vec!["SYS_ADMIN"],
-            None,
-        ),
+        ("namespace", containerfile(), Some(false), vec!["SYS_ADMIN"], None),
         ("none", degraded(), None, vec![], Some("Unconfined")),
     ] {
         let pod = pod(&request);
@@ -285,21 +202,9 @@ fn buildah_gets_a_namespace_or_no_capability() {
         let context = container.security_context.as_ref().unwrap();
         let capabilities = context.capabilities.clone().unwrap_or_default();
         assert_eq!(capabilities.add.unwrap_or_default(), added, "{what}");
-        assert_eq!(
-            capabilities.drop.as_deref(),
-            Some(&["NET_RAW".to_owned()][..]),
-            "{what}"
-        );
-        assert_eq!(
-            context.seccomp_profile.as_ref().map(|p| &*p.type_),
-            seccomp,
-            "{what}"
-        );
-        assert_eq!(
-            context.app_armor_profile.as_ref().unwrap().type_,
-            "Unconfined",
-            "{what}"
-        );
+        assert_eq!(capabilities.drop.as_deref(), Some(&["NET_RAW".to_owned()][..]), "{what}");
+        assert_eq!(context.seccomp_profile.as_ref().map(|p| &*p.type_), seccomp, "{what}");
+        assert_eq!(context.app_armor_profile.as_ref().unwrap().type_, "Unconfined", "{what}");
         let arguments = container.args.as_ref().unwrap();
         assert_eq!(
             arguments.iter().any(|a| a == "--require-user-namespace"),
@@ -314,10 +219,7 @@ fn buildah_gets_a_namespace_or_no_capability() {
 fn credentials_are_in_secrets_only() {
     let request = everything();
     let canaries = ["pull-canary", "push-canary", "proxy-canary"];
-    let mut texts = vec![
-        serde_json::to_string(&job(&request)).unwrap(),
-        format!("{request:?}"),
-    ];
+    let mut texts = vec![serde_json::to_string(&job(&request)).unwrap(), format!("{request:?}")];
     let mut hidden = String::new();
     for input in inputs(&request, JOB_UID) {
         texts.push(format!("{input:?}"));
@@ -341,22 +243,15 @@ fn credentials_are_in_secrets_only() {
 #[test]
 fn the_sidecar_may_write_one_config_map() {
     let request = direct();
-    let role = inputs(&request, JOB_UID)
-        .into_iter()
-        .find_map(|input| match input {
-            Input::Role(role) => role.rules,
-            _ => None,
-        });
-    let [rule] = &role.unwrap()[..] else {
-        panic!("one rule")
-    };
+    let role = inputs(&request, JOB_UID).into_iter().find_map(|input| match input {
+        Input::Role(role) => role.rules,
+        _ => None,
+    });
+    let [rule] = &role.unwrap()[..] else { panic!("one rule") };
     assert_eq!(rule.resource_names, Some(vec![result_name(&request.build)]));
     assert_eq!(
         (rule.verbs.clone(), rule.resources.clone()),
-        (
-            vec!["get".to_owned(), "patch".to_owned()],
-            Some(vec!["configmaps".to_owned()])
-        )
+        (vec!["get".to_owned(), "patch".to_owned()], Some(vec!["configmaps".to_owned()]))
     );
 }
 
@@ -366,16 +261,9 @@ fn a_builds_account_may_use_the_constraints_that_its_pod_needs() {
     for (what, request, want) in [
         ("direct", direct(), "nonroot-v2"),
         ("containerfile", containerfile(), "mosb-image-build"),
-        (
-            "degraded",
-            degraded(),
-            "mosb-image-build-without-user-namespace",
-        ),
+        ("degraded", degraded(), "mosb-image-build-without-user-namespace"),
     ] {
-        let request = JobRequest {
-            security_context_constraints: true,
-            ..request
-        };
+        let request = JobRequest { security_context_constraints: true, ..request };
         let inputs = inputs(&request, JOB_UID);
         let role = inputs
             .iter()

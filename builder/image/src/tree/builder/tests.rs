@@ -28,9 +28,7 @@ fn delta(lines: &[impl AsRef<str>]) -> Delta {
             "d" => put(Kind::Directory, None),
             "f" => put(Kind::File, second),
             "l" => put(Kind::Symlink, second),
-            "h" => Event::Link {
-                to: second.unwrap(),
-            },
+            "h" => Event::Link { to: second.unwrap() },
             "w" => Event::Whiteout,
             "o" => Event::Opaque,
             other => panic!("{other}"),
@@ -82,116 +80,40 @@ fn layers(layers: &[&[&str]]) -> Vec<Vec<String>> {
 #[test]
 fn layers_lie_on_each_other() {
     for (what, input, want) in [
-        (
-            "parents",
-            &[&["f a/b/c"][..]][..],
-            &["D a", "D a/b", "f a/b/c"][..],
-        ),
+        ("parents", &[&["f a/b/c"][..]][..], &["D a", "D a/b", "f a/b/c"][..]),
         ("replaced", &[&["f a/b"], &["f a"]], &["f a"]),
-        (
-            "file becomes directory",
-            &[&["f a"], &["f a/b"]],
-            &["D a", "f a/b"],
-        ),
-        (
-            "directory kept",
-            &[&["d a", "f a/b"], &["d a", "f a/c"]],
-            &["d a", "f a/b", "f a/c"],
-        ),
-        (
-            "implicit parent keeps the lower",
-            &[&["d a"], &["f a/c"]],
-            &["d a", "f a/c"],
-        ),
-        (
-            "link of a lower layer",
-            &[&["l a b", "d b"], &["f a/c"]],
-            &["D a", "f a/c", "d b"],
-        ),
-        (
-            "link of the same layer",
-            &[&["l a b", "d b", "f a/c"]],
-            &["l a", "d b", "f b/c"],
-        ),
-        (
-            "link out of the root",
-            &[&["l a ../../b", "f a/c"]],
-            &["l a", "D b", "f b/c"],
-        ),
-        (
-            "absolute link",
-            &[&["d x", "l x/a /b", "f x/a/c"]],
-            &["D b", "f b/c", "d x", "l x/a"],
-        ),
+        ("file becomes directory", &[&["f a"], &["f a/b"]], &["D a", "f a/b"]),
+        ("directory kept", &[&["d a", "f a/b"], &["d a", "f a/c"]], &["d a", "f a/b", "f a/c"]),
+        ("implicit parent keeps the lower", &[&["d a"], &["f a/c"]], &["d a", "f a/c"]),
+        ("link of a lower layer", &[&["l a b", "d b"], &["f a/c"]], &["D a", "f a/c", "d b"]),
+        ("link of the same layer", &[&["l a b", "d b", "f a/c"]], &["l a", "d b", "f b/c"]),
+        ("link out of the root", &[&["l a ../../b", "f a/c"]], &["l a", "D b", "f b/c"]),
+        ("absolute link", &[&["d x", "l x/a /b", "f x/a/c"]], &["D b", "f b/c", "d x", "l x/a"]),
         ("last link replaced", &[&["l a b", "f a"]], &["f a"]),
-        (
-            "directory over a link",
-            &[&["l a b", "d b", "d a", "f a/c"]],
-            &["d a", "f a/c", "d b"],
-        ),
-        (
-            "whiteout",
-            &[&["f a/b", "f a/c"], &["w a/b"]],
-            &["D a", "f a/c"],
-        ),
+        ("directory over a link", &[&["l a b", "d b", "d a", "f a/c"]], &["d a", "f a/c", "d b"]),
+        ("whiteout", &[&["f a/b", "f a/c"], &["w a/b"]], &["D a", "f a/c"]),
         ("whiteout of a directory", &[&["f a/b"], &["w a"]], &[]),
         ("whiteout of nothing", &[&["f a"], &["w b/c"]], &["f a"]),
         ("whiteout before", &[&["f a/b"], &["w a", "f a"]], &["f a"]),
-        (
-            "whiteout behind",
-            &[&["f a/b"], &["f a/c", "w a"]],
-            &["D a", "f a/c"],
-        ),
-        (
-            "opaque before",
-            &[&["f a/b"], &["o a", "f a/c"]],
-            &["D a", "f a/c"],
-        ),
+        ("whiteout behind", &[&["f a/b"], &["f a/c", "w a"]], &["D a", "f a/c"]),
+        ("opaque before", &[&["f a/b"], &["o a", "f a/c"]], &["D a", "f a/c"]),
         (
             "opaque behind",
             &[&["f a/b/x", "f a/b/y"], &["f a/b/x", "o a"]],
             &["D a", "D a/b", "f a/b/x"],
         ),
-        (
-            "whiteout of a link's target stays",
-            &[&["l a b", "f b/x"], &["w a"]],
-            &["D b", "f b/x"],
-        ),
-        (
-            "hard link",
-            &[&["f a", "h b/c a"]],
-            &["f a", "D b", "f b/c"],
-        ),
-        (
-            "hard link to a link",
-            &[&["l a x", "h b a"]],
-            &["l a", "l b"],
-        ),
+        ("whiteout of a link's target stays", &[&["l a b", "f b/x"], &["w a"]], &["D b", "f b/x"]),
+        ("hard link", &[&["f a", "h b/c a"]], &["f a", "D b", "f b/c"]),
+        ("hard link to a link", &[&["l a x", "h b a"]], &["l a", "l b"]),
         (
             "hard link through links",
             &[&["d x", "f x/f", "l y x"], &["h b y/f"]],
             &["f b", "d x", "f x/f", "l y"],
         ),
-        (
-            "hard link to what comes later",
-            &[&["h b a", "f a"]],
-            &["f a", "f b"],
-        ),
-        (
-            "hard link to a later layer",
-            &[&["h b a"], &["f a"]],
-            &["f a", "f b"],
-        ),
-        (
-            "chain of these",
-            &[&["h c b", "h b a"], &["l a x"]],
-            &["l a", "l b", "l c"],
-        ),
-        (
-            "file gone, link stays",
-            &[&["f a", "h b a"], &["w a"]],
-            &["f b"],
-        ),
+        ("hard link to what comes later", &[&["h b a", "f a"]], &["f a", "f b"]),
+        ("hard link to a later layer", &[&["h b a"], &["f a"]], &["f a", "f b"]),
+        ("chain of these", &[&["h c b", "h b a"], &["l a x"]], &["l a", "l b", "l c"]),
+        ("file gone, link stays", &[&["f a", "h b a"], &["w a"]], &["f b"]),
         ("dangling, then gone", &[&["h b a"], &["w b"]], &[]),
         (
             "ostree",
@@ -224,44 +146,15 @@ fn layers_lie_on_each_other() {
 fn what_no_unpacker_takes_is_an_error_with_layer_and_entry() {
     let dangling = || EntryError::DanglingLink("none".to_owned());
     for (what, input, entry, cause) in [
-        (
-            "loop",
-            &[&["l a b", "l b a", "f a/c"][..]][..],
-            "a/c",
-            EntryError::LinkLoop,
-        ),
-        (
-            "loop of itself",
-            &[&["l a a", "f a/c"]],
-            "a/c",
-            EntryError::LinkLoop,
-        ),
-        (
-            "through a file",
-            &[&["f a", "f a/c"]],
-            "a/c",
-            EntryError::NotADirectory,
-        ),
-        (
-            "to a directory",
-            &[&["d a", "h b a"]],
-            "b",
-            EntryError::LinkToDirectory("a".to_owned()),
-        ),
+        ("loop", &[&["l a b", "l b a", "f a/c"][..]][..], "a/c", EntryError::LinkLoop),
+        ("loop of itself", &[&["l a a", "f a/c"]], "a/c", EntryError::LinkLoop),
+        ("through a file", &[&["f a", "f a/c"]], "a/c", EntryError::NotADirectory),
+        ("to a directory", &[&["d a", "h b a"]], "b", EntryError::LinkToDirectory("a".to_owned())),
         ("dangling", &[&["h b none"]], "b", dangling()),
-        (
-            "each other",
-            &[&["h b c", "h c b"]],
-            "b",
-            EntryError::DanglingLink("c".to_owned()),
-        ),
+        ("each other", &[&["h b c", "h c b"]], "b", EntryError::DanglingLink("c".to_owned())),
     ] {
         match build(&layers(input)) {
-            Err(Error::Entry {
-                layer,
-                entry: found,
-                cause: why,
-            }) => {
+            Err(Error::Entry { layer, entry: found, cause: why }) => {
                 assert_eq!((found.as_str(), why), (entry, cause), "{what}");
                 assert_eq!(layer, Digest::of(b"layer"), "{what}");
             }
@@ -278,21 +171,14 @@ fn long_way(to: &str) -> String {
 #[test]
 fn a_path_is_resolved_once_a_directory_and_not_once_an_entry() {
     let (first, last) = (long_way("link"), long_way("d"));
-    let mut layer = vec![
-        "d d".to_owned(),
-        format!("l link {last}"),
-        format!("l way {first}"),
-    ];
+    let mut layer = vec!["d d".to_owned(), format!("l link {last}"), format!("l way {first}")];
     layer.extend((0..1000).flat_map(|n| [format!("f way/a{n}"), format!("h b{n} way/a{n}")]));
     let mut builder = Builder::default();
     builder.apply(&delta(&layer)).unwrap();
     // The way there once for entries and once for what hard links name, and a few steps for each other path.
     let once = (first.split('/').count() + last.split('/').count()) as u64;
     let steps = builder.steps.get();
-    assert!(
-        (2 * once..2 * once + 5000).contains(&steps),
-        "{steps} for {once}"
-    );
+    assert!((2 * once..2 * once + 5000).contains(&steps), "{steps} for {once}");
 }
 
 #[test]
@@ -306,10 +192,7 @@ fn paths_that_lead_through_links_without_end_are_an_error() {
     let error = builder.apply(&delta(&layer)).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.reason(), "layer-entry", "{text}");
-    assert!(
-        text.contains("a38/") && text.contains("no more than 67108864 are read"),
-        "{text}"
-    );
+    assert!(text.contains("a38/") && text.contains("no more than 67108864 are read"), "{text}");
 }
 
 #[test]
@@ -364,10 +247,7 @@ fn each_limit_is_four_times_what_the_largest_base_of_the_benchmark_has() {
         ("unpacked", 4_270_000_000 + 1024 * entries, MOST_UNPACKED),
         ("steps", builder.steps.get(), MOST_STEPS),
     ] {
-        assert!(
-            found > 0 && 4 * found <= limit,
-            "{what}: {found} of {limit}"
-        );
+        assert!(found > 0 && 4 * found <= limit, "{what}: {found} of {limit}");
     }
     assert!((100_000..101_000).contains(&entries), "{entries}");
 }
@@ -409,12 +289,7 @@ fn contents_that_decide_are_kept_or_asked_for() {
         &[
             ("usr/lib/systemd/system/k.service", &known, 0, None),
             ("usr/lib/systemd/system/u.service", &unknown, 0, None),
-            (
-                "usr/lib/systemd/system/u.service.d/d.conf",
-                &unknown,
-                0,
-                None,
-            ),
+            ("usr/lib/systemd/system/u.service.d/d.conf", &unknown, 0, None),
             ("usr/lib/systemd/system/not-a-unit", &unknown, 0, None),
         ],
     );
@@ -446,11 +321,7 @@ struct Naive {
 impl Naive {
     fn below(&self, path: &str) -> Vec<String> {
         let prefix = format!("{path}/");
-        self.paths
-            .keys()
-            .filter(|p| p.starts_with(&prefix))
-            .cloned()
-            .collect()
+        self.paths.keys().filter(|p| p.starts_with(&prefix)).cloned().collect()
     }
 
     fn remove(&mut self, path: &str) {
@@ -472,10 +343,7 @@ impl Naive {
         rest.reverse();
         while let Some(name) = rest.pop() {
             if name == ".." {
-                here = here
-                    .rsplit_once('/')
-                    .map_or("", |(above, _)| above)
-                    .to_owned();
+                here = here.rsplit_once('/').map_or("", |(above, _)| above).to_owned();
                 continue;
             }
             let next = format!("{here}/{name}").trim_start_matches('/').to_owned();
@@ -506,9 +374,7 @@ impl Naive {
         let words: Vec<&str> = line.split(' ').collect();
         let (above, name) = words[1].rsplit_once('/').unwrap_or(("", words[1]));
         let at = |directory: String, name: &str| {
-            format!("{directory}/{name}")
-                .trim_start_matches('/')
-                .to_owned()
+            format!("{directory}/{name}").trim_start_matches('/').to_owned()
         };
         match words[0] {
             "w" | "o" => {
@@ -534,11 +400,7 @@ impl Naive {
                 }
                 let path = at(self.directory(above, true, true, 0)?, name);
                 self.touched.insert(path.clone());
-                if self
-                    .paths
-                    .get(&path)
-                    .is_none_or(|(_, old, _)| *old != inode)
-                {
+                if self.paths.get(&path).is_none_or(|(_, old, _)| *old != inode) {
                     self.remove(&path);
                     self.touched.insert(path.clone());
                     self.paths.insert(path, (letter, inode, target));
@@ -551,11 +413,8 @@ impl Naive {
                     self.remove(&path);
                 }
                 self.inodes += 1;
-                let target = words
-                    .get(2)
-                    .map_or(String::new(), |word| (*word).to_owned());
-                self.paths
-                    .insert(path.clone(), (letter.chars().next()?, self.inodes, target));
+                let target = words.get(2).map_or(String::new(), |word| (*word).to_owned());
+                self.paths.insert(path.clone(), (letter.chars().next()?, self.inodes, target));
                 self.touched.insert(path);
             }
         }

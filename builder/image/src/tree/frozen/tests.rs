@@ -9,21 +9,9 @@ fn tree() -> BaseTree {
         (b"etc/a/below-a-file".to_vec(), OwnedEntry::file(b"")),
         (
             b"dev/null".to_vec(),
-            OwnedEntry {
-                kind: Kind::Other,
-                uid: u32::MAX,
-                gid: 7,
-                ..OwnedEntry::directory(0o666)
-            },
+            OwnedEntry { kind: Kind::Other, uid: u32::MAX, gid: 7, ..OwnedEntry::directory(0o666) },
         ),
-        (
-            b"big".to_vec(),
-            OwnedEntry {
-                size: 5 << 33,
-                content: None,
-                ..OwnedEntry::file(b"")
-            },
-        ),
+        (b"big".to_vec(), OwnedEntry { size: 5 << 33, content: None, ..OwnedEntry::file(b"") }),
     ])
 }
 
@@ -41,10 +29,7 @@ fn every_path_is_found_and_no_other() {
     assert_eq!(names(&tree, "etc"), ["a"]);
     assert_eq!(names(&tree, "etc/a"), [""; 0]);
     assert_eq!(names(&tree, "none"), [""; 0]);
-    let entry = |path| {
-        tree.get(path)
-            .map(|e| (e.kind, e.mode, e.uid, e.gid, e.size))
-    };
+    let entry = |path| tree.get(path).map(|e| (e.kind, e.mode, e.uid, e.gid, e.size));
     for (path, want) in [
         ("", Some((Kind::Directory, 0o755, 0, 0, 0))),
         ("etc", Some((Kind::Directory, 0o1750, 0, 0, 0))),
@@ -72,10 +57,7 @@ fn walk(tree: &BaseTree) {
     let mut todo = vec![String::new()];
     for _ in 0..1000 {
         let Some(path) = todo.pop() else { return };
-        assert!(
-            tree.content(&path)
-                .is_none_or(|content| content.len() < 1000)
-        );
+        assert!(tree.content(&path).is_none_or(|content| content.len() < 1000));
         for (name, _) in tree.children(&path) {
             todo.push(format!("{path}/{}", String::from_utf8_lossy(name)));
         }
@@ -88,14 +70,8 @@ fn damaged_and_hostile_bytes_are_refused_or_harmless() {
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 0x80;
-        assert!(
-            BaseTree::from_bytes(bad.clone()).is_err(),
-            "byte {at} flipped"
-        );
-        assert!(
-            BaseTree::from_bytes(good[..at].to_vec()).is_err(),
-            "cut at {at}"
-        );
+        assert!(BaseTree::from_bytes(bad.clone()).is_err(), "byte {at} flipped");
+        assert!(BaseTree::from_bytes(good[..at].to_vec()).is_err(), "cut at {at}");
         // Somebody who knows the format makes the sum fit.
         for value in [0, 1, 0x7f, 0xff] {
             bad[at] = value;

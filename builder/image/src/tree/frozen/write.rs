@@ -22,17 +22,9 @@ pub(in crate::tree) struct Writer {
 /// What a node is besides its owner and mode.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::tree) enum Value<'a> {
-    Directory {
-        first: u32,
-        count: u32,
-    },
-    File {
-        size: u64,
-        content: Option<&'a [u8]>,
-    },
-    Symlink {
-        target: &'a [u8],
-    },
+    Directory { first: u32, count: u32 },
+    File { size: u64, content: Option<&'a [u8]> },
+    Symlink { target: &'a [u8] },
     Other,
 }
 
@@ -40,11 +32,7 @@ pub(in crate::tree) enum Value<'a> {
 const MOST_METAS: u32 = (1 << 24) - 1;
 
 fn too_much(what: &'static str, limit: u32, found: usize) -> EntryError {
-    EntryError::TooMuch {
-        what,
-        limit: u64::from(limit),
-        found: found as u64,
-    }
+    EntryError::TooMuch { what, limit: u64::from(limit), found: found as u64 }
 }
 
 /// A number of the format.
@@ -81,10 +69,7 @@ impl Writer {
             Value::Other => (Kind::Other, 0, 0),
         };
         let next = number(self.known_metas.len())?;
-        let meta = *self
-            .known_metas
-            .entry((kind, mode, uid, gid))
-            .or_insert(next);
+        let meta = *self.known_metas.entry((kind, mode, uid, gid)).or_insert(next);
         if meta > MOST_METAS {
             let what = "kinds of owner and mode";
             return Err(too_much(what, MOST_METAS, meta as usize));
@@ -116,12 +101,8 @@ impl Writer {
 
     pub(in crate::tree) fn finish(self) -> Result<BaseTree, EntryError> {
         drop(self.known_data);
-        let tables = [
-            (&self.nodes, NODE),
-            (&self.metas, META),
-            (&self.contents, CONTENT),
-            (&self.data, 1),
-        ];
+        let tables =
+            [(&self.nodes, NODE), (&self.metas, META), (&self.contents, CONTENT), (&self.data, 1)];
         let length: usize = tables.iter().map(|(table, _)| table.len()).sum();
         let mut bytes = Vec::with_capacity(HEADER + length + TRAILER);
         bytes.extend_from_slice(MAGIC);
@@ -146,11 +127,8 @@ mod tests {
     fn what_has_no_room_in_the_format_is_an_error_and_no_panic() {
         assert_eq!(number(u32::MAX as usize), Ok(u32::MAX));
         let found = 1_u64 << 32;
-        let want = EntryError::TooMuch {
-            what: "bytes in its tree",
-            limit: u64::from(u32::MAX),
-            found,
-        };
+        let want =
+            EntryError::TooMuch { what: "bytes in its tree", limit: u64::from(u32::MAX), found };
         assert_eq!(number(found as usize), Err(want));
     }
 }

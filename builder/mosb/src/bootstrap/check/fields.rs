@@ -33,14 +33,8 @@ pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, Strin
     }
     let own = spec.base_image_pull_secret.as_ref();
     for (field, name) in [
-        (
-            "spec.renderedImagePushSecret.name",
-            Some(&spec.rendered_image_push_secret.name),
-        ),
-        (
-            "spec.baseImagePullSecret.name",
-            own.map(|secret| &secret.name),
-        ),
+        ("spec.renderedImagePushSecret.name", Some(&spec.rendered_image_push_secret.name)),
+        ("spec.baseImagePullSecret.name", own.map(|secret| &secret.name)),
     ] {
         let name = name.filter(|name| !name.is_empty() && !is_object_name(name));
         wrong.extend(name.map(|name| (field, NameError::Subdomain(name.clone()).to_string())));

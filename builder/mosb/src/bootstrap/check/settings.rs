@@ -18,11 +18,7 @@ pub(super) fn read(
     several(manifests, problems);
     let mut settings = ClusterSettings::default();
     if let Some(map) = manifests.settings.first() {
-        let text = map
-            .object
-            .data
-            .as_ref()
-            .and_then(|data| data.get(CONFIG_KEY));
+        let text = map.object.data.as_ref().and_then(|data| data.get(CONFIG_KEY));
         match ClusterSettings::parse(text.map_or("", String::as_str)) {
             Ok(read) => settings = read,
             Err(error) => {
@@ -65,16 +61,8 @@ pub(super) fn read(
 
 fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
     let named = manifests.named_controller_configs();
-    let more = manifests
-        .settings
-        .iter()
-        .skip(1)
-        .map(|map| ("ConfigMap", &map.origin));
-    let more = more.chain(
-        named
-            .skip(1)
-            .map(|config| ("ControllerConfig", &config.origin)),
-    );
+    let more = manifests.settings.iter().skip(1).map(|map| ("ConfigMap", &map.origin));
+    let more = more.chain(named.skip(1).map(|config| ("ControllerConfig", &config.origin)));
     for (kind, origin) in more {
         let message = format!("there is another {kind} like this; keep one of them");
         problems.push(Finding::new("duplicate-name", message).on(origin.clone()));

@@ -13,11 +13,7 @@ pub(super) fn of(rendered: &RenderedConfig, ignition: &Value) -> Option<Value> {
         list.unwrap_or_default()
     };
     let (mut wanted, unwanted) = (texts("shouldExist"), texts("shouldNotExist"));
-    for argument in rendered
-        .kernel_arguments
-        .iter()
-        .flat_map(|text| split(text))
-    {
+    for argument in rendered.kernel_arguments.iter().flat_map(|text| split(text)) {
         if !wanted.contains(&argument) {
             wanted.push(argument);
         }

@@ -39,10 +39,7 @@ impl Given {
     pub fn new(seed: &Seed, settings: &ClusterSettings) -> Self {
         let conf = registries_conf(settings);
         let repos = pull_repositories(seed.image.repo(), conf.as_deref(), &[By::Digest]);
-        let everywhere = [
-            &settings.additional_trust_bundle,
-            &settings.registry_trust_bundle,
-        ];
+        let everywhere = [&settings.additional_trust_bundle, &settings.registry_trust_bundle];
         let mut hosts: Vec<&str> = repos.iter().map(RepoRef::host).collect();
         hosts.sort_unstable();
         hosts.dedup();
@@ -90,11 +87,7 @@ impl Given {
 }
 
 fn one(name: &str, mode: u32, bytes: &[u8]) -> GivenFile {
-    GivenFile {
-        name: name.to_owned(),
-        mode,
-        bytes: bytes.to_owned(),
-    }
+    GivenFile { name: name.to_owned(), mode, bytes: bytes.to_owned() }
 }
 
 /// The environment of the unit, and of rpm-ostree's daemon (systemd.exec(5), `EnvironmentFile=`).

@@ -46,10 +46,7 @@ fn only_what_no_image_holds_is_written() {
         let known = [ENCAPSULATED, PRESET].contains(&path) || path.starts_with(FIRST_BOOT);
         assert!(known, "{path}");
     }
-    let codes: Vec<String> = left_out(&rendered(&from))
-        .into_iter()
-        .map(|it| it.code)
-        .collect();
+    let codes: Vec<String> = left_out(&rendered(&from)).into_iter().map(|it| it.code).collect();
     assert_eq!(codes, ["var-at-installation", "fips"]);
 }
 
@@ -58,11 +55,7 @@ fn given() -> Given {
     let text = include_bytes!("../../../../../testdata/bootstrap/three-pools/manifests.yaml");
     let objects =
         mosb_plan::api::yaml::parse_all(text, mosb_plan::api::yaml::Limits::LIST).unwrap();
-    let asked = Asked {
-        cluster: Cluster::Kubernetes,
-        pull_secret: None,
-        registries: true,
-    };
+    let asked = Asked { cluster: Cluster::Kubernetes, pull_secret: None, registries: true };
     let checked = check(&manifests(&objects), &asked).unwrap();
     Given::new(&checked.seeds[1], &checked.settings)
 }
@@ -87,10 +80,7 @@ fn machines_get_the_logins_and_authorities_that_their_image_needs() {
     };
     let logins: Value = serde_json::from_str(&text("auth.json")).unwrap();
     let hosts: Vec<&String> = logins["auths"].as_object().unwrap().keys().collect();
-    assert_eq!(
-        hosts,
-        ["mirror.example.net/acme", "registry.example.com:5000"]
-    );
+    assert_eq!(hosts, ["mirror.example.net/acme", "registry.example.com:5000"]);
     assert_eq!(text(want[2]).matches("BEGIN CERTIFICATE").count(), 2);
     assert!(text("environment").contains("\nhttps_proxy=\"http://proxy.example.com:3128\"\n"));
     assert!(text("environment").starts_with("HOME=/run/mosb\n"));

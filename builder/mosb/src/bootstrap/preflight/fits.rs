@@ -11,19 +11,13 @@ use mosb_plan::plan::Base;
 /// What the on-cluster builder of older releases wrote into its images.
 const RELEASE_VERSION: &str = "releaseversion";
 /// Where images carry their OS version, the best first: OpenShift's build system, then CoreOS's own labels.
-const VERSIONS: [&str; 3] = [
-    "io.openshift.build.versions",
-    "org.opencontainers.image.version",
-    "version",
-];
+const VERSIONS: [&str; 3] =
+    ["io.openshift.build.versions", "org.opencontainers.image.version", "version"];
 
 /// Do machines boot it?
 pub(super) fn bootable(image: &Base) -> Check {
     match image.is_bootable() {
-        true => Check::passed(
-            Kind::Bootable,
-            "it is labelled as an image that machines boot",
-        ),
+        true => Check::passed(Kind::Bootable, "it is labelled as an image that machines boot"),
         false => Check::not_passed(
             Kind::Bootable,
             Outcome::Failed,
@@ -120,9 +114,7 @@ fn version(labels: &BTreeMap<String, String>) -> Option<(&str, String)> {
     let told = VERSIONS.iter().filter_map(|key| labels.get(*key));
     told.filter_map(|text| {
         // `machine-os=418.94.202501221327-0` among other components.
-        let machine_os = text
-            .split(',')
-            .find_map(|one| one.trim().strip_prefix("machine-os="));
+        let machine_os = text.split(',').find_map(|one| one.trim().strip_prefix("machine-os="));
         let text = machine_os.unwrap_or(text);
         Some((text, stream(text)?))
     })

@@ -119,10 +119,7 @@ pub(super) async fn checks(
     let (place, image) = match found {
         Some((place, Answer::Image(image))) => (place, image),
         Some((_, Answer::NotThis(error))) => {
-            skip(
-                &[Kind::Pull, Kind::Bootable],
-                "it has none for these machines",
-            );
+            skip(&[Kind::Pull, Kind::Bootable], "it has none for these machines");
             let check = told(Kind::Architecture, &error, host, remedies);
             ended(check, clock.lap());
             return skip(&[Kind::Release], "it has none for these machines");

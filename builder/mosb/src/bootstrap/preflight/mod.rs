@@ -71,10 +71,7 @@ pub fn options() -> Options {
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
             idle: Duration::from_secs(10),
-            least_speed: LeastSpeed {
-                window: Duration::from_secs(10),
-                ..LeastSpeed::default()
-            },
+            least_speed: LeastSpeed { window: Duration::from_secs(10), ..LeastSpeed::default() },
         },
         retry: RetryPolicy {
             tries: 4,

@@ -75,13 +75,8 @@ pub enum Outcome {
 
 impl Kind {
     /// All, in their order, without that which only some images have.
-    pub const OF_IMAGE: [Self; 5] = [
-        Self::Registry,
-        Self::Pull,
-        Self::Bootable,
-        Self::Architecture,
-        Self::Release,
-    ];
+    pub const OF_IMAGE: [Self; 5] =
+        [Self::Registry, Self::Pull, Self::Bootable, Self::Architecture, Self::Release];
 
     /// As it is printed.
     pub fn as_str(self) -> &'static str {
@@ -150,14 +145,7 @@ impl Check {
         message: String,
         remedy: Option<String>,
     ) -> Self {
-        Self {
-            kind,
-            outcome,
-            code,
-            message,
-            remedy,
-            took: Duration::ZERO,
-        }
+        Self { kind, outcome, code, message, remedy, took: Duration::ZERO }
     }
 
     /// Whether somebody must do something.
@@ -237,10 +225,7 @@ mod tests {
             image: "registry.example/os".to_owned(),
             checks: vec![silent(Kind::Registry), silent(Kind::Push)],
         };
-        let report = Report {
-            images: vec![image("a"), image("b")],
-            took: Duration::ZERO,
-        };
+        let report = Report { images: vec![image("a"), image("b")], took: Duration::ZERO };
         let findings = report.findings().into_iter();
         let objects: Vec<_> = findings.filter_map(|finding| finding.object).collect();
         assert_eq!(objects, ["a", "b"]);

@@ -70,10 +70,7 @@ pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
                 };
                 let began = Instant::now();
                 if let Some(check) = push(wanted, remedies, &mut push_stopped).await {
-                    tell(Check {
-                        took: began.elapsed(),
-                        ..check
-                    });
+                    tell(Check { took: began.elapsed(), ..check });
                 }
             };
             futures_util::join!(of_image, of_push);
@@ -108,18 +105,11 @@ pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
         }
         image.checks.sort_by_key(|check| check.kind);
     }
-    Report {
-        images,
-        took: began.elapsed(),
-    }
+    Report { images, took: began.elapsed() }
 }
 
 fn empty(wanted: &Wanted) -> ImageReport {
-    ImageReport {
-        what: wanted.what.clone(),
-        image: wanted.image.to_string(),
-        checks: Vec::new(),
-    }
+    ImageReport { what: wanted.what.clone(), image: wanted.image.to_string(), checks: Vec::new() }
 }
 
 fn kinds(wanted: &Wanted) -> Vec<Kind> {
@@ -187,20 +177,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let conf = folder.path().join("registries.conf");
         let mirror = format!("[[registry.mirror]]\nlocation = '{silent}/mirror'\n");
-        let text = format!(
-            "[[registry]]\nlocation = 'mirrored.example'\n{}",
-            mirror.repeat(3)
-        );
+        let text = format!("[[registry]]\nlocation = 'mirrored.example'\n{}", mirror.repeat(3));
         std::fs::write(&conf, text).unwrap();
-        let client = Client::new(&Options {
-            registries_conf: Some((conf, true)),
-            ..options()
-        })
-        .unwrap();
-        for (what, host) in [
-            ("one", &*silent),
-            ("mirrors after mirrors", "mirrored.example"),
-        ] {
+        let client =
+            Client::new(&Options { registries_conf: Some((conf, true)), ..options() }).unwrap();
+        for (what, host) in [("one", &*silent), ("mirrors after mirrors", "mirrored.example")] {
             let began = Instant::now();
             let mut all = vec![wanted(&client, host)];
             all[0].push = (host == silent).then(|| all[0].push.clone()).flatten();

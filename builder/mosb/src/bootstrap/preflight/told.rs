@@ -37,19 +37,12 @@ pub(super) fn stands(error: &Error) -> bool {
 
 /// What rustls says of a certificate whose authority nobody knows, or only another one of the same name.
 fn is_unknown_authority(cause: &str) -> bool {
-    ["UnknownIssuer", "BadSignature"]
-        .iter()
-        .any(|word| cause.contains(word))
+    ["UnknownIssuer", "BadSignature"].iter().any(|word| cause.contains(word))
 }
 
 fn message(kind: Kind, error: &Error) -> Option<String> {
     Some(match error {
-        Error::Denied {
-            image,
-            status,
-            with,
-            said,
-        } => {
+        Error::Denied { image, status, with, said } => {
             let what = match kind {
                 Kind::Push => "pushing to",
                 _ => "pulling",

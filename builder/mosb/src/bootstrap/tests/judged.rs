@@ -18,24 +18,9 @@ fn whatever_is_wrong_is_told_with_its_place() {
             "pre-built-image-missing",
             annotation,
         ),
-        (
-            "empty",
-            image(String::new()),
-            "pre-built-image-missing",
-            annotation,
-        ),
-        (
-            "a tag only",
-            image(format!("{repo}:v1")),
-            "pre-built-image-reference",
-            annotation,
-        ),
-        (
-            "no host",
-            image(format!("acme/os@{DIGEST}")),
-            "pre-built-image-reference",
-            annotation,
-        ),
+        ("empty", image(String::new()), "pre-built-image-missing", annotation),
+        ("a tag only", image(format!("{repo}:v1")), "pre-built-image-reference", annotation),
+        ("no host", image(format!("acme/os@{DIGEST}")), "pre-built-image-reference", annotation),
         (
             "short",
             image(format!("{repo}@sha256:{}", &hex[1..])),
@@ -60,12 +45,7 @@ fn whatever_is_wrong_is_told_with_its_place() {
             "pre-built-image-reference",
             annotation,
         ),
-        (
-            "another pool",
-            os_config("infra"),
-            "unknown-pool",
-            "spec.machineConfigPool.name",
-        ),
+        ("another pool", os_config("infra"), "unknown-pool", "spec.machineConfigPool.name"),
         (
             "no name of a pool",
             os_config("Worker"),
@@ -86,21 +66,13 @@ fn whatever_is_wrong_is_told_with_its_place() {
         ),
         (
             "push spec",
-            with(
-                os_config("worker"),
-                "/spec/renderedImagePushSpec",
-                json!("host/os:v1"),
-            ),
+            with(os_config("worker"), "/spec/renderedImagePushSpec", json!("host/os:v1")),
             "bad-machine-os-config",
             "spec.renderedImagePushSpec",
         ),
         (
             "no name of a Secret",
-            with(
-                os_config("worker"),
-                "/spec/renderedImagePushSecret/name",
-                json!("Push Secret"),
-            ),
+            with(os_config("worker"), "/spec/renderedImagePushSecret/name", json!("Push Secret")),
             "bad-machine-os-config",
             "spec.renderedImagePushSecret.name",
         ),
@@ -116,31 +88,19 @@ fn whatever_is_wrong_is_told_with_its_place() {
         ),
         (
             "no push secret",
-            with(
-                os_config("worker"),
-                "/spec/renderedImagePushSecret",
-                json!({}),
-            ),
+            with(os_config("worker"), "/spec/renderedImagePushSecret", json!({})),
             "bad-machine-os-config",
             "spec.renderedImagePushSecret.name",
         ),
         (
             "another secret",
-            with(
-                os_config("worker"),
-                "/spec/renderedImagePushSecret/name",
-                json!("none"),
-            ),
+            with(os_config("worker"), "/spec/renderedImagePushSecret/name", json!("none")),
             "missing-secret",
             "spec.renderedImagePushSecret",
         ),
         (
             "another pull secret",
-            with(
-                os_config("worker"),
-                "/spec/baseImagePullSecret",
-                json!({ "name": "none" }),
-            ),
+            with(os_config("worker"), "/spec/baseImagePullSecret", json!({ "name": "none" })),
             "missing-secret",
             "spec.baseImagePullSecret",
         ),
@@ -159,10 +119,7 @@ fn whatever_is_wrong_is_told_with_its_place() {
         let all = manifests(&[pool("worker"), secret("push"), config]);
         let found = codes(check(&all, &asked(Cluster::Kubernetes)).unwrap_err());
         let place = format!("f (document 3): MachineOSConfig {name}: {field}");
-        assert!(
-            found.contains(&(code.to_owned(), place)),
-            "{what}: {found:?}"
-        );
+        assert!(found.contains(&(code.to_owned(), place)), "{what}: {found:?}");
     }
 }
 
@@ -170,12 +127,7 @@ fn whatever_is_wrong_is_told_with_its_place() {
 fn a_pull_secret_that_is_named_must_be_there() {
     let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
         "data": { "config.yaml": "globalPullSecret: pulll\nbaseOSContainerImage: registry.example.com/os:1" } });
-    let all = [
-        pool("worker"),
-        secret("push"),
-        os_config("worker"),
-        settings,
-    ];
+    let all = [pool("worker"), secret("push"), os_config("worker"), settings];
     let found = codes(check(&manifests(&all), &asked(Cluster::Kubernetes)).unwrap_err());
     let want = ("missing-secret", "ConfigMap mosb-config: globalPullSecret");
     assert_eq!(found, [(want.0.to_owned(), want.1.to_owned())]);
@@ -189,16 +141,8 @@ fn a_pull_secret_that_is_not_meant_for_it_is_told() {
     let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
     let label = json!({ labels::PULL_SECRET: "true" });
     for (what, own, want) in [
-        (
-            "as it is",
-            secret("own"),
-            &["no-base-image", "pull-secret-not-permitted"][..],
-        ),
-        (
-            "it says so",
-            with(secret("own"), "/metadata/labels", label),
-            &["no-base-image"],
-        ),
+        ("as it is", secret("own"), &["no-base-image", "pull-secret-not-permitted"][..]),
+        ("it says so", with(secret("own"), "/metadata/labels", label), &["no-base-image"]),
     ] {
         let all = manifests(&[pool("worker"), secret("push"), own, config.clone()]);
         let checked = check(&all, &asked(Cluster::Kubernetes)).unwrap();
@@ -238,26 +182,14 @@ fn several_objects_are_judged_together() {
             vec![missing, os_config("other")],
             &["pre-built-image-missing", "unknown-pool"],
         ),
-        (
-            "a pool twice",
-            vec![os_config("worker"), pool("worker")],
-            &["duplicate-name"],
-        ),
-        (
-            "in service",
-            vec![seeded(os_config("worker")), os_config("infra")],
-            &[],
-        ),
+        ("a pool twice", vec![os_config("worker"), pool("worker")], &["duplicate-name"]),
+        ("in service", vec![seeded(os_config("worker")), os_config("infra")], &[]),
         ("has a build", vec![built, os_config("infra")], &[]),
     ] {
         let all = manifests(&[both.to_vec(), more].concat());
         let found = match check(&all, &asked(Cluster::Kubernetes)) {
             Ok(checked) => {
-                let pools: Vec<_> = checked
-                    .seeds
-                    .iter()
-                    .map(|seed| seed.pool.as_str())
-                    .collect();
+                let pools: Vec<_> = checked.seeds.iter().map(|seed| seed.pool.as_str()).collect();
                 assert_eq!(pools, ["infra"], "{what}");
                 let told = checked.notices.iter().any(|it| it.code == "already-seeded");
                 assert!(told, "{what}");
@@ -283,36 +215,16 @@ fn what_each_cluster_takes() {
         json!("registry.example.com/acme/team/os:latest"),
     );
     for (what, cluster, objects, want) in [
-        (
-            "pushed deep",
-            Cluster::Kubernetes,
-            vec![pool("worker"), deep_push.clone()],
-            None,
-        ),
+        ("pushed deep", Cluster::Kubernetes, vec![pool("worker"), deep_push.clone()], None),
         (
             "pushed deep",
             Cluster::Openshift,
             vec![pool("worker"), deep_push],
             Some("bad-machine-os-config"),
         ),
-        (
-            "deep",
-            Cluster::Kubernetes,
-            vec![pool("worker"), deep.clone()],
-            None,
-        ),
-        (
-            "deep",
-            Cluster::Openshift,
-            vec![pool("worker"), deep],
-            Some("pre-built-image-nested"),
-        ),
-        (
-            "the release's pool",
-            Cluster::Openshift,
-            vec![os_config("worker")],
-            None,
-        ),
+        ("deep", Cluster::Kubernetes, vec![pool("worker"), deep.clone()], None),
+        ("deep", Cluster::Openshift, vec![pool("worker"), deep], Some("pre-built-image-nested")),
+        ("the release's pool", Cluster::Openshift, vec![os_config("worker")], None),
         (
             "the release's pool",
             Cluster::Kubernetes,
@@ -327,25 +239,15 @@ fn what_each_cluster_takes() {
         ),
     ] {
         let all = manifests(&[objects, vec![secret("push")]].concat());
-        let found = check(&all, &asked(cluster))
-            .err()
-            .map(codes)
-            .unwrap_or_default();
-        assert_eq!(
-            found.first().map(|(code, _)| &**code),
-            want,
-            "{what} {cluster:?}"
-        );
+        let found = check(&all, &asked(cluster)).err().map(codes).unwrap_or_default();
+        assert_eq!(found.first().map(|(code, _)| &**code), want, "{what} {cluster:?}");
     }
 }
 
 #[test]
 fn without_a_registry_check_secrets_may_come_later() {
     let all = manifests(&[pool("worker"), os_config("worker")]);
-    let asked = Asked {
-        registries: false,
-        ..asked(Cluster::Kubernetes)
-    };
+    let asked = Asked { registries: false, ..asked(Cluster::Kubernetes) };
     let checked = check(&all, &asked).unwrap();
     assert!(checked.seeds[0].push_secret.is_none());
     let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
@@ -354,11 +256,7 @@ fn without_a_registry_check_secrets_may_come_later() {
 
 #[test]
 fn machines_of_openshift_have_the_clusters_logins_alone() {
-    let with_own = with(
-        os_config("worker"),
-        "/spec/baseImagePullSecret",
-        json!({ "name": "own" }),
-    );
+    let with_own = with(os_config("worker"), "/spec/baseImagePullSecret", json!({ "name": "own" }));
     let namespaced = |name: &str, namespace: &str| {
         let mut secret = secret(name);
         secret["metadata"]["namespace"] = json!(namespace);
@@ -387,12 +285,7 @@ fn of_two_secrets_nobody_knows_which_there_will_be() {
         |namespace: &str| with(secret("push"), "/metadata/namespace", json!(namespace));
     let ours = "openshift-machine-config-operator";
     for (what, cluster, secrets, want) in [
-        (
-            "the same twice",
-            Cluster::Kubernetes,
-            [secret("push"), secret("push")],
-            true,
-        ),
+        ("the same twice", Cluster::Kubernetes, [secret("push"), secret("push")], true),
         (
             "one of them without a namespace",
             Cluster::Openshift,

@@ -20,10 +20,7 @@ fn golden_three_pools_of_kubernetes() {
     let output = kubernetes(&all).unwrap();
     same_files(&folder.join("kubernetes"), &output.files);
     let paths: Vec<&str> = output.files.iter().map(|file| &*file.path).collect();
-    let notices = output
-        .notices
-        .iter()
-        .map(|it| format!("{}: {}", it.code, it.message));
+    let notices = output.notices.iter().map(|it| format!("{}: {}", it.code, it.message));
     let told: Vec<String> = notices.collect();
     let list = [paths.join("\n"), told.join("\n")].join("\n\n") + "\n";
     expect_test::expect_file![folder.join("kubernetes.list")].assert_eq(&list);
@@ -45,9 +42,7 @@ fn golden_three_pools_of_openshift() {
     let annotations = &mut infra.unwrap()["metadata"]["annotations"];
     annotations[labels::PRE_BUILT_IMAGE] =
         json!(format!("registry.example.com:5000/acme/infra@{DIGEST}"));
-    let push_specs = objects
-        .iter_mut()
-        .filter(|it| it["kind"] == "MachineOSConfig");
+    let push_specs = objects.iter_mut().filter(|it| it["kind"] == "MachineOSConfig");
     push_specs.for_each(|it| {
         it["spec"]["renderedImagePushSpec"] = json!("registry.example.com:5000/acme/os:latest")
     });
@@ -64,13 +59,8 @@ fn golden_three_pools_of_openshift() {
 fn what_is_applied_is_not_rendered_to_something_else() {
     let (_, objects) = golden();
     let output = kubernetes(&manifests(&objects)).unwrap();
-    let applied = output
-        .files
-        .iter()
-        .filter(|file| file.path.ends_with(".yaml"));
-    let applied: Vec<Value> = applied
-        .map(|file| yaml::parse_one(&file.bytes).unwrap())
-        .collect();
+    let applied = output.files.iter().filter(|file| file.path.ends_with(".yaml"));
+    let applied: Vec<Value> = applied.map(|file| yaml::parse_one(&file.bytes).unwrap()).collect();
     let again = manifests(&applied);
     assert_eq!(again.pools.len(), 3);
     let base = "quay.io/fedora/fedora-coreos@sha256:3333333333333333333333333333333333333333333333333333333333333333";
@@ -93,13 +83,8 @@ fn what_is_applied_is_not_rendered_to_something_else() {
         assert_eq!(made.config.name().as_str(), name);
         let there = again.configs.iter().find(|one| one.name() == name).unwrap();
         assert_eq!(json!(there.config.spec), made.object["spec"], "{name}");
-        let sources: Vec<&str> = object
-            .spec
-            .configuration
-            .source
-            .iter()
-            .map(|it| &*it.name)
-            .collect();
+        let sources: Vec<&str> =
+            object.spec.configuration.source.iter().map(|it| &*it.name).collect();
         assert!(sources.is_sorted());
     }
 }
@@ -109,13 +94,8 @@ fn what_is_applied_is_not_rendered_to_something_else() {
 fn its_own_output_comes_to_the_same() {
     let (_, objects) = golden();
     let first = kubernetes(&manifests(&objects)).unwrap();
-    let written = first
-        .files
-        .iter()
-        .filter(|file| file.path.ends_with(".yaml"));
-    let mut again: Vec<Value> = written
-        .map(|file| yaml::parse_one(&file.bytes).unwrap())
-        .collect();
+    let written = first.files.iter().filter(|file| file.path.ends_with(".yaml"));
+    let mut again: Vec<Value> = written.map(|file| yaml::parse_one(&file.bytes).unwrap()).collect();
     let kept = |it: &&Value| it["kind"] == "Secret" || it["kind"] == "ImageDigestMirrorSet";
     again.extend(objects.iter().filter(kept).cloned());
     let second = kubernetes(&manifests(&again)).unwrap();
@@ -155,12 +135,6 @@ fn an_older_component_is_written_anew_in_one_spelling() {
     let checked = check(&all, &asked(Cluster::Kubernetes)).unwrap();
     let configs = kubernetes::configs(&all, &checked);
     let names: Vec<&str> = configs.all.iter().map(Component::name).collect();
-    assert_eq!(
-        names,
-        [
-            "10-prebuiltimage-osimageurl-infra",
-            "10-prebuiltimage-osimageurl-worker"
-        ]
-    );
+    assert_eq!(names, ["10-prebuiltimage-osimageurl-infra", "10-prebuiltimage-osimageurl-worker"]);
     assert_eq!(configs.notices[0].code, "component-replaced");
 }

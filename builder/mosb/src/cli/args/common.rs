@@ -47,13 +47,7 @@ pub struct Common {
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// How progress and warnings are written to stderr
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        default_value = "text",
-        value_name = "FORMAT"
-    )]
+    #[arg(long, global = true, value_enum, default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
 

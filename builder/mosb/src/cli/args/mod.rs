@@ -278,12 +278,7 @@ mod tests {
         let path = format!("{path}{}", command.get_name());
         let help = command.render_long_help().to_string();
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-        writeln!(
-            text,
-            "# {path}\n\n```text\n{}\n```\n",
-            help.join("\n").trim_end()
-        )
-        .unwrap();
+        writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
         for below in command.get_subcommands_mut() {
             helps(below, &format!("{path} "), text);
         }

@@ -16,12 +16,7 @@ pub struct Preflight {
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["images", "push", "base"])]
     pub manifests: Vec<PathBuf>,
     /// What is installed, as of `mosb bootstrap`
-    #[arg(
-        long = "for",
-        value_name = "CLUSTER",
-        value_enum,
-        conflicts_with = "images"
-    )]
+    #[arg(long = "for", value_name = "CLUSTER", value_enum, conflicts_with = "images")]
     pub cluster: Option<ClusterKind>,
     /// Logins that machines pull their image with, instead of a Secret among the manifests
     #[arg(long, value_name = "FILE", conflicts_with = "images")]

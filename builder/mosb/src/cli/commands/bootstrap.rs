@@ -72,13 +72,7 @@ pub async fn bootstrap(
         Ok::<_, Error>(files)
     });
     let files = written.await.context("writing stopped")??;
-    Ok(result(
-        &wanted.output,
-        &installation,
-        &files,
-        made.pools,
-        made.notices,
-    ))
+    Ok(result(&wanted.output, &installation, &files, made.pools, made.notices))
 }
 
 /// What is to be written, and told.
@@ -132,10 +126,7 @@ async fn for_kubernetes(
         let pins = request.pins.clone();
         let door = async || door(checked);
         match until_rendered(request, false, progress, door).await {
-            Ok(done) => rendered.push(kubernetes::RenderedPool {
-                rendered: done,
-                pins,
-            }),
+            Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
             // What is wrong with a MachineConfig is wrong for each pool that it is for.
             Err(error) => match error.downcast_ref::<render::Error>() {
                 Some(invalid) if !invalid.findings().is_empty() => {
@@ -151,11 +142,7 @@ async fn for_kubernetes(
         return Err(bootstrap::Error::Invalid { problems }.into());
     }
     let output = kubernetes::output(objects, checked, &configs, &rendered)?;
-    Ok(Made {
-        files: output.files,
-        pools: output.pools,
-        notices: output.notices,
-    })
+    Ok(Made { files: output.files, pools: output.pools, notices: output.notices })
 }
 
 /// Gives images with a tag the digest that they have now: the controller takes these for granted.
@@ -182,9 +169,7 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
             },
             image: image.clone(),
         })?;
-        request
-            .pins
-            .insert(image, reference.repo().pinned(digest).to_string());
+        request.pins.insert(image, reference.repo().pinned(digest).to_string());
     }
     Ok(())
 }

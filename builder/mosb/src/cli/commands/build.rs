@@ -29,14 +29,11 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         // Better to know now than when the image is built.
         digest_folder(file)?;
     }
-    let Prepared {
-        plan, base, tree, ..
-    } = prepare(world, &build.wanted, Some(&build.target)).await?;
+    let Prepared { plan, base, tree, .. } =
+        prepare(world, &build.wanted, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
-            world
-                .progress
-                .step(&format!("writing the layer, pushing to {}", build.target));
+            world.progress.step(&format!("writing the layer, pushing to {}", build.target));
             mosb_build::direct::build(&world.push, &plan, &base, &build.target).await?
         }
         Method::Containerfile(_) => {
@@ -109,27 +106,19 @@ fn digest_folder(file: &Path) -> Result<&Path, Error> {
     }
     match folder.is_dir() {
         true => Ok(folder),
-        false => Err(unusable(
-            std::io::ErrorKind::NotFound,
-            "its folder is not there",
-        )),
+        false => Err(unusable(std::io::ErrorKind::NotFound, "its folder is not there")),
     }
 }
 
 /// Writes the digest whole or not at all; no newline, as buildah's `--digestfile` has none. It is no secret: its mode is
 /// what the umask leaves, so that another user's step can read it.
 fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
-    let wrong = |source| Error::Write {
-        file: file.display().to_string(),
-        source,
-    };
+    let wrong = |source| Error::Write { file: file.display().to_string(), source };
     let mut temporary = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(digest_folder(file)?)
         .map_err(wrong)?;
     temporary.write_all(digest.as_bytes()).map_err(wrong)?;
-    temporary
-        .persist(file)
-        .map_err(|error| wrong(error.error))?;
+    temporary.persist(file).map_err(|error| wrong(error.error))?;
     Ok(())
 }

@@ -15,9 +15,7 @@ use mosb_registry::cache::TreeCache;
 /// # Errors
 /// The folder can't be read.
 pub async fn list(cache: &TreeCache, cache_dir: &Path) -> Result<CacheList> {
-    let entries = cache
-        .list()
-        .map_err(|finding| Error::Cache(finding.message))?;
+    let entries = cache.list().map_err(|finding| Error::Cache(finding.message))?;
     let now = SystemTime::now();
     Ok(CacheList {
         directory: cache.directory().display().to_string(),
@@ -47,9 +45,7 @@ pub async fn prune(cache: &TreeCache, cache_dir: &Path) -> Result<CachePrune> {
     if let Some(warning) = pruned.warnings.into_iter().next() {
         return Err(Error::Cache(warning.message).into());
     }
-    let store = buildah::remove(cache_dir)
-        .await
-        .map_err(mosb_build::Error::from)?;
+    let store = buildah::remove(cache_dir).await.map_err(mosb_build::Error::from)?;
     Ok(CachePrune {
         directory: cache.directory().display().to_string(),
         removed: pruned.files,

@@ -37,10 +37,8 @@ pub async fn build(
         None => tracing::debug!("{line}"),
     };
     let target = &build.target;
-    Ok(
-        mosb_build::buildah::build(&world.push, plan, &text, base, target, &options, on_line)
-            .await?,
-    )
+    Ok(mosb_build::buildah::build(&world.push, plan, &text, base, target, &options, on_line)
+        .await?)
 }
 
 /// The beginning of a line with which buildah announces a step: `STEP 1/4: …`, of several stages `[1/2] STEP 1/4: …`.
@@ -87,23 +85,13 @@ pub async fn command_lines(
 
 pub(super) fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options> {
     let environment = &settings.environment;
-    let named = settings
-        .registries_confs
-        .iter()
-        .find(|(_, required)| *required);
+    let named = settings.registries_confs.iter().find(|(_, required)| *required);
     Ok(buildah::Options {
         cache_dir: settings.cache_dir.clone().ok_or(Error::NoCache)?,
-        storage_driver: wanted
-            .storage_driver
-            .map(|driver| driver.as_str().to_owned()),
-        isolation: wanted
-            .isolation
-            .map(|isolation| isolation.as_str().to_owned()),
+        storage_driver: wanted.storage_driver.map(|driver| driver.as_str().to_owned()),
+        isolation: wanted.isolation.map(|isolation| isolation.as_str().to_owned()),
         volumes: wanted.volumes.clone(),
-        authfile: settings
-            .authfile
-            .clone()
-            .or_else(|| environment.registry_auth_file.clone()),
+        authfile: settings.authfile.clone().or_else(|| environment.registry_auth_file.clone()),
         cert_dir: settings.cert_dir.clone(),
         tls_verify: settings.tls_verify,
         registries_conf: named.map(|(file, _)| file.clone()),

@@ -38,12 +38,7 @@ pub async fn diff(world: Option<&World>, wanted: &resolve::Diff) -> Result<Diff>
         operand: read.operand.clone(),
         rendered_config: read.config.name().to_string(),
     };
-    Ok(Diff {
-        from: side(&from),
-        to: side(&to),
-        same: changes.is_same(),
-        changes,
-    })
+    Ok(Diff { from: side(&from), to: side(&to), same: changes.is_same(), changes })
 }
 
 struct Read {
@@ -77,11 +72,7 @@ async fn read(
             let config = spawn_blocking(move || input::config(&input))
                 .await
                 .context("reading stopped")??;
-            Ok(Read {
-                operand,
-                config,
-                image: None,
-            })
+            Ok(Read { operand, config, image: None })
         }
         (Operand::Image(source), Some(world)) => {
             let resolved = world.resolve("image", source, platform).await?;
@@ -92,19 +83,11 @@ async fn read(
             }
             world.progress.step("reading the config of the image");
             let bytes = layers::current_config(&resolved).await?;
-            let value = yaml::parse_one(&bytes).map_err(|source| Error::Yaml {
-                file: operand.clone(),
-                source,
-            })?;
-            let config = RenderedConfig::from_value(value).map_err(|source| Error::Config {
-                file: operand.clone(),
-                source,
-            })?;
-            Ok(Read {
-                operand,
-                config,
-                image: Some(info),
-            })
+            let value = yaml::parse_one(&bytes)
+                .map_err(|source| Error::Yaml { file: operand.clone(), source })?;
+            let config = RenderedConfig::from_value(value)
+                .map_err(|source| Error::Config { file: operand.clone(), source })?;
+            Ok(Read { operand, config, image: Some(info) })
         }
         (Operand::Image(_), None) => unreachable!("a world is made where an image is compared"),
     }

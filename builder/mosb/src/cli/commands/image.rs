@@ -28,13 +28,7 @@ pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
     let manifest = json(image, "manifest", &image.manifest_bytes)?;
     let config = json(image, "config", &image.config_bytes)?;
     let index = image.index.map(|digest| digest.to_string());
-    Ok(ImageInfo::new(
-        image.pinned_text(),
-        image.manifest.to_string(),
-        index,
-        &manifest,
-        &config,
-    ))
+    Ok(ImageInfo::new(image.pinned_text(), image.manifest.to_string(), index, &manifest, &config))
 }
 
 /// The paths that a build added.

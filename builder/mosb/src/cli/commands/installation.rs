@@ -47,11 +47,7 @@ pub fn read(
     };
     let mut problems = std::mem::take(&mut read.problems);
     problems.extend(wrong);
-    let asked = Asked {
-        cluster,
-        pull_secret,
-        registries,
-    };
+    let asked = Asked { cluster, pull_secret, registries };
     let mut checked = match bootstrap::check(&read.objects, &asked) {
         Ok(checked) if problems.is_empty() => checked,
         Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),
@@ -69,21 +65,12 @@ pub fn read(
                 )
             };
             let unread = !problems.is_empty();
-            problems.extend(
-                error
-                    .findings()
-                    .into_iter()
-                    .filter(|it| !unread || hides(it)),
-            );
+            problems.extend(error.findings().into_iter().filter(|it| !unread || hides(it)));
             return Err(bootstrap::Error::Invalid { problems }.into());
         }
     };
     checked.notices.splice(0..0, notices);
-    Ok(Installation {
-        objects: read.objects,
-        checked,
-        cluster,
-    })
+    Ok(Installation { objects: read.objects, checked, cluster })
 }
 
 /// The logins of a file as podman, docker and installers have it.
@@ -103,8 +90,5 @@ fn logins(file: &Path) -> Result<NamedSecret, Finding> {
     };
     let credentials = DockerConfigJson::from_secret(&secret)
         .map_err(|error| wrong(error.reason(), error.problem.to_string()))?;
-    Ok(NamedSecret {
-        name: input.to_string(),
-        credentials,
-    })
+    Ok(NamedSecret { name: input.to_string(), credentials })
 }

@@ -21,12 +21,7 @@ use mosb_plan::plan::Method;
 /// As for a build, up to the point where something would be written.
 pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
     let target = wanted.target.as_ref();
-    let Prepared {
-        plan,
-        tree,
-        base,
-        buildah,
-    } = prepare(world, &wanted.wanted, target).await?;
+    let Prepared { plan, tree, base, buildah } = prepare(world, &wanted.wanted, target).await?;
     // A text by itself is for another machine, of which nothing is known here.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {
@@ -43,10 +38,7 @@ pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) ->
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,
         format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
-            let shown = Plan {
-                commands,
-                ..Plan::new(&plan, target, tree)
-            };
+            let shown = Plan { commands, ..Plan::new(&plan, target, tree) };
             output::print(format, &shown)?;
         }
     }
@@ -60,9 +52,7 @@ fn config_maps(plan: &BuildPlan) -> Result<String> {
         Method::Direct => None,
     };
     let maps = payload::config_maps(plan, text.as_deref(), None)?;
-    let documents: Vec<String> = maps
-        .iter()
-        .map(|map| format!("---\n{}", yaml::to_text(map)))
-        .collect();
+    let documents: Vec<String> =
+        maps.iter().map(|map| format!("---\n{}", yaml::to_text(map))).collect();
     Ok(documents.concat())
 }

@@ -24,11 +24,7 @@ pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
             let wanted = by_hand(images, push.as_ref(), base.as_ref(), platform, settings)?;
             Ok(preflight::check(wanted, Remedies::ByHand).await)
         }
-        resolve::Checked::Installation {
-            manifests,
-            cluster,
-            pull_secret,
-        } => {
+        resolve::Checked::Installation { manifests, cluster, pull_secret } => {
             let (manifests, cluster) = (manifests.clone(), *cluster);
             // Here the logins of the command line are those of the machines.
             let pull_secret = pull_secret.clone().or_else(|| settings.authfile.clone());
@@ -63,10 +59,9 @@ fn by_hand(
     };
     let pull = client(settings.authfile.clone())?;
     let push = match push {
-        Some(repo) => Some(Push {
-            repo: repo.clone(),
-            client: client(settings.push_authfile.clone())?,
-        }),
+        Some(repo) => {
+            Some(Push { repo: repo.clone(), client: client(settings.push_authfile.clone())? })
+        }
         None => None,
     };
     let wanted = images.iter().map(|image| Wanted {
@@ -75,10 +70,7 @@ fn by_hand(
         pull: pull.clone(),
         push: push.clone(),
         platform: platform.cloned(),
-        cluster: Cluster {
-            base: base.cloned(),
-            release: None,
-        },
+        cluster: Cluster { base: base.cloned(), release: None },
     });
     Ok(wanted.collect())
 }
@@ -92,10 +84,7 @@ pub async fn of_installation(
     platform: Option<&Platform>,
     settings: &Settings,
 ) -> Result<Report> {
-    let cluster = Cluster {
-        base: base(checked),
-        release: checked.release.clone(),
-    };
+    let cluster = Cluster { base: base(checked), release: checked.release.clone() };
     let (mut wanted, mut doors) = (Vec::new(), Vec::new());
     for seed in &checked.seeds {
         let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
@@ -139,10 +128,7 @@ pub(super) fn registry_door(
     settings: &Settings,
 ) -> Result<Door> {
     let of_this_machine = options(settings, None);
-    let base = Options {
-        proxy: of_this_machine.proxy,
-        ..preflight::options()
-    };
+    let base = Options { proxy: of_this_machine.proxy, ..preflight::options() };
     let (logins, proxy) = (&secret.credentials, checked.settings.proxy.as_ref());
     Ok(Door::open(origin, logins, &checked.settings, proxy, base)?)
 }

@@ -65,12 +65,7 @@ pub async fn prepare(
             push: target.and_then(Target::repo).cloned(),
         },
     );
-    let prepare::Prepared {
-        mut plan,
-        base,
-        tree,
-        ..
-    } = prepared.await.map_err(as_it_was)?;
+    let prepare::Prepared { mut plan, base, tree, .. } = prepared.await.map_err(as_it_was)?;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -88,12 +83,7 @@ pub async fn prepare(
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(Prepared {
-        plan,
-        base,
-        tree: used,
-        buildah,
-    })
+    Ok(Prepared { plan, base, tree: used, buildah })
 }
 
 /// The error of the room that it comes from, which is told with all its findings.
@@ -144,17 +134,11 @@ async fn local_buildah(
 async fn read_files(
     wanted: &Wanted,
 ) -> anyhow::Result<(RenderedConfig, Option<String>, Option<Vec<u8>>)> {
-    let (config, containerfile, bundle) = (
-        wanted.config.clone(),
-        wanted.containerfile.clone(),
-        wanted.trust_bundle.clone(),
-    );
+    let (config, containerfile, bundle) =
+        (wanted.config.clone(), wanted.containerfile.clone(), wanted.trust_bundle.clone());
     let read = spawn_blocking(move || {
         let config = input::config(&config)?;
-        let containerfile = containerfile
-            .as_deref()
-            .map(input::containerfile)
-            .transpose()?;
+        let containerfile = containerfile.as_deref().map(input::containerfile).transpose()?;
         let bundle = bundle.as_deref().map(input::trust_bundle).transpose()?;
         Ok::<_, Error>((config, containerfile, bundle))
     });

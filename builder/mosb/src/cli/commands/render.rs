@@ -34,11 +34,7 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     let door = async || door(wanted, settings).await;
     let rendered = until_rendered(request, wanted.offline, progress, door).await?;
     let unreconcilable = match &previous {
-        Some(previous) => Some(render::unreconcilable(
-            previous,
-            &rendered.config,
-            Update::Daemon,
-        )?),
+        Some(previous) => Some(render::unreconcilable(previous, &rendered.config, Update::Daemon)?),
         None => None,
     };
     let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
@@ -104,10 +100,8 @@ type Inputs = (Request, Vec<Finding>, Option<RenderedConfig>);
 
 /// Reads all files. Stdin may take for ever, so it must not hold up a signal.
 async fn read(wanted: &Render) -> Result<Inputs> {
-    let (inputs, files) = (
-        wanted.inputs.clone(),
-        [wanted.pool_file.clone(), wanted.controller_config.clone()],
-    );
+    let (inputs, files) =
+        (wanted.inputs.clone(), [wanted.pool_file.clone(), wanted.controller_config.clone()]);
     let previous = wanted.previous.clone();
     let (pool, os_image) = (wanted.pool.clone(), wanted.os_image.clone());
     let (extensions_image, explain) = (wanted.extensions_image.clone(), wanted.explain);
@@ -162,12 +156,7 @@ fn pool_object(
     let mut found = None;
     let pools = std::mem::take(&mut manifests.objects.pools);
     let named = file.is_some();
-    for Manifest {
-        origin,
-        object: pool,
-        ..
-    } in pools
-    {
+    for Manifest { origin, object: pool, .. } in pools {
         match pool.metadata.name == name && !named {
             true if found.is_some() => twice(manifests, "MachineConfigPool", origin),
             true => found = Some(pool),
@@ -193,12 +182,7 @@ fn pool_object(
 fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<ControllerConfig> {
     let mut found = None;
     let configs = std::mem::take(&mut manifests.objects.controller_configs);
-    for Manifest {
-        origin,
-        object: config,
-        ..
-    } in configs
-    {
+    for Manifest { origin, object: config, .. } in configs {
         match (&file, &found) {
             (Some(_), _) => manifests.skip("ControllerConfig", origin),
             (None, None) => found = Some(config),
@@ -210,11 +194,7 @@ fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<C
     };
     let mut read = Manifests::read(std::slice::from_ref(&file));
     manifests.problems.append(&mut read.problems);
-    let found = read
-        .objects
-        .controller_configs
-        .pop()
-        .map(|config| config.object);
+    let found = read.objects.controller_configs.pop().map(|config| config.object);
     if found.is_none() {
         let message = "it holds no ControllerConfig; give the object machine-config-controller";
         let problem = Finding::new("bad-file", message).on(file.to_string());
@@ -243,10 +223,7 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
         };
         progress.step(&format!("resolving {image}"));
         let digest = world.pull.digest_of(&reference).await?;
-        let digest = digest.ok_or_else(|| Error::NoTag {
-            place,
-            image: image.clone(),
-        })?;
+        let digest = digest.ok_or_else(|| Error::NoTag { place, image: image.clone() })?;
         let pinned = reference.repo().pinned(digest).to_string();
         request.pins.insert(image, pinned);
     }

@@ -61,10 +61,8 @@ fn object(typed: &SeedNew) -> Result<Value> {
     match wrong.is_empty() {
         true => Ok(object),
         false => {
-            let told: Vec<String> = wrong
-                .iter()
-                .map(|(field, what)| format!("{field}: {what}"))
-                .collect();
+            let told: Vec<String> =
+                wrong.iter().map(|(field, what)| format!("{field}: {what}")).collect();
             Err(Error::Usage(format!("seed new: {}", told.join("; "))).into())
         }
     }

@@ -41,13 +41,7 @@ pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
         Ok(files) => files.into_iter().map(|it| File(Input::File(it))).collect(),
         Err(source) => {
             let file = operand.to_string();
-            problems.push(told(
-                &file,
-                &Error::Read {
-                    file: file.clone(),
-                    source,
-                },
-            ));
+            problems.push(told(&file, &Error::Read { file: file.clone(), source }));
             Vec::new()
         }
     }
@@ -76,10 +70,7 @@ impl File {
         let bytes = bytes.map_err(|error| told(&file, &error))?;
         room.0 -= bytes.len();
         yaml::parse_all(&bytes, Limits::LIST).map_err(|source| {
-            let source = Error::Yaml {
-                file: file.clone(),
-                source,
-            };
+            let source = Error::Yaml { file: file.clone(), source };
             told(&file, &source)
         })
     }
@@ -97,8 +88,6 @@ fn told(file: &str, error: &Error) -> Finding {
     if let Error::Read { source, .. } = error {
         message = format!("{message}: {}", mosb_types::report::said(source));
     }
-    let message = message
-        .strip_prefix(&format!("{file}: "))
-        .unwrap_or(&message);
+    let message = message.strip_prefix(&format!("{file}: ")).unwrap_or(&message);
     Finding::new(error.reason(), message).on(file)
 }

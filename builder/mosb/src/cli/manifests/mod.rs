@@ -66,10 +66,7 @@ impl Manifests {
     }
 
     fn read_for(operands: &[Input], purpose: Purpose) -> Self {
-        let mut manifests = Self {
-            purpose,
-            ..Self::default()
-        };
+        let mut manifests = Self { purpose, ..Self::default() };
         let mut room = files::Room::default();
         for operand in operands {
             for file in files::of(operand, &mut manifests.problems) {
@@ -85,8 +82,7 @@ impl Manifests {
     fn documents(&mut self, file: &str, documents: Vec<Value>) {
         if documents.is_empty() {
             let message = "it is empty; give MachineConfigs, or leave the file out";
-            self.problems
-                .push(Finding::new("bad-file", message).on(file));
+            self.problems.push(Finding::new("bad-file", message).on(file));
         }
         let several = documents.len() > 1;
         for (number, document) in documents.into_iter().enumerate() {
@@ -121,8 +117,7 @@ impl Manifests {
         if self.count > MOST {
             if self.count == MOST + 1 {
                 let message = format!("it is one object more than {MOST}; give fewer");
-                self.problems
-                    .push(Finding::new("too-many-objects", message).on(origin));
+                self.problems.push(Finding::new("too-many-objects", message).on(origin));
             }
             return;
         }
@@ -188,8 +183,7 @@ impl Manifests {
         match KINDS.iter().find(is_meant) {
             Some(known) if self.is_wanted(known) => {
                 let message = format!("its kind is {kind}; write {known}");
-                self.problems
-                    .push(Finding::new("bad-object", message).on(origin));
+                self.problems.push(Finding::new("bad-object", message).on(origin));
             }
             _ => self.skip(kind, origin),
         }
@@ -201,9 +195,7 @@ impl Manifests {
         match (group, kind) {
             ("", "Secret") => {
                 if let Some(secret) = self.shaped(&origin, kind, object) {
-                    self.objects
-                        .secrets
-                        .push((origin, Secret::new(SecretObject(secret))));
+                    self.objects.secrets.push((origin, Secret::new(SecretObject(secret))));
                 }
             }
             ("", "ConfigMap") if is_ours(&object) => {
@@ -230,11 +222,7 @@ impl Manifests {
         raw: Value,
     ) -> Option<Manifest<T>> {
         let object = self.shaped(&origin, kind, raw.clone())?;
-        Some(Manifest {
-            origin,
-            object,
-            raw,
-        })
+        Some(Manifest { origin, object, raw })
     }
 
     fn shaped<T: DeserializeOwned>(
@@ -253,8 +241,7 @@ impl Manifests {
                     None => String::new(),
                 };
                 let message = format!("it is no {kind}: a field holds another type{expected}");
-                self.problems
-                    .push(Finding::new("bad-object", message).on(origin));
+                self.problems.push(Finding::new("bad-object", message).on(origin));
                 None
             }
         }

@@ -25,10 +25,7 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
         { "kind": "List", "items": [object("MachineConfig", "b")] },
     ] });
     let typed = json!({ "apiVersion": API_VERSION, "kind": "MachineConfigList", "items": [{ "metadata": { "name": "c" } }] });
-    let others = [
-        object("ControllerConfig", "cc"),
-        object("KubeletConfig", "k"),
-    ];
+    let others = [object("ControllerConfig", "cc"), object("KubeletConfig", "k")];
     let read = sorted(&format!("{list}\n{typed}\n{}\n{}", others[0], others[1]));
     assert!(read.problems.is_empty(), "{:?}", read.problems);
     let configs: Vec<_> = read
@@ -55,10 +52,7 @@ fn lists_are_unpacked_and_kinds_are_sorted() {
     );
     let notices = read.notices();
     assert_eq!(notices.len(), 1);
-    assert_eq!(
-        notices[0].message,
-        "it and 1 more of kind Secret are skipped"
-    );
+    assert_eq!(notices[0].message, "it and 1 more of kind Secret are skipped");
 }
 
 #[test]
@@ -66,48 +60,29 @@ fn what_is_no_object_is_told_without_its_values() {
     for (what, text, want) in [
         ("empty", "", "it is empty"),
         ("text", "hunter2", "no object with a kind"),
-        (
-            "ignition",
-            "ignition: {version: 3.5.0}",
-            "an Ignition config",
-        ),
-        (
-            "version",
-            "apiVersion: v1\nkind: MachineConfig",
-            "MachineConfig of \"v1\"",
-        ),
+        ("ignition", "ignition: {version: 3.5.0}", "an Ignition config"),
+        ("version", "apiVersion: v1\nkind: MachineConfig", "MachineConfig of \"v1\""),
         (
             "labels",
-            &object("MachineConfig", "a")
-                .to_string()
-                .replace("{\"name\":\"a\"}", "\"hunter2\""),
+            &object("MachineConfig", "a").to_string().replace("{\"name\":\"a\"}", "\"hunter2\""),
             "it is no MachineConfig: a field holds another type: want ",
         ),
         (
             "spec",
-            &format!(
-                "{{\"spec\":\"hunter2\",{}",
-                &object("MachineConfig", "a").to_string()[1..]
-            ),
+            &format!("{{\"spec\":\"hunter2\",{}", &object("MachineConfig", "a").to_string()[1..]),
             "want a map there",
         ),
     ] {
         let read = sorted(text);
         let problem = &read.problems[0];
         assert!(problem.message.contains(want), "{what}: {problem:?}");
-        assert!(
-            !format!("{:?}", read.problems).contains("hunter2"),
-            "{what}"
-        );
+        assert!(!format!("{:?}", read.problems).contains("hunter2"), "{what}");
     }
 }
 
 #[test]
 fn objects_are_bounded() {
-    let mut read = Manifests {
-        count: MOST - 1,
-        ..Manifests::default()
-    };
+    let mut read = Manifests { count: MOST - 1, ..Manifests::default() };
     let items = vec![object("MachineConfig", "a"); 10];
     read.documents("f", vec![json!({ "kind": "List", "items": items })]);
     assert_eq!(read.objects.configs.len(), 1);
@@ -139,10 +114,7 @@ fn how_objects_lie_in_files_means_nothing() {
         ("another order", vec![&*yaml[2], &yaml[0], &yaml[1]]),
         ("documents of one file", vec![&yaml.join("---\n")]),
         ("some of both", vec![&json[2], &yaml[..2].join("---\n")]),
-        (
-            "keys in another order",
-            json.iter().map(|it| &**it).collect(),
-        ),
+        ("keys in another order", json.iter().map(|it| &**it).collect()),
         ("JSON, one after the other", vec![&json.join("\n")]),
         ("a list", vec![&list.to_string()]),
         ("a list in YAML", vec![&yaml::to_text(&list)]),
@@ -167,14 +139,9 @@ fn a_kind_that_is_spelt_otherwise_is_told_where_it_is_wanted() {
         let operands = [Input::File(file.clone())];
         let spelt = |read: Manifests| {
             let told = read.problems.iter();
-            told.filter(|it| it.message.starts_with("its kind is "))
-                .count()
+            told.filter(|it| it.message.starts_with("its kind is ")).count()
         };
-        assert_eq!(
-            spelt(Manifests::of_installation(&operands)),
-            installing,
-            "{kind}"
-        );
+        assert_eq!(spelt(Manifests::of_installation(&operands)), installing, "{kind}");
         assert_eq!(spelt(Manifests::read(&operands)), rendering, "{kind}");
     }
 }

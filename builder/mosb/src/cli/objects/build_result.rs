@@ -108,18 +108,11 @@ impl PinnedBase {
 impl BaseTreeUse {
     /// Of a tree with this digest.
     pub fn new(digest: Digest, source: TreeSource) -> Self {
-        Self {
-            digest: digest.to_string(),
-            source,
-        }
+        Self { digest: digest.to_string(), source }
     }
 }
 
 /// The reasons of a method, as they are printed.
 pub(super) fn reasons(method: &Method) -> Vec<Finding> {
-    method
-        .reasons()
-        .iter()
-        .map(mosb_plan::plan::Reason::finding)
-        .collect()
+    method.reasons().iter().map(mosb_plan::plan::Reason::finding).collect()
 }

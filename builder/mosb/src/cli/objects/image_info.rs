@@ -97,21 +97,15 @@ impl ImageInfo {
             .collect();
         let label = |key: &str| labels.get(key).cloned();
         let field = |name: &str| {
-            Some(
-                config
-                    .get(name)?
-                    .as_str()
-                    .filter(|text| !text.is_empty())?
-                    .to_owned(),
-            )
+            Some(config.get(name)?.as_str().filter(|text| !text.is_empty())?.to_owned())
         };
         let platform =
-            field("os")
-                .zip(field("architecture"))
-                .map(|(os, architecture)| match field("variant") {
+            field("os").zip(field("architecture")).map(|(os, architecture)| {
+                match field("variant") {
                     Some(variant) => format!("{os}/{architecture}/{variant}"),
                     None => format!("{os}/{architecture}"),
-                });
+                }
+            });
         let layers = layers(manifest, config);
         Self {
             image,
@@ -123,10 +117,7 @@ impl ImageInfo {
             pool: label(labels::IMAGE_MACHINE_CONFIG_POOL),
             base: label(labels::IMAGE_BASE)
                 .or_else(|| label(labels::OCI_BASE_NAME))
-                .map(|name| BaseInfo {
-                    name,
-                    digest: label(labels::OCI_BASE_DIGEST),
-                }),
+                .map(|name| BaseInfo { name, digest: label(labels::OCI_BASE_DIGEST) }),
             inputs: label(labels::IMAGE_INPUTS),
             format: label(labels::IMAGE_FORMAT),
             platform,
@@ -140,11 +131,7 @@ impl ImageInfo {
 
 fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
     let list = |value: &Value, pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
+        value.pointer(pointer).and_then(Value::as_array).cloned().unwrap_or_default()
     };
     let layers = list(manifest, "/layers");
     let diff_ids = list(config, "/rootfs/diff_ids");
@@ -158,15 +145,9 @@ fn layers(manifest: &Value, config: &Value) -> Vec<LayerHistory> {
     let layer = |(at, layer): (usize, &Value)| LayerHistory {
         digest: text(layer, "digest").unwrap_or_default(),
         diff_id: diff_ids.get(at).and_then(Value::as_str).map(str::to_owned),
-        size: layer
-            .get("size")
-            .and_then(Value::as_u64)
-            .unwrap_or_default(),
+        size: layer.get("size").and_then(Value::as_u64).unwrap_or_default(),
         media_type: text(layer, "mediaType").unwrap_or_default(),
-        created_by: history
-            .get(at)
-            .filter(|_| told)
-            .and_then(|entry| text(entry, "created_by")),
+        created_by: history.get(at).filter(|_| told).and_then(|entry| text(entry, "created_by")),
     };
     layers.iter().enumerate().map(layer).collect()
 }
@@ -182,14 +163,8 @@ mod tests {
         let history = |entries: Value| {
             let config = json!({ "history": entries, "rootfs": { "diff_ids": ["sha256:c"] }, "os": "linux" });
             let info = ImageInfo::new("i".to_owned(), "d".to_owned(), None, &manifest, &config);
-            assert_eq!(
-                (info.size, info.platform, info.built_by_mosb),
-                (7, None, false)
-            );
-            info.layers
-                .into_iter()
-                .map(|layer| layer.created_by)
-                .collect::<Vec<_>>()
+            assert_eq!((info.size, info.platform, info.built_by_mosb), (7, None, false));
+            info.layers.into_iter().map(|layer| layer.created_by).collect::<Vec<_>>()
         };
         let one = json!({ "created_by": "one" });
         let empty = json!({ "created_by": "ENV", "empty_layer": true });

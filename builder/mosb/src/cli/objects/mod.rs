@@ -62,11 +62,7 @@ pub struct Typed<'a, T> {
 impl<'a, T: Object> Typed<'a, T> {
     /// The object as it is printed.
     pub fn new(object: &'a T) -> Self {
-        Self {
-            api_version: API_VERSION,
-            kind: T::KIND,
-            object,
-        }
+        Self { api_version: API_VERSION, kind: T::KIND, object }
     }
 }
 

@@ -101,22 +101,18 @@ impl From<&LayerEntry> for PathEntry {
             LayerEntry::Put(_, Node::Directory { meta }) => {
                 Self::with(path, PathType::Directory, *meta)
             }
-            LayerEntry::Put(_, Node::File { meta, content }) => Self {
-                size: Some(content.len() as u64),
-                ..Self::with(path, PathType::File, *meta)
-            },
-            LayerEntry::Put(_, Node::Symlink { meta, target }) => Self {
-                target: Some(target.clone()),
-                ..Self::with(path, PathType::Symlink, *meta)
-            },
-            LayerEntry::Put(_, Node::Hardlink { to }) => Self {
-                target: Some(to.to_string()),
-                ..Self::bare(path, PathType::Hardlink)
-            },
-            LayerEntry::Parent(_, meta) => Self {
-                unchanged: true,
-                ..Self::with(path, PathType::Directory, *meta)
-            },
+            LayerEntry::Put(_, Node::File { meta, content }) => {
+                Self { size: Some(content.len() as u64), ..Self::with(path, PathType::File, *meta) }
+            }
+            LayerEntry::Put(_, Node::Symlink { meta, target }) => {
+                Self { target: Some(target.clone()), ..Self::with(path, PathType::Symlink, *meta) }
+            }
+            LayerEntry::Put(_, Node::Hardlink { to }) => {
+                Self { target: Some(to.to_string()), ..Self::bare(path, PathType::Hardlink) }
+            }
+            LayerEntry::Parent(_, meta) => {
+                Self { unchanged: true, ..Self::with(path, PathType::Directory, *meta) }
+            }
             LayerEntry::Whiteout(_) => Self::bare(path, PathType::Whiteout),
         }
     }

@@ -117,10 +117,7 @@ impl Plan {
             },
             base_tree,
             extensions_image: request.extensions_image.as_ref().map(ToString::to_string),
-            containerfile: request
-                .containerfile
-                .as_ref()
-                .map(|text| digest(text.as_bytes())),
+            containerfile: request.containerfile.as_ref().map(|text| digest(text.as_bytes())),
             build_args: request.build_args.keys().cloned().collect(),
             trust_bundle: request.trust_bundle.as_ref().map(|bytes| digest(bytes)),
             inputs: plan.inputs.hex(),

@@ -19,10 +19,7 @@ pub struct Version {
 impl Version {
     /// Of this program.
     pub fn this() -> Self {
-        Self {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            format: Format::CURRENT.number(),
-        }
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), format: Format::CURRENT.number() }
     }
 }
 

@@ -46,19 +46,11 @@ pub(super) fn machines_own(common: &Common, with_logins: bool) -> anyhow::Result
     let authority = "put the CA into imageRegistryBundles of ConfigMap mosb-config, or into the ControllerConfig";
     let login = "put the login into the Secret that spec.renderedImagePushSecret names";
     for (is_given, flag, instead) in [
-        (
-            with_logins && common.authfile.is_some(),
-            "--authfile",
-            "give --pull-secret",
-        ),
+        (with_logins && common.authfile.is_some(), "--authfile", "give --pull-secret"),
         (common.push_authfile.is_some(), "--push-authfile", login),
         (common.cert_dir.is_some(), "--cert-dir", authority),
         (!common.tls_verify, "--tls-verify=false", authority),
-        (
-            common.registries_conf.is_some(),
-            "--registries-conf",
-            mirrors,
-        ),
+        (common.registries_conf.is_some(), "--registries-conf", mirrors),
         (
             common.signature_policy.is_some(),
             "--signature-policy",

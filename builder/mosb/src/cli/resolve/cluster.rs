@@ -80,9 +80,7 @@ pub fn controller(typed: args::Controller, environment: &Environment) -> anyhow:
         security_context_constraints: typed.security_context_constraints,
         render: typed.render,
         listen: typed.listen,
-        builder_image: typed
-            .builder_image
-            .or_else(|| environment.builder_image.clone()),
+        builder_image: typed.builder_image.or_else(|| environment.builder_image.clone()),
         pod: environment.pod_name.clone(),
         lookup_timeout: lookup_timeout(&typed.lookup_timeout)?,
     };
@@ -98,18 +96,13 @@ pub fn rebuild(typed: args::Rebuild) -> InCluster {
 }
 
 pub fn logs(typed: args::Logs) -> InCluster {
-    let what = ClusterJob::Logs {
-        of: typed.of,
-        follow: typed.follow,
-    };
+    let what = ClusterJob::Logs { of: typed.of, follow: typed.follow };
     of(what, typed.cluster)
 }
 
 pub fn wait(typed: args::Wait) -> anyhow::Result<InCluster> {
-    let what = ClusterJob::Wait {
-        pool: typed.pool,
-        timeout: duration("--timeout", &typed.timeout)?,
-    };
+    let what =
+        ClusterJob::Wait { pool: typed.pool, timeout: duration("--timeout", &typed.timeout)? };
     Ok(of(what, typed.cluster))
 }
 
@@ -119,9 +112,7 @@ const LONGEST_LOOKUP: Duration = Duration::from_secs(3600);
 fn lookup_timeout(text: &str) -> Result<Duration, Error> {
     let given = duration("--lookup-timeout", text)?;
     if given.is_zero() || given > LONGEST_LOOKUP {
-        return Err(Error::Usage(format!(
-            "--lookup-timeout {text:?}: want 1s to 1h"
-        )));
+        return Err(Error::Usage(format!("--lookup-timeout {text:?}: want 1s to 1h")));
     }
     Ok(given)
 }
@@ -138,14 +129,11 @@ fn duration(flag: &str, text: &str) -> Result<Duration, Error> {
         _ => 1,
     };
     let given = digits.parse::<u64>().ok();
-    given
-        .and_then(|given| given.checked_mul(seconds))
-        .map(Duration::from_secs)
-        .ok_or_else(|| {
-            Error::Usage(format!(
-                "{flag} {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
-            ))
-        })
+    given.and_then(|given| given.checked_mul(seconds)).map(Duration::from_secs).ok_or_else(|| {
+        Error::Usage(format!(
+            "{flag} {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -114,10 +114,7 @@ pub fn in_pod(typed: args::InPod) -> anyhow::Result<InPod> {
 fn inputs(typed: args::JobInputs) -> anyhow::Result<PodInputs> {
     let base_name = BaseName::from_os_image_url(&typed.base_name)
         .map_err(|e| Error::Usage(format!("--base-name {e}")))?;
-    let push: RepoRef = typed
-        .push
-        .parse()
-        .map_err(|e| Error::Usage(format!("--push {e}")))?;
+    let push: RepoRef = typed.push.parse().map_err(|e| Error::Usage(format!("--push {e}")))?;
     Ok(PodInputs {
         base: pinned("--base", &typed.base)?,
         base_name,
@@ -129,10 +126,7 @@ fn inputs(typed: args::JobInputs) -> anyhow::Result<PodInputs> {
         build: build_name(&typed.build_name)?,
         push,
         build_args: build_args(&typed.build_arg)?,
-        base_tree: typed
-            .base_tree
-            .map(|image| pinned("--base-tree", &image))
-            .transpose()?,
+        base_tree: typed.base_tree.map(|image| pinned("--base-tree", &image)).transpose()?,
         machine_config: typed.machine_config,
         containerfile: typed.containerfile,
         trust_bundle: typed.trust_bundle,
@@ -142,11 +136,9 @@ fn inputs(typed: args::JobInputs) -> anyhow::Result<PodInputs> {
 }
 
 fn pinned(flag: &str, text: &str) -> Result<PinnedRef, Error> {
-    text.parse()
-        .map_err(|e| Error::Usage(format!("{flag} {e}")))
+    text.parse().map_err(|e| Error::Usage(format!("{flag} {e}")))
 }
 
 fn build_name(text: &str) -> Result<BuildName, Error> {
-    text.parse()
-        .map_err(|e| Error::Usage(format!("--build-name {e}")))
+    text.parse().map_err(|e| Error::Usage(format!("--build-name {e}")))
 }

@@ -143,9 +143,7 @@ impl Buildah {
             (self.isolation.is_some(), "--isolation"),
             (self.storage_driver.is_some(), "--storage-driver"),
         ];
-        given
-            .into_iter()
-            .filter_map(|(is, name)| is.then_some(name))
+        given.into_iter().filter_map(|(is, name)| is.then_some(name))
     }
 }
 

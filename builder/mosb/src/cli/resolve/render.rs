@@ -46,10 +46,7 @@ pub(super) fn render(typed: args::Render, format: Format) -> anyhow::Result<Rend
     let input = |path: Option<PathBuf>| path.as_deref().map(Input::new);
     let render = Render {
         inputs: typed.inputs.iter().map(|path| Input::new(path)).collect(),
-        pool: typed
-            .pool
-            .parse()
-            .map_err(|error| Error::Usage(format!("--pool {error}")))?,
+        pool: typed.pool.parse().map_err(|error| Error::Usage(format!("--pool {error}")))?,
         pool_file: input(typed.pool_file),
         controller_config: input(typed.controller_config),
         os_image: typed.os_image.filter(|image| !image.is_empty()),
@@ -62,11 +59,7 @@ pub(super) fn render(typed: args::Render, format: Format) -> anyhow::Result<Rend
         previous: input(typed.previous),
         explain: typed.explain,
     };
-    let others = [
-        &render.pool_file,
-        &render.controller_config,
-        &render.previous,
-    ];
+    let others = [&render.pool_file, &render.controller_config, &render.previous];
     let all = render.inputs.iter().chain(others.into_iter().flatten());
     if all.filter(|input| **input == Input::Stdin).count() > 1 {
         return super::usage("stdin can be read once; give a file for all but one -");

@@ -34,19 +34,13 @@ fn a_build_is_understood() {
     assert_eq!(wanted.base.as_ref().unwrap().to_string(), "oci:b:t");
     assert_eq!(wanted.platform.as_ref().unwrap().to_string(), "linux/arm64");
     assert_eq!(wanted.method, MethodChoice::Direct);
-    let args: Vec<_> = wanted
-        .build_args
-        .iter()
-        .map(|(k, v)| format!("{k}:{v}"))
-        .collect();
+    let args: Vec<_> = wanted.build_args.iter().map(|(k, v)| format!("{k}:{v}")).collect();
     assert_eq!(args, ["A:b=c", "_B:"]);
     assert_eq!(build.target.to_string(), "quay.io/a/b");
     assert!(build.target.notice().is_some());
     assert!(wanted.on_top);
     let buildah = Buildah {
-        volumes: ["/e:/e:ro", "/k:/k"]
-            .map(|text| text.parse().unwrap())
-            .to_vec(),
+        volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
         isolation: Some(Isolation::Chroot),
         storage_driver: Some(StorageDriver::Vfs),
     };
@@ -58,10 +52,7 @@ fn a_build_is_understood() {
         resolved("build a --output oci:o --dry-run").unwrap().job,
         Job::Plan(Plan { dry_run: true, .. })
     ));
-    assert!(matches!(
-        resolved("plan a").unwrap().job,
-        Job::Plan(Plan { target: None, .. })
-    ));
+    assert!(matches!(resolved("plan a").unwrap().job, Job::Plan(Plan { target: None, .. })));
 }
 
 #[test]
@@ -74,32 +65,14 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("build a --output foo", "for a folder write oci:DIR"),
         ("build a --output=", "for a folder write oci:DIR"),
         ("build a --output oci:o --base dir:x", "oci:DIR"),
-        (
-            "build a --output oci:o --base fedora",
-            "registry host is missing",
-        ),
-        (
-            "build a --output oci:o --platform amd64",
-            "--platform \"amd64\"",
-        ),
+        ("build a --output oci:o --base fedora", "registry host is missing"),
+        ("build a --output oci:o --platform amd64", "--platform \"amd64\""),
         ("build a --output oci:o --method fast", "invalid value"),
         ("build a --output oci:o --build-arg A=b", "required"),
-        (
-            "build a --output oci:o --containerfile f --build-arg A",
-            "want K=V",
-        ),
-        (
-            "build a --output oci:o --containerfile f --build-arg 1A=b",
-            "\"1A\"",
-        ),
-        (
-            "build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c",
-            "given twice",
-        ),
-        (
-            "build a --output oci:o --volume /a",
-            "--volume \"/a\" is no volume",
-        ),
+        ("build a --output oci:o --containerfile f --build-arg A", "want K=V"),
+        ("build a --output oci:o --containerfile f --build-arg 1A=b", "\"1A\""),
+        ("build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c", "given twice"),
+        ("build a --output oci:o --volume /a", "--volume \"/a\" is no volume"),
         ("build a --output oci:o --volume /a:b", "absolute"),
         ("build a --output oci:o --volume /a:/b/../c", "absolute"),
         ("build a --output oci:o -o containerfile", "mosb plan"),
@@ -109,10 +82,7 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("render --pool A a", "--pool \"A\""),
         ("render --pool p - --previous -", "stdin can be read once"),
         ("render --pool p a --timeout 30", "--timeout \"30\""),
-        (
-            "render --pool p a --offline --resolve-tags",
-            "cannot be used",
-        ),
+        ("render --pool p a --offline --resolve-tags", "cannot be used"),
         ("render --pool p a --explain -o name", "--explain has no"),
         ("render --pool p a -o containerfile", "mosb plan"),
         ("version -o name", "mosb render"),
@@ -159,8 +129,5 @@ fn settings_of_all_commands() {
     assert_eq!(auth.push_authfile, Some("a".into()));
     assert_eq!(auth.cache_dir, Some("c".into()));
     assert_eq!(auth.registries_confs, [("r".into(), true)]);
-    assert_eq!(
-        settings("--push-authfile b version --authfile a").push_authfile,
-        Some("b".into())
-    );
+    assert_eq!(settings("--push-authfile b version --authfile a").push_authfile, Some("b".into()));
 }

@@ -8,35 +8,18 @@ impl Object for BuildResult {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(&format!(
-            "Built {} (pool {})",
-            self.rendered_config, self.pool
-        ));
+        page.line(&format!("Built {} (pool {})", self.rendered_config, self.pool));
         let layer = self.layer.as_ref().map(|layer| {
-            let paths = layer
-                .paths
-                .map(|paths| format!(", {}", count(paths, "path")));
-            format!(
-                "{} ({}{})",
-                layer.digest,
-                size(layer.size),
-                paths.unwrap_or_default()
-            )
+            let paths = layer.paths.map(|paths| format!(", {}", count(paths, "path")));
+            format!("{} ({}{})", layer.digest, size(layer.size), paths.unwrap_or_default())
         });
         let tree = self.base_tree.as_ref().map(|tree| match tree.source {
             TreeSource::Cache => "from the cache",
             TreeSource::Computed => "read from the base's layers, and kept for the next build",
         });
-        let moved = format!(
-            "{} pulled, {} pushed",
-            size(self.bytes_pulled),
-            size(self.bytes_pushed)
-        );
-        let took = format!(
-            "{}.{:03} s",
-            self.duration_millis / 1000,
-            self.duration_millis % 1000
-        );
+        let moved =
+            format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
+        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
         page.section("Image");
         page.pairs(&[
             ("image", Some(&self.image)),
@@ -53,10 +36,9 @@ impl Object for BuildResult {
             ("moved", Some(&moved)),
             ("took", Some(&took)),
         ]);
-        for (headline, findings) in [
-            ("Why not directly", &self.reasons),
-            ("Warnings", &self.warnings),
-        ] {
+        for (headline, findings) in
+            [("Why not directly", &self.reasons), ("Warnings", &self.warnings)]
+        {
             if !findings.is_empty() {
                 page.section(headline);
                 page.findings(findings);

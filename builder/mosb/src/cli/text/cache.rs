@@ -17,11 +17,7 @@ impl Object for CacheList {
             .collect();
         page.table(&[Align::Left, Align::Right], &rows);
         if let Some(store) = &self.buildah {
-            page.line(&format!(
-                "{}: buildah's storage, {}",
-                store.directory,
-                size(store.size)
-            ));
+            page.line(&format!("{}: buildah's storage, {}", store.directory, size(store.size)));
         }
         page.into_text()
     }
@@ -33,18 +29,13 @@ impl Object for CachePrune {
     fn text(&self) -> String {
         let mut page = Page::default();
         let trees = count(usize::try_from(self.removed).unwrap_or(usize::MAX), "file");
-        page.line(&format!(
-            "{}: {trees} removed, {} free again",
-            self.directory,
-            size(self.size)
-        ));
+        page.line(&format!("{}: {trees} removed, {} free again", self.directory, size(self.size)));
         if let Some(store) = &self.buildah {
             let what = match store.removed {
                 true => format!("buildah's storage removed, {} free again", size(store.size)),
-                false => format!(
-                    "buildah's storage ({}) stays: a build is using it",
-                    size(store.size)
-                ),
+                false => {
+                    format!("buildah's storage ({}) stays: a build is using it", size(store.size))
+                }
             };
             page.line(&format!("{}: {what}", store.directory));
         }
@@ -59,8 +50,5 @@ fn ago(seconds: u64) -> String {
         3600..86400 => (seconds / 3600, "hour"),
         _ => (seconds / 86400, "day"),
     };
-    format!(
-        "used {} ago",
-        count(usize::try_from(number).unwrap_or(usize::MAX), unit)
-    )
+    format!("used {} ago", count(usize::try_from(number).unwrap_or(usize::MAX), unit))
 }

@@ -14,20 +14,8 @@ impl Object for Diff {
     fn text(&self) -> String {
         let mut page = Page::default();
         page.pairs(&[
-            (
-                "from",
-                Some(&format!(
-                    "{} ({})",
-                    self.from.rendered_config, self.from.operand
-                )),
-            ),
-            (
-                "to",
-                Some(&format!(
-                    "{} ({})",
-                    self.to.rendered_config, self.to.operand
-                )),
-            ),
+            ("from", Some(&format!("{} ({})", self.from.rendered_config, self.from.operand))),
+            ("to", Some(&format!("{} ({})", self.to.rendered_config, self.to.operand))),
         ]);
         let changes = &self.changes;
         if self.same {
@@ -35,24 +23,15 @@ impl Object for Diff {
         }
         if !changes.settings.is_empty() {
             page.section("Settings");
-            changes
-                .settings
-                .iter()
-                .for_each(|setting| setting_lines(&mut page, setting));
+            changes.settings.iter().for_each(|setting| setting_lines(&mut page, setting));
         }
         if !changes.paths.is_empty() {
             page.section("Paths");
-            changes
-                .paths
-                .iter()
-                .for_each(|path| path_lines(&mut page, path));
+            changes.paths.iter().for_each(|path| path_lines(&mut page, path));
         }
         if !changes.units.is_empty() {
             page.section("Units");
-            changes
-                .units
-                .iter()
-                .for_each(|unit| unit_lines(&mut page, unit));
+            changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
         }
         page.into_text()
     }
@@ -77,11 +56,7 @@ fn setting_lines(page: &mut Page, setting: &SettingChange) {
         }
         (from, to) => {
             let value = value(if from.is_some() { from } else { to });
-            page.line(&format!(
-                "  {} {}: {value}",
-                sign(setting.change),
-                setting.field
-            ));
+            page.line(&format!("  {} {}: {value}", sign(setting.change), setting.field));
         }
     }
 }
@@ -105,11 +80,7 @@ fn whole(state: &PathState) -> String {
     let mut told = vec![state.kind.to_owned()];
     told.extend(state.mode.clone());
     if state.user.is_some() || state.group.is_some() {
-        told.push(format!(
-            "{}:{}",
-            property(state, "user"),
-            property(state, "group")
-        ));
+        told.push(format!("{}:{}", property(state, "user"), property(state, "group")));
     }
     told.extend(state.content.as_ref().map(|content| size(content.size)));
     told.extend(state.target.as_ref().map(|target| format!("-> {target}")));
@@ -125,12 +96,9 @@ fn property(state: &PathState, what: &str) -> String {
         "type" => state.kind.to_owned(),
         "content" => content(state.content.as_ref()),
         "append" if state.append.is_empty() => "nothing".to_owned(),
-        "append" => state
-            .append
-            .iter()
-            .map(|part| content(Some(part)))
-            .collect::<Vec<_>>()
-            .join(" + "),
+        "append" => {
+            state.append.iter().map(|part| content(Some(part))).collect::<Vec<_>>().join(" + ")
+        }
         "mode" => text(&state.mode),
         "user" => text(&state.user),
         "group" => text(&state.group),
@@ -163,11 +131,7 @@ fn dropin_lines(page: &mut Page, from: &UnitState, to: &UnitState) {
     for name in names {
         let (from, to) = (from.dropins.get(name), to.dropins.get(name));
         if from != to {
-            page.line(&format!(
-                "      drop-in {name}: {} -> {}",
-                content(from),
-                content(to)
-            ));
+            page.line(&format!("      drop-in {name}: {} -> {}", content(from), content(to)));
         }
     }
 }
@@ -182,8 +146,5 @@ fn content(state: Option<&ContentState>) -> String {
 }
 
 fn flag(flag: Option<bool>) -> String {
-    flag.map_or_else(
-        || "unsaid".to_owned(),
-        |flag| if flag { "yes" } else { "no" }.to_owned(),
-    )
+    flag.map_or_else(|| "unsaid".to_owned(), |flag| if flag { "yes" } else { "no" }.to_owned())
 }

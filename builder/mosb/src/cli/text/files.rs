@@ -11,20 +11,13 @@ impl Object for FileList {
         let mut page = Page::default();
         page.line(&self.image);
         for layer in &self.layers {
-            let config = if layer.config {
-                ", holds the rendered config"
-            } else {
-                ""
-            };
+            let config = if layer.config { ", holds the rendered config" } else { "" };
             page.section(&format!(
                 "Layer {} ({}{config})",
                 layer.digest,
                 count(layer.paths.len(), "path")
             ));
-            page.table(
-                &COLUMNS,
-                &layer.paths.iter().map(path_row).collect::<Vec<_>>(),
-            );
+            page.table(&COLUMNS, &layer.paths.iter().map(path_row).collect::<Vec<_>>());
         }
         page.into_text()
     }

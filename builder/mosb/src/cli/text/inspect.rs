@@ -26,11 +26,7 @@ impl Object for ImageInfo {
             ("digest", Some(&self.digest)),
             ("found in index", self.index.as_deref()),
         ]);
-        page.section(&format!(
-            "Layers: {}, {}",
-            self.layers.len(),
-            size(self.size)
-        ));
+        page.section(&format!("Layers: {}, {}", self.layers.len(), size(self.size)));
         let rows: Vec<_> = self
             .layers
             .iter()

@@ -43,25 +43,18 @@ impl Page {
     /// A section with the labels of an image.
     pub fn labels(&mut self, labels: &BTreeMap<String, String>) {
         self.section("Labels");
-        let pairs = labels
-            .iter()
-            .map(|(key, value)| (key.as_str(), Some(value.as_str())));
+        let pairs = labels.iter().map(|(key, value)| (key.as_str(), Some(value.as_str())));
         self.pairs(&pairs.collect::<Vec<_>>());
     }
 
     /// Rows whose columns line up; columns without an alignment are words.
     pub fn table(&mut self, aligns: &[Align], rows: &[Vec<String>]) {
-        let rows: Vec<Vec<String>> = rows
-            .iter()
-            .map(|row| row.iter().map(|cell| harmless(cell)).collect())
-            .collect();
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
-            cells
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or_default()
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for row in &rows {
@@ -86,10 +79,7 @@ impl Page {
             // Most messages name their object themselves.
             let place = place.filter(|place| !finding.message.contains(place));
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-            self.line(&format!(
-                "  - {place}{} [{}]",
-                finding.message, finding.code
-            ));
+            self.line(&format!("  - {place}{} [{}]", finding.message, finding.code));
         }
     }
 
@@ -162,9 +152,6 @@ mod tests {
             &[Align::Left, Align::Right],
             &[row(["a", "1", "ü"]), row(["long", "100", "\u{1b}[2J"])],
         );
-        assert_eq!(
-            page.into_text(),
-            "  a       1  ü\n  long  100  \\u{1b}[2J\n"
-        );
+        assert_eq!(page.into_text(), "  a       1  ü\n  long  100  \\u{1b}[2J\n");
     }
 }

@@ -8,10 +8,7 @@ impl Object for Plan {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(&format!(
-            "Plan for {} (pool {})",
-            self.rendered_config, self.pool
-        ));
+        page.line(&format!("Plan for {} (pool {})", self.rendered_config, self.pool));
         self.method_section(&mut page);
         self.inputs_section(&mut page);
         if let Some(layer) = &self.layer {
@@ -92,10 +89,8 @@ impl Plan {
         page.section("Image");
         let target = self.target.as_deref();
         let target = target.unwrap_or("an OCI layout; for a registry, give --output host/repo");
-        let mut pairs = vec![
-            ("goes to", Some(target)),
-            ("build name", Some(self.build_name.as_str())),
-        ];
+        let mut pairs =
+            vec![("goes to", Some(target)), ("build name", Some(self.build_name.as_str()))];
         pairs.extend(self.tags.iter().map(|tag| ("tag", Some(tag.as_str()))));
         page.pairs(&pairs);
         page.labels(&self.labels);
@@ -105,22 +100,13 @@ impl Plan {
 fn layer_section(page: &mut Page, layer: &PlanLayer) {
     let repeated = layer.paths.iter().filter(|path| path.unchanged).count();
     let changed = layer.paths.len() - repeated;
-    let mut headline = format!(
-        "Layer: {}, {} of files",
-        count(changed, "path"),
-        size(layer.bytes)
-    );
+    let mut headline = format!("Layer: {}, {} of files", count(changed, "path"), size(layer.bytes));
     if repeated > 0 {
-        headline.push_str(&format!(
-            "; {repeated} of the base's directories repeated as they are"
-        ));
+        headline.push_str(&format!("; {repeated} of the base's directories repeated as they are"));
     }
     page.section(&headline);
     let paths: Vec<_> = layer.paths.iter().filter(|path| !path.unchanged).collect();
-    page.table(
-        &COLUMNS,
-        &paths.into_iter().map(path_row).collect::<Vec<_>>(),
-    );
+    page.table(&COLUMNS, &paths.into_iter().map(path_row).collect::<Vec<_>>());
 }
 
 /// Type, mode, owner, size, path.
@@ -133,10 +119,7 @@ pub(super) fn path_row(entry: &PathEntry) -> Vec<String> {
         PathType::Opaque => "emptied",
         kind => kind.as_str(),
     };
-    let owner = entry
-        .uid
-        .zip(entry.gid)
-        .map(|(uid, gid)| format!("{uid}:{gid}"));
+    let owner = entry.uid.zip(entry.gid).map(|(uid, gid)| format!("{uid}:{gid}"));
     let path = match (&entry.target, entry.kind) {
         (Some(target), PathType::Hardlink) => format!("{} = {target}", entry.path),
         (Some(target), _) => format!("{} -> {target}", entry.path),

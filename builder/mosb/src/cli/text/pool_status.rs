@@ -24,11 +24,9 @@ fn told(page: &mut Page, pool: &PoolStatus) {
         Some(state) => format!("{} ({state})", build.name),
         None => build.name.clone(),
     });
-    for (what, value) in [
-        ("config", &pool.rendered_config),
-        ("build", &build),
-        ("image", &pool.image),
-    ] {
+    for (what, value) in
+        [("config", &pool.rendered_config), ("build", &build), ("image", &pool.image)]
+    {
         if let Some(value) = value {
             page.line(&format!("  {what:<6}  {value}"));
         }

@@ -31,12 +31,7 @@ fn of_image(page: &mut Page, image: &CheckedImage) {
         .iter()
         .map(|check| {
             let millis = format!("{} ms", check.millis);
-            vec![
-                check.outcome.clone(),
-                check.check.clone(),
-                millis,
-                check.message.clone(),
-            ]
+            vec![check.outcome.clone(), check.check.clone(), millis, check.message.clone()]
         })
         .collect();
     page.table(&[Align::Left, Align::Left, Align::Right], &rows);

@@ -9,10 +9,7 @@ impl Object for RenderExplanation {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.line(&format!(
-            "Rendered {} (pool {})",
-            self.rendered_config, self.pool
-        ));
+        page.line(&format!("Rendered {} (pool {})", self.rendered_config, self.pool));
         page.section(
             "MachineConfigs, in the order in which they are merged: a later one's word counts",
         );

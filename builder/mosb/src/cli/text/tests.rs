@@ -27,17 +27,10 @@ fn looks_like<T: Object>(file: &str, object: &T) {
     expect_test::expect_file![folder.join(format!("{file}.json"))].assert_eq(&json);
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let validator = jsonschema::validator_for(&schemas()[T::KIND]).unwrap();
-    let problems: Vec<_> = validator
-        .iter_errors(&value)
-        .map(|e| e.to_string())
-        .collect();
+    let problems: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
     assert_eq!(problems, [""; 0], "{file}");
     let yaml = mosb_plan::api::yaml::to_text(&Typed::new(object));
-    assert_eq!(
-        mosb_plan::api::yaml::parse_one(yaml.as_bytes()).unwrap(),
-        value,
-        "{file}"
-    );
+    assert_eq!(mosb_plan::api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
 }
 
 fn pinned() -> PinnedBase {
@@ -62,14 +55,9 @@ fn entry(kind: PathType, path: &str) -> PathEntry {
 }
 
 fn paths() -> Vec<PathEntry> {
-    let directory = |path| PathEntry {
-        mode: Some("0755".to_owned()),
-        ..entry(PathType::Directory, path)
-    };
-    let file = |path, size| PathEntry {
-        size: Some(size),
-        ..entry(PathType::File, path)
-    };
+    let directory =
+        |path| PathEntry { mode: Some("0755".to_owned()), ..entry(PathType::Directory, path) };
+    let file = |path, size| PathEntry { size: Some(size), ..entry(PathType::File, path) };
     let bare = |kind, path, target: Option<&str>| PathEntry {
         mode: None,
         uid: None,
@@ -78,17 +66,10 @@ fn paths() -> Vec<PathEntry> {
         ..entry(kind, path)
     };
     vec![
-        PathEntry {
-            unchanged: true,
-            ..directory("/etc")
-        },
+        PathEntry { unchanged: true, ..directory("/etc") },
         directory("/etc/mosb"),
         file("/etc/mosb/large", 1_500_000),
-        bare(
-            PathType::Hardlink,
-            "/etc/mosb/other",
-            Some("/etc/mosb/large"),
-        ),
+        bare(PathType::Hardlink, "/etc/mosb/other", Some("/etc/mosb/large")),
         PathEntry {
             mode: Some("0600".to_owned()),
             uid: Some(1000),
@@ -125,10 +106,7 @@ fn plan() -> Plan {
             platform: "linux/arm64".to_owned(),
             bootable: true,
         },
-        base_tree: Some(BaseTreeUse {
-            digest: digest("tree"),
-            source: TreeSource::Cache,
-        }),
+        base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Cache }),
         extensions_image: None,
         containerfile: None,
         build_args: Vec::new(),
@@ -138,15 +116,8 @@ fn plan() -> Plan {
         build_name: BUILD.to_owned(),
         tags: vec![RENDERED.to_owned(), BUILD.to_owned()],
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
-        annotations: [(
-            "org.opencontainers.image.base.digest".to_owned(),
-            digest("base"),
-        )]
-        .into(),
-        layer: Some(PlanLayer {
-            bytes: 1_500_012,
-            paths: paths(),
-        }),
+        annotations: [("org.opencontainers.image.base.digest".to_owned(), digest("base"))].into(),
+        layer: Some(PlanLayer { bytes: 1_500_012, paths: paths() }),
         preset_units: vec!["kubelet.service".to_owned()],
         commands: Vec::new(),
         left_out: vec![
@@ -190,11 +161,8 @@ fn a_containerfile_plan() {
         &Plan {
             method: "containerfile".to_owned(),
             reasons: vec![
-                Finding::new(
-                    "extensions",
-                    "extensions are to be installed: usbguard, ipsec",
-                )
-                .on("spec.extensions"),
+                Finding::new("extensions", "extensions are to be installed: usbguard, ipsec")
+                    .on("spec.extensions"),
                 Finding::new(
                     "append-to-base",
                     "/etc/hosts: something is appended to a file of the base",
@@ -207,10 +175,7 @@ fn a_containerfile_plan() {
             build_args: vec!["A".to_owned(), "B".to_owned()],
             trust_bundle: Some(digest("bundle")),
             layer: None,
-            commands: vec![
-                "buildah pull quay.io/os/base".to_owned(),
-                "buildah bud .".to_owned(),
-            ],
+            commands: vec!["buildah pull quay.io/os/base".to_owned(), "buildah bud .".to_owned()],
             target: None,
             preset_units: Vec::new(),
             left_out: Vec::new(),
@@ -232,10 +197,7 @@ fn a_build() {
         method: "direct".to_owned(),
         reasons: Vec::new(),
         base: pinned(),
-        base_tree: Some(BaseTreeUse {
-            digest: digest("tree"),
-            source: TreeSource::Computed,
-        }),
+        base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Computed }),
         layer: Some(LayerInfo {
             digest: digest("layer"),
             diff_id: digest("diff"),
@@ -253,10 +215,7 @@ fn a_build() {
 
 #[test]
 fn changes() {
-    let content = |of: &str, size| diff::ContentState {
-        size,
-        digest: digest(of),
-    };
+    let content = |of: &str, size| diff::ContentState { size, digest: digest(of) };
     let file = |mode: &str, of| diff::PathState {
         kind: "file",
         mode: Some(mode.to_owned()),
@@ -271,12 +230,7 @@ fn changes() {
     };
     let path = |path: &str, change, what: &[&'static str], from, to| diff::PathChange {
         path: path.to_owned(),
-        changed: diff::Changed {
-            change,
-            what: what.to_vec(),
-            from,
-            to,
-        },
+        changed: diff::Changed { change, what: what.to_vec(), from, to },
     };
     let link = diff::PathState {
         kind: "symlink",
@@ -295,10 +249,8 @@ fn changes() {
         content: None,
         dropins: [("20-b.conf".to_owned(), content("b", 21))].into(),
     };
-    let side = |operand: &str| Side {
-        operand: operand.to_owned(),
-        rendered_config: RENDERED.to_owned(),
-    };
+    let side =
+        |operand: &str| Side { operand: operand.to_owned(), rendered_config: RENDERED.to_owned() };
     let differs = Diff {
         from: side("old.yaml"),
         to: side("new.yaml"),
@@ -312,12 +264,7 @@ fn changes() {
                     Some("quay.io/os/base:2"),
                 ),
                 setting("spec.config.passwd", diff::Change::Changed, None, None),
-                setting(
-                    "spec.kernelArguments",
-                    diff::Change::Removed,
-                    Some("a=1 b"),
-                    None,
-                ),
+                setting("spec.kernelArguments", diff::Change::Removed, Some("a=1 b"), None),
             ],
             paths: vec![
                 path(
@@ -328,13 +275,7 @@ fn changes() {
                     Some(file("0600", "two")),
                 ),
                 path("/etc/localtime", diff::Change::Added, &[], None, Some(link)),
-                path(
-                    "/etc/old",
-                    diff::Change::Removed,
-                    &[],
-                    Some(file("0644", "one")),
-                    None,
-                ),
+                path("/etc/old", diff::Change::Removed, &[], Some(file("0644", "one")), None),
             ],
             units: vec![
                 diff::UnitChange {
@@ -359,11 +300,7 @@ fn changes() {
         },
     };
     looks_like("diff", &differs);
-    let same = Diff {
-        same: true,
-        changes: diff::Diff::default(),
-        ..differs
-    };
+    let same = Diff { same: true, changes: diff::Diff::default(), ..differs };
     looks_like("diff-same", &same);
 }
 
@@ -401,22 +338,15 @@ fn an_image() {
 fn files_of_an_image() {
     let list = FileList {
         image: format!("oci:out@{}", digest("image")),
-        layers: vec![FileLayer {
-            digest: digest("layer"),
-            config: true,
-            paths: paths(),
-        }],
+        layers: vec![FileLayer { digest: digest("layer"), config: true, paths: paths() }],
     };
     looks_like("files", &list);
 }
 
 #[test]
 fn the_cache() {
-    let tree = |of: &str, size, unused_seconds| CachedTree {
-        base: digest(of),
-        size,
-        unused_seconds,
-    };
+    let tree =
+        |of: &str, size, unused_seconds| CachedTree { base: digest(of), size, unused_seconds };
     let list = CacheList {
         directory: "/home/core/.cache/mosb".to_owned(),
         size: 12_300_000,
@@ -442,13 +372,7 @@ fn the_cache() {
 
 #[test]
 fn version_and_error() {
-    looks_like(
-        "version",
-        &Version {
-            version: "0.1.0".to_owned(),
-            format: 1,
-        },
-    );
+    looks_like("version", &Version { version: "0.1.0".to_owned(), format: 1 });
     let error = Error {
         code: "invalid-ignition".to_owned(),
         message: "rendered-x: spec.config: storage.files[0].path: relative".to_owned(),

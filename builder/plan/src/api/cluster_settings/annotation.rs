@@ -46,10 +46,7 @@ mod tests {
             ("run.oci.handler", false),
             ("org.systemd.property.DeviceAllow", false),
             ("io.katacontainers.config.hypervisor.path", false),
-            (
-                "container.apparmor.security.beta.kubernetes.io/image-build",
-                false,
-            ),
+            ("container.apparmor.security.beta.kubernetes.io/image-build", false),
             ("seccomp.security.alpha.kubernetes.io/pod", false),
             ("cdi.k8s.io/devices", false),
             ("devices.noderesource.dev/container.image-build", false),

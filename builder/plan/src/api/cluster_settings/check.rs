@@ -10,22 +10,13 @@ use mosb_image::signature_policy::SignaturePolicy;
 type Checked = Result<(), ClusterSettingsError>;
 
 fn wrong(field: impl Into<String>, problem: impl Into<String>) -> ClusterSettingsError {
-    ClusterSettingsError::Field {
-        field: field.into(),
-        problem: problem.into(),
-    }
+    ClusterSettingsError::Field { field: field.into(), problem: problem.into() }
 }
 
 pub(super) fn check(settings: &ClusterSettings) -> Checked {
     for (field, text) in [
-        (
-            "additionalTrustBundle",
-            settings.additional_trust_bundle.as_deref(),
-        ),
-        (
-            "registryTrustBundle",
-            settings.registry_trust_bundle.as_deref(),
-        ),
+        ("additionalTrustBundle", settings.additional_trust_bundle.as_deref()),
+        ("registryTrustBundle", settings.registry_trust_bundle.as_deref()),
     ] {
         certificates(field, text.unwrap_or(CERTIFICATE))?;
     }
@@ -86,9 +77,7 @@ pub(super) fn is_host(text: &str) -> bool {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (text, None),
     };
-    let address = name
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let fine = |b: u8| b.is_ascii_alphanumeric() || b".-".contains(&b);
     let named = match address {
         Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
@@ -130,10 +119,9 @@ fn proxy(settings: &ClusterSettings) -> Checked {
     let Some(proxy) = &settings.proxy else {
         return Ok(());
     };
-    for (field, url) in [
-        ("proxy.httpProxy", &proxy.http_proxy),
-        ("proxy.httpsProxy", &proxy.https_proxy),
-    ] {
+    for (field, url) in
+        [("proxy.httpProxy", &proxy.http_proxy), ("proxy.httpsProxy", &proxy.https_proxy)]
+    {
         let Some(url) = url else { continue };
         if url.has_user() {
             return Err(wrong(
@@ -174,10 +162,9 @@ fn job(settings: &ClusterSettings) -> Checked {
         return Err(wrong("job.runRetries".to_owned(), "want at most 10"));
     }
     let of_control_plane = job.control_plane.tolerations.as_deref().unwrap_or_default();
-    for (list, tolerations) in [
-        ("job.tolerations", &*job.tolerations),
-        ("job.controlPlane.tolerations", of_control_plane),
-    ] {
+    for (list, tolerations) in
+        [("job.tolerations", &*job.tolerations), ("job.controlPlane.tolerations", of_control_plane)]
+    {
         for (at, one) in tolerations.iter().enumerate() {
             toleration(one)
                 .map_err(|(field, want)| wrong(format!("{list}[{at}].{field}"), want))?;
@@ -203,10 +190,7 @@ fn job(settings: &ClusterSettings) -> Checked {
 }
 
 fn quantities(container: &str, resources: &Resources) -> Checked {
-    for (kind, map) in [
-        ("requests", &resources.requests),
-        ("limits", &resources.limits),
-    ] {
+    for (kind, map) in [("requests", &resources.requests), ("limits", &resources.limits)] {
         for (resource, quantity) in map {
             if quantity.as_deref().is_some_and(|text| !is_quantity(text)) {
                 let field = format!("job.resources.{container}.{kind}.{resource}");
@@ -221,26 +205,19 @@ fn quantities(container: &str, resources: &Resources) -> Checked {
 fn is_quantity(text: &str) -> bool {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
-    let suffixes = [
-        "", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-    ];
+    let suffixes = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
 }
 
 /// Which field of it is wrong, and what it may be.
 fn toleration(one: &Toleration) -> Result<(), (&'static str, &'static str)> {
     let among = |value: &Option<String>, allowed: &[&str]| {
-        value
-            .as_deref()
-            .is_none_or(|value| allowed.contains(&value))
+        value.as_deref().is_none_or(|value| allowed.contains(&value))
     };
     if !among(&one.operator, &["Equal", "Exists"]) {
         return Err(("operator", "want Equal or Exists"));
     }
-    if !among(
-        &one.effect,
-        &["NoSchedule", "PreferNoSchedule", "NoExecute"],
-    ) {
+    if !among(&one.effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]) {
         return Err(("effect", "want NoSchedule, PreferNoSchedule or NoExecute"));
     }
     let exists = one.operator.as_deref() == Some("Exists");

@@ -65,10 +65,7 @@ impl ClusterSettings {
     }
 
     fn take_base(&mut self, images: &Value) {
-        take(
-            &mut self.base_os_container_image,
-            &images["baseOSContainerImage"],
-        );
+        take(&mut self.base_os_container_image, &images["baseOSContainerImage"]);
         take(
             &mut self.base_os_extensions_container_image,
             &images["baseOSExtensionsContainerImage"],
@@ -128,10 +125,7 @@ fn take(ours: &mut Option<String>, theirs: &Value) {
 
 fn certificates(of: &Value, field: &str, findings: &mut Vec<Finding>) -> Option<String> {
     decoded(&of[field]).unwrap_or_else(|problem| {
-        findings.push(odd(
-            CONTROLLER_CONFIG,
-            &format!("{field}: {problem}; it is left out"),
-        ));
+        findings.push(odd(CONTROLLER_CONFIG, &format!("{field}: {problem}; it is left out")));
         None
     })
 }

@@ -93,10 +93,7 @@ impl Proxy {
         ];
         let given = all.into_iter().filter_map(|(name, value)| {
             let value = value.filter(|value| !value.is_empty())?;
-            Some([
-                (name.to_uppercase(), value.clone()),
-                (name.to_owned(), value),
-            ])
+            Some([(name.to_uppercase(), value.clone()), (name.to_owned(), value)])
         });
         given.flatten().collect()
     }
@@ -110,10 +107,8 @@ impl Proxy {
         data: &BTreeMap<String, Vec<u8>>,
     ) -> Result<Self, ClusterSettingsError> {
         let secret = self.secret.clone().unwrap_or_default();
-        let wrong = |problem: String| ClusterSettingsError::ProxySecret {
-            secret: secret.clone(),
-            problem,
-        };
+        let wrong =
+            |problem: String| ClusterSettingsError::ProxySecret { secret: secret.clone(), problem };
         for (key, value) in data {
             let text = std::str::from_utf8(value)
                 .map_err(|_| wrong(format!("{key} is no text")))?

@@ -14,36 +14,17 @@ fn pem(text: &str) -> Value {
 #[test]
 fn nothing_is_required() {
     for text in ["", "\n", "{}", "job: {}"] {
-        assert_eq!(
-            ClusterSettings::parse(text),
-            Ok(ClusterSettings::default()),
-            "{text:?}"
-        );
+        assert_eq!(ClusterSettings::parse(text), Ok(ClusterSettings::default()), "{text:?}");
     }
-    assert_eq!(
-        ClusterSettings::default().global_pull_secret,
-        "global-pull-secret-copy"
-    );
+    assert_eq!(ClusterSettings::default().global_pull_secret, "global-pull-secret-copy");
 }
 
 #[test]
 fn what_is_wrong_is_told_with_its_path() {
     for (text, field, problem) in [
-        (
-            "baseOSContainerimage: x",
-            "baseOSContainerimage",
-            "unknown field",
-        ),
-        (
-            "job: {tolerations: [{}, {keys: x}]}",
-            "job.tolerations[1].keys",
-            "unknown field",
-        ),
-        (
-            "job: {tolerations: [{}]}",
-            "job.tolerations[0].key",
-            "want a key",
-        ),
+        ("baseOSContainerimage: x", "baseOSContainerimage", "unknown field"),
+        ("job: {tolerations: [{}, {keys: x}]}", "job.tolerations[1].keys", "unknown field"),
+        ("job: {tolerations: [{}]}", "job.tolerations[0].key", "want a key"),
         (
             "job: {tolerations: [{key: a, operator: In}]}",
             "job.tolerations[0].operator",
@@ -80,97 +61,42 @@ fn what_is_wrong_is_told_with_its_path() {
             "invalid value",
         ),
         ("job: {runRetries: 11}", "job.runRetries", "at most 10"),
-        (
-            "job: {storageDriver: btrfs}",
-            "job.storageDriver",
-            "unknown variant",
-        ),
-        (
-            "job: {userNamespaces: maybe}",
-            "job.userNamespaces",
-            "unknown variant",
-        ),
-        (
-            "job: {imagePullSecrets: [A]}",
-            "job.imagePullSecrets[0]",
-            "no name",
-        ),
-        (
-            "job: {priorityClassName: ''}",
-            "job.priorityClassName",
-            "no name",
-        ),
-        (
-            "job: {labels: {'a b': c}}",
-            "job.labels.a b",
-            "the API takes",
-        ),
-        (
-            "job: {nodeSelector: {a: 'b c'}}",
-            "job.nodeSelector.a",
-            "the API takes",
-        ),
+        ("job: {storageDriver: btrfs}", "job.storageDriver", "unknown variant"),
+        ("job: {userNamespaces: maybe}", "job.userNamespaces", "unknown variant"),
+        ("job: {imagePullSecrets: [A]}", "job.imagePullSecrets[0]", "no name"),
+        ("job: {priorityClassName: ''}", "job.priorityClassName", "no name"),
+        ("job: {labels: {'a b': c}}", "job.labels.a b", "the API takes"),
+        ("job: {nodeSelector: {a: 'b c'}}", "job.nodeSelector.a", "the API takes"),
         ("globalPullSecret: ''", "globalPullSecret", "no name"),
-        (
-            "additionalTrustBundle: hello",
-            "additionalTrustBundle",
-            "no certificate",
-        ),
+        ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (
             "registryTrustBundle: '-----BEGIN PRIVATE KEY-----'",
             "registryTrustBundle",
             "private key",
         ),
-        (
-            "imageRegistryBundles: {../etc: x}",
-            "imageRegistryBundles.../etc",
-            "want host",
-        ),
-        (
-            "imageRegistryBundles: {a.io: x}",
-            "imageRegistryBundles.a.io",
-            "no certificate",
-        ),
-        (
-            "mirrors: [{source: 'a\"b', mirrors: []}]",
-            "mirrors[0].source",
-            "want host",
-        ),
+        ("imageRegistryBundles: {../etc: x}", "imageRegistryBundles.../etc", "want host"),
+        ("imageRegistryBundles: {a.io: x}", "imageRegistryBundles.a.io", "no certificate"),
+        ("mirrors: [{source: 'a\"b', mirrors: []}]", "mirrors[0].source", "want host"),
         (
             "mirrors: [{source: a.io, mirrors: [b.io, 'https://c.io']}]",
             "mirrors[0].mirrors[1]",
             "want host",
         ),
         ("mirrors: [{mirrors: []}]", "mirrors[0]", "missing field"),
-        (
-            "proxy: {httpProxy: 'http://u:hunter2@p:1'}",
-            "proxy.httpProxy",
-            "proxy.secret",
-        ),
-        (
-            "proxy: {httpsProxy: 'p:1'}",
-            "proxy.httpsProxy",
-            "want http://",
-        ),
+        ("proxy: {httpProxy: 'http://u:hunter2@p:1'}", "proxy.httpProxy", "proxy.secret"),
+        ("proxy: {httpsProxy: 'p:1'}", "proxy.httpsProxy", "want http://"),
         ("proxy: {secret: ''}", "proxy.secret", "no name"),
     ] {
         let error = ClusterSettings::parse(text).unwrap_err();
         let told = error.to_string();
-        let ClusterSettingsError::Field {
-            field: got,
-            problem: why,
-        } = error
-        else {
+        let ClusterSettingsError::Field { field: got, problem: why } = error else {
             panic!("{told}")
         };
         assert_eq!(got, field, "{text}");
         assert!(why.contains(problem), "{text}: {why}");
         assert!(!told.contains("hunter2"), "{told}");
     }
-    assert!(matches!(
-        ClusterSettings::parse("a: [1"),
-        Err(ClusterSettingsError::Yaml(_))
-    ));
+    assert!(matches!(ClusterSettings::parse("a: [1"), Err(ClusterSettingsError::Yaml(_))));
 }
 
 #[test]
@@ -201,10 +127,7 @@ fn the_clusters_objects_win_field_by_field() {
     let (merged, findings) = ours.clone().merged(&cluster);
     assert_eq!(findings, vec![]);
     assert_eq!(merged.base_os_container_image.as_deref(), Some("config"));
-    assert_eq!(
-        merged.base_os_extensions_container_image.as_deref(),
-        Some("images")
-    );
+    assert_eq!(merged.base_os_extensions_container_image.as_deref(), Some("images"));
     assert_eq!(merged.builder_image.as_deref(), Some("ours"));
     assert_eq!(merged.additional_trust_bundle, ours.additional_trust_bundle);
     assert_eq!(merged.registry_trust_bundle.as_deref(), Some(PEM));
@@ -214,22 +137,13 @@ fn the_clusters_objects_win_field_by_field() {
     assert_eq!(
         proxy.variables(),
         [
-            (
-                "HTTPS_PROXY".to_owned(),
-                "http://u:hunter2@theirs:1".to_owned()
-            ),
-            (
-                "https_proxy".to_owned(),
-                "http://u:hunter2@theirs:1".to_owned()
-            )
+            ("HTTPS_PROXY".to_owned(), "http://u:hunter2@theirs:1".to_owned()),
+            ("https_proxy".to_owned(), "http://u:hunter2@theirs:1".to_owned())
         ]
         .into()
     );
-    let bundles: Vec<_> = merged
-        .image_registry_bundles
-        .iter()
-        .map(|(host, pem)| (&**host, pem.len()))
-        .collect();
+    let bundles: Vec<_> =
+        merged.image_registry_bundles.iter().map(|(host, pem)| (&**host, pem.len())).collect();
     assert_eq!(bundles, [("a.io:5000", PEM.len()), ("b.io", PEM.len() + 5)]);
 }
 
@@ -242,18 +156,12 @@ fn mirror_sets_are_read_whatever_their_order() {
     let old = json!({ "kind": "ImageContentSourcePolicy", "metadata": { "name": "a" }, "spec": { "repositoryDigestMirrors": [{ "source": "quay.io/z", "mirrors": ["m.io/z", 1] }] } });
     let ours = ClusterSettings::parse("mirrors: [{source: ours.io}]").unwrap();
     let read = |sets: &[Value]| {
-        let cluster = ClusterObjects {
-            mirror_sets: sets,
-            image_config: None,
-            ..ClusterObjects::default()
-        };
+        let cluster =
+            ClusterObjects { mirror_sets: sets, image_config: None, ..ClusterObjects::default() };
         ours.clone().merged(&cluster)
     };
     let (merged, findings) = read(&[tag.clone(), old.clone(), digest.clone()]);
-    let told: Vec<_> = findings
-        .iter()
-        .map(|f| (&*f.code, f.object.as_deref().unwrap()))
-        .collect();
+    let told: Vec<_> = findings.iter().map(|f| (&*f.code, f.object.as_deref().unwrap())).collect();
     assert_eq!(told, [("odd-cluster-object", "ImageDigestMirrorSet/a")]);
     let got: Vec<_> = merged
         .mirrors
@@ -290,30 +198,15 @@ fn odd_objects_stop_nothing() {
 
 #[test]
 fn a_proxys_secret_goes_over_the_fields() {
-    let proxy = Proxy {
-        no_proxy: Some("a".to_owned()),
-        secret: Some("s".to_owned()),
-        ..Proxy::default()
-    };
+    let proxy =
+        Proxy { no_proxy: Some("a".to_owned()), secret: Some("s".to_owned()), ..Proxy::default() };
     let data = |key: &str, value: &str| [(key.to_owned(), value.as_bytes().to_vec())].into();
-    let with = proxy
-        .clone()
-        .with_secret(&data("httpProxy", "http://u:hunter2@p:1\n"))
-        .unwrap();
-    assert_eq!(
-        with.http_proxy.as_ref().unwrap().expose(),
-        "http://u:hunter2@p:1"
-    );
-    assert_eq!(
-        format!("{:?}", with.http_proxy.unwrap()),
-        "\"http://[secret]@p:1\""
-    );
+    let with = proxy.clone().with_secret(&data("httpProxy", "http://u:hunter2@p:1\n")).unwrap();
+    assert_eq!(with.http_proxy.as_ref().unwrap().expose(), "http://u:hunter2@p:1");
+    assert_eq!(format!("{:?}", with.http_proxy.unwrap()), "\"http://[secret]@p:1\"");
     for (key, value) in [("HTTP_PROXY", "http://p:1"), ("httpProxy", "hunter2")] {
         let error = proxy.clone().with_secret(&data(key, value)).unwrap_err();
-        assert!(
-            matches!(error, ClusterSettingsError::ProxySecret { .. }),
-            "{key}"
-        );
+        assert!(matches!(error, ClusterSettingsError::ProxySecret { .. }), "{key}");
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
 }
@@ -324,10 +217,8 @@ fn registries_of_the_clusters_own_image_config_go_over_ours() {
     let ours = ClusterSettings::parse(ours).unwrap();
     let object = |sources: Value| json!({ "kind": "Image", "metadata": { "name": "cluster" }, "spec": { "registrySources": sources } });
     let merged = |object: &Value| {
-        ours.clone().merged(&ClusterObjects {
-            image_config: Some(object),
-            ..ClusterObjects::default()
-        })
+        ours.clone()
+            .merged(&ClusterObjects { image_config: Some(object), ..ClusterObjects::default() })
     };
     let theirs = object(json!({
         "allowedRegistries": ["quay.io", "registry.example:5000/acme", "*.apps.example", "bad entry/"],
@@ -343,10 +234,7 @@ fn registries_of_the_clusters_own_image_config_go_over_ours() {
     assert_eq!(sources.insecure_registries, ["registry.example:5000"]);
     assert!(sources.blocked_registries.is_empty(), "all of it is theirs");
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(
-        findings[0].message.contains("allowedRegistries[3]"),
-        "{findings:?}"
-    );
+    assert!(findings[0].message.contains("allowedRegistries[3]"), "{findings:?}");
     let policy = settings.pull_policy().unwrap();
     for (image, want) in [
         ("quay.io/acme/os:v1", Requirement::Accept),
@@ -361,10 +249,7 @@ fn registries_of_the_clusters_own_image_config_go_over_ours() {
     }
     assert_eq!(ours.pull_policy(), None);
     for (text, field) in [
-        (
-            "registrySources: {blockedRegistries: [a b]}",
-            "registrySources.blockedRegistries[0]",
-        ),
+        ("registrySources: {blockedRegistries: [a b]}", "registrySources.blockedRegistries[0]"),
         ("signaturePolicy: '{}'", "signaturePolicy"),
     ] {
         let error = ClusterSettings::parse(text).unwrap_err().to_string();

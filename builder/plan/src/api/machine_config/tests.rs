@@ -36,21 +36,14 @@ fn the_pool_is_the_owners_else_the_names() {
     let mut owned = object();
     owned["metadata"]["ownerReferences"] =
         json!([{ "kind": "MachineConfigPool", "name": "infra" }]);
-    assert_eq!(
-        RenderedConfig::from_value(owned).unwrap().pool().as_str(),
-        "infra"
-    );
+    assert_eq!(RenderedConfig::from_value(owned).unwrap().pool().as_str(), "infra");
 }
 
 #[test]
 fn what_is_wrong_is_named() {
     type Change = fn(&mut Value);
     for (what, change, want) in [
-        (
-            "other kind",
-            (|o| o["kind"] = json!("Pod")) as Change,
-            "it is of kind \"Pod\"",
-        ),
+        ("other kind", (|o| o["kind"] = json!("Pod")) as Change, "it is of kind \"Pod\""),
         (
             "unrendered",
             |o| o["metadata"]["name"] = json!("99-worker"),
@@ -66,21 +59,9 @@ fn what_is_wrong_is_named() {
             |o| o["spec"]["kernelType"] = json!("fast"),
             "spec.kernelType: \"fast\" is none of",
         ),
-        (
-            "list",
-            |o| o["spec"]["extensions"] = json!("usbguard"),
-            "spec.extensions: want a list",
-        ),
-        (
-            "number",
-            |o| o["spec"]["osImageURL"] = json!(1),
-            "spec.osImageURL: want a text",
-        ),
-        (
-            "fips",
-            |o| o["spec"]["fips"] = json!("yes"),
-            "spec.fips: want true or false",
-        ),
+        ("list", |o| o["spec"]["extensions"] = json!("usbguard"), "spec.extensions: want a list"),
+        ("number", |o| o["spec"]["osImageURL"] = json!(1), "spec.osImageURL: want a text"),
+        ("fips", |o| o["spec"]["fips"] = json!("yes"), "spec.fips: want true or false"),
         ("spec", |o| o["spec"] = json!([]), "it is no MachineConfig"),
         (
             "large",

@@ -35,11 +35,7 @@ impl Applier<'_> {
             let Ok(Some(directory)) = real(&self.tree, emptied) else {
                 continue;
             };
-            if self
-                .tree
-                .get(&directory)
-                .is_none_or(|found| found.kind != Kind::Directory)
-            {
+            if self.tree.get(&directory).is_none_or(|found| found.kind != Kind::Directory) {
                 continue;
             }
             let ours: Vec<TreePath> = self

@@ -63,24 +63,13 @@ impl Applier<'_> {
             let at = join_path(&self.tree, entry.path()).map_err(|stop| stop.of(entry.path()))?;
             if let Some(first) = landed.insert(at.clone(), entry.path().to_owned()) {
                 let second = entry.path().to_owned();
-                return Err(ApplyError::SamePath {
-                    first,
-                    second,
-                    real: at.to_string(),
-                });
+                return Err(ApplyError::SamePath { first, second, real: at.to_string() });
             }
             entries.push((at, entry));
         }
         // From the shallowest to the deepest; hard links come last, so that they may lead to something deeper.
         entries.sort_by_key(|(at, entry)| {
-            (
-                entry.is_hard_link(),
-                if entry.is_hard_link() {
-                    0
-                } else {
-                    at.components().count()
-                },
-            )
+            (entry.is_hard_link(), if entry.is_hard_link() { 0 } else { at.components().count() })
         });
         for (at, entry) in entries {
             self.entry(&at, &entry)?;
@@ -114,10 +103,7 @@ impl Applier<'_> {
         let (real, was) = match self.there(path, at)? {
             Some((exact, found)) if found.kind == Kind::Directory => (exact, found.meta),
             Some((_, found)) => {
-                return Err(ApplyError::InTheWay {
-                    path: path.clone(),
-                    found: called(found.kind),
-                });
+                return Err(ApplyError::InTheWay { path: path.clone(), found: called(found.kind) });
             }
             None => {
                 let real = self.mkdir_all(at).map_err(|stop| stop.of(path))?;
@@ -127,11 +113,7 @@ impl Applier<'_> {
         };
         let (uid, gid) =
             self.owners(path, &directory.user, &directory.group, (was.uid, was.gid))?;
-        let meta = Meta {
-            mode: directory.mode.unwrap_or(was.mode),
-            uid,
-            gid,
-        };
+        let meta = Meta { mode: directory.mode.unwrap_or(was.mode), uid, gid };
         if self.tree.get(&real).is_none_or(|found| found.meta != meta) {
             self.tree.put(real, Node::Directory { meta });
         }
@@ -140,19 +122,14 @@ impl Applier<'_> {
 
     fn file(&mut self, at: &TreePath, file: &File) -> Result<(), ApplyError> {
         let path = &file.path;
-        let source = file
-            .contents
-            .as_ref()
-            .filter(|contents| contents.source.is_some());
+        let source = file.contents.as_ref().filter(|contents| contents.source.is_some());
         match (self.there(path, at)?, source) {
-            (Some((_, found)), _) if found.kind != Kind::File => Err(ApplyError::InTheWay {
-                path: path.clone(),
-                found: called(found.kind),
-            }),
-            (Some(_), Some(_)) => Err(ApplyError::InTheWay {
-                path: path.clone(),
-                found: called(Kind::File),
-            }),
+            (Some((_, found)), _) if found.kind != Kind::File => {
+                Err(ApplyError::InTheWay { path: path.clone(), found: called(found.kind) })
+            }
+            (Some(_), Some(_)) => {
+                Err(ApplyError::InTheWay { path: path.clone(), found: called(Kind::File) })
+            }
             (Some((exact, found)), None) => self.change_file(&exact, &found, file),
             (None, source) => {
                 let real = self.place(at).map_err(|stop| stop.of(path))?;
@@ -173,23 +150,11 @@ impl Applier<'_> {
         found: &Found,
         file: &File,
     ) -> Result<(), ApplyError> {
-        let (uid, gid) = self.owners(
-            &file.path,
-            &file.user,
-            &file.group,
-            (found.meta.uid, found.meta.gid),
-        )?;
+        let (uid, gid) =
+            self.owners(&file.path, &file.user, &file.group, (found.meta.uid, found.meta.gid))?;
         // Even the same owner set again takes away the bits that give somebody else's rights (chown(2)).
-        let stripped = if found.meta.mode & 0o010 != 0 {
-            0o6000
-        } else {
-            0o4000
-        };
-        let meta = Meta {
-            mode: file.mode.unwrap_or(found.meta.mode & !stripped),
-            uid,
-            gid,
-        };
+        let stripped = if found.meta.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
+        let meta = Meta { mode: file.mode.unwrap_or(found.meta.mode & !stripped), uid, gid };
         if file.append.is_empty() && meta == found.meta {
             return Ok(());
         }
@@ -221,27 +186,16 @@ impl Applier<'_> {
         content: Bytes,
     ) -> Result<(), ApplyError> {
         let (uid, gid) = self.owners(&file.path, &file.user, &file.group, (was.uid, was.gid))?;
-        let stripped = if was.mode & 0o010 != 0 {
-            0o6000
-        } else {
-            0o4000
-        };
-        let meta = Meta {
-            mode: file.mode.unwrap_or(was.mode & !stripped),
-            uid,
-            gid,
-        };
+        let stripped = if was.mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
+        let meta = Meta { mode: file.mode.unwrap_or(was.mode & !stripped), uid, gid };
         self.tree.put(real, Node::File { meta, content });
         Ok(())
     }
 
     fn bytes(&mut self, path: &str, part: &Resource) -> Result<Bytes, ApplyError> {
-        let bytes =
-            part.bytes(FILE_LIMIT.min(self.left))
-                .map_err(|source| ApplyError::Content {
-                    path: path.to_owned(),
-                    source,
-                })?;
+        let bytes = part
+            .bytes(FILE_LIMIT.min(self.left))
+            .map_err(|source| ApplyError::Content { path: path.to_owned(), source })?;
         self.left -= bytes.len() as u64;
         Ok(bytes.into())
     }
@@ -255,10 +209,7 @@ impl Applier<'_> {
                 .is_some_and(|target| clean_text(target) == clean_text(&link.target));
             return match found.kind {
                 Kind::Symlink if same => Ok(()),
-                kind => Err(ApplyError::InTheWay {
-                    path: path.clone(),
-                    found: called(kind),
-                }),
+                kind => Err(ApplyError::InTheWay { path: path.clone(), found: called(kind) }),
             };
         }
         let real = self.place(at).map_err(|stop| stop.of(path))?;
@@ -269,24 +220,12 @@ impl Applier<'_> {
         } else {
             format!("{parent}/{}", link.target)
         };
-        let target = self::real(&self.tree, &leads)
-            .ok()
-            .flatten()
-            .and_then(|target| self.tree.get(&target));
+        let target =
+            self::real(&self.tree, &leads).ok().flatten().and_then(|target| self.tree.get(&target));
         let there = target.map_or((0, 0), |found| (found.meta.uid, found.meta.gid));
         let (uid, gid) = self.owners(path, &Owner::clone(&link.user), &link.group, there)?;
-        let meta = Meta {
-            mode: 0o777,
-            uid,
-            gid,
-        };
-        self.tree.put(
-            real,
-            Node::Symlink {
-                meta,
-                target: link.target.clone(),
-            },
-        );
+        let meta = Meta { mode: 0o777, uid, gid };
+        self.tree.put(real, Node::Symlink { meta, target: link.target.clone() });
         Ok(())
     }
 
@@ -314,13 +253,9 @@ impl Applier<'_> {
         match (found.kind, found.ours, found.target) {
             (Kind::Directory, ..) => return Err(wrong("is a directory")),
             (Kind::File, true, _) => self.tree.put(real, Node::Hardlink { to: target }),
-            (Kind::Symlink, true, Some(target)) => self.tree.put(
-                real,
-                Node::Symlink {
-                    meta: found.meta,
-                    target,
-                },
-            ),
+            (Kind::Symlink, true, Some(target)) => {
+                self.tree.put(real, Node::Symlink { meta: found.meta, target })
+            }
             (Kind::File | Kind::Symlink | Kind::Other, ..) => {
                 self.reasons.push(Reason::HardLinkToBase(path.clone()))
             }

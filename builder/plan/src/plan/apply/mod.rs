@@ -165,23 +165,9 @@ pub(super) fn apply<'a>(
     }
     applier.current_config(current_config)?;
     applier.no_whiteouts()?;
-    let left_out = if commits {
-        applier.commit()
-    } else {
-        Vec::new()
-    };
-    let Applier {
-        tree,
-        reasons,
-        warnings,
-        ..
-    } = applier;
-    Ok(Applied {
-        tree,
-        reasons,
-        left_out,
-        warnings,
-    })
+    let left_out = if commits { applier.commit() } else { Vec::new() };
+    let Applier { tree, reasons, warnings, .. } = applier;
+    Ok(Applied { tree, reasons, left_out, warnings })
 }
 
 struct Applier<'a> {
@@ -196,21 +182,14 @@ impl Applier<'_> {
     /// Mode and owner of something that root makes in a directory: its group and, for a directory, its set-gid bit
     /// are the directory's where that has the bit.
     fn born(&self, parent: &TreePath, mode: u32, directory: bool) -> Meta {
-        let inherits = self
-            .tree
-            .get(parent)
-            .filter(|found| found.meta.mode & 0o2000 != 0);
+        let inherits = self.tree.get(parent).filter(|found| found.meta.mode & 0o2000 != 0);
         match inherits {
             Some(parent) => Meta {
                 mode: mode | if directory { 0o2000 } else { 0 },
                 uid: 0,
                 gid: parent.meta.gid,
             },
-            None => Meta {
-                mode,
-                uid: 0,
-                gid: 0,
-            },
+            None => Meta { mode, uid: 0, gid: 0 },
         }
     }
 
@@ -235,10 +214,7 @@ impl Applier<'_> {
         if let Some(found) = self.tree.get(&real)
             && found.kind == mosb_image::tree::Kind::Directory
         {
-            return Err(ApplyError::InTheWay {
-                path: path.to_owned(),
-                found: "a directory",
-            });
+            return Err(ApplyError::InTheWay { path: path.to_owned(), found: "a directory" });
         }
         let meta = self.born(&parent, mode, false);
         self.tree.put(real, Node::File { meta, content });

@@ -27,16 +27,16 @@ impl Applier<'_> {
         let uid = match user {
             Owner::Unsaid => there.0,
             Owner::Id(id) => *id,
-            Owner::Name(name) => self
-                .look_up(&USERS, name)
-                .ok_or_else(|| unknown("user", "passwd", name))?,
+            Owner::Name(name) => {
+                self.look_up(&USERS, name).ok_or_else(|| unknown("user", "passwd", name))?
+            }
         };
         let gid = match group {
             Owner::Unsaid => there.1,
             Owner::Id(id) => *id,
-            Owner::Name(name) => self
-                .look_up(&GROUPS, name)
-                .ok_or_else(|| unknown("group", "group", name))?,
+            Owner::Name(name) => {
+                self.look_up(&GROUPS, name).ok_or_else(|| unknown("group", "group", name))?
+            }
         };
         Ok((uid, gid))
     }
@@ -74,13 +74,9 @@ mod tests {
     #[test]
     fn the_third_field_is_the_number() {
         let file = b"root:x:0:0:root:/root:/bin/sh\nbroken\n#core:x:1:1::/:\ncore:x:1000:1000::/:\ncore:x:1:1::/:\nodd:x:y:\n";
-        for (name, want) in [
-            ("root", Some(0)),
-            ("core", Some(1000)),
-            ("odd", None),
-            ("none", None),
-            ("", None),
-        ] {
+        for (name, want) in
+            [("root", Some(0)), ("core", Some(1000)), ("odd", None), ("none", None), ("", None)]
+        {
             assert_eq!(number_in(file, name), want, "{name}");
         }
     }

@@ -70,11 +70,7 @@ pub(super) fn real(tree: &Overlay<'_>, path: &str) -> Result<Option<TreePath>, S
 
 /// The components of a text, last first, without empty ones and `.`.
 fn components(path: &str) -> Vec<String> {
-    path.split('/')
-        .rev()
-        .filter(|c| !matches!(*c, "" | "."))
-        .map(str::to_owned)
-        .collect()
+    path.split('/').rev().filter(|c| !matches!(*c, "" | ".")).map(str::to_owned).collect()
 }
 
 /// Takes `.` and `..` out of a text alone, as Go's `filepath.Clean` does with an absolute path.
@@ -217,10 +213,7 @@ mod tests {
             assert_eq!(got.as_deref(), want, "{path}");
         }
         assert!(matches!(real(&tree, "/loop/x"), Err(Stop::Loop)));
-        assert!(matches!(
-            real(&tree, "/etc/file/x"),
-            Err(Stop::NotADirectory(_))
-        ));
+        assert!(matches!(real(&tree, "/etc/file/x"), Err(Stop::NotADirectory(_))));
     }
 
     #[test]
@@ -236,9 +229,6 @@ mod tests {
         ] {
             assert_eq!(join_path(&tree, path).unwrap().to_string(), want, "{path}");
         }
-        assert!(matches!(
-            join_path(&tree, "/etc/file/a/x"),
-            Err(Stop::NotADirectory(_))
-        ));
+        assert!(matches!(join_path(&tree, "/etc/file/a/x"), Err(Stop::NotADirectory(_))));
     }
 }

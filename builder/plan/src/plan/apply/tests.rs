@@ -8,40 +8,18 @@ use mosb_image::tree::OwnedEntry;
 
 fn base() -> BaseTree {
     let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
-    let unknown = |size| OwnedEntry {
-        content: None,
-        size,
-        ..OwnedEntry::file(b"")
-    };
+    let unknown = |size| OwnedEntry { content: None, size, ..OwnedEntry::file(b"") };
     BaseTree::from_entries([
         entry("etc", OwnedEntry::directory(0o755)),
-        entry(
-            "etc/passwd",
-            OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\ncore:x:1000:1000::/:\n"),
-        ),
-        entry(
-            "etc/group",
-            OwnedEntry::file(b"root:x:0:\nwheel:x:10:core\n"),
-        ),
-        entry(
-            "usr/lib/passwd",
-            OwnedEntry::file(b"chrony:x:992:992::/:\n"),
-        ),
+        entry("etc/passwd", OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\ncore:x:1000:1000::/:\n")),
+        entry("etc/group", OwnedEntry::file(b"root:x:0:\nwheel:x:10:core\n")),
+        entry("usr/lib/passwd", OwnedEntry::file(b"chrony:x:992:992::/:\n")),
         entry("etc/motd", unknown(5)),
         entry("etc/sudoers.d", OwnedEntry::directory(0o750)),
-        entry(
-            "etc/shared",
-            OwnedEntry {
-                gid: 10,
-                ..OwnedEntry::directory(0o2775)
-            },
-        ),
+        entry("etc/shared", OwnedEntry { gid: 10, ..OwnedEntry::directory(0o2775) }),
         entry("etc/alias", OwnedEntry::symlink("motd")),
         entry("etc/nowhere", OwnedEntry::symlink("none")),
-        entry(
-            "etc/systemd/system/masked.service",
-            OwnedEntry::symlink("/dev/null"),
-        ),
+        entry("etc/systemd/system/masked.service", OwnedEntry::symlink("/dev/null")),
         entry("usr/local", OwnedEntry::symlink("../var/usrlocal")),
         entry("var/usrlocal/bin", OwnedEntry::directory(0o755)),
         entry("tmp", OwnedEntry::directory(0o1777)),
@@ -140,12 +118,7 @@ fn entries_land_where_ignition_puts_them() {
         (
             "a directory wiped",
             json!({ "directories": [{ "path": "/opt/tree", "overwrite": true }], "files": [{ "path": "/opt/tree/b" }] }),
-            &[
-                "= /opt 755 0:0",
-                "d /opt/tree 755 0:0",
-                "- /opt/tree/a",
-                "f /opt/tree/b 644 0:0 ",
-            ],
+            &["= /opt 755 0:0", "d /opt/tree 755 0:0", "- /opt/tree/a", "f /opt/tree/b 644 0:0 "],
         ),
         (
             "parts appended to a new file",
@@ -157,11 +130,7 @@ fn entries_land_where_ignition_puts_them() {
             json!({ "directories": [{ "path": "/tmp", "mode": 0o777 }] }),
             &["d /tmp 777 0:0"],
         ),
-        (
-            "what a commit empties",
-            json!({ "files": [{ "path": "/tmp/x" }] }),
-            &[],
-        ),
+        ("what a commit empties", json!({ "files": [{ "path": "/tmp/x" }] }), &[]),
         (
             "a link that is there already",
             json!({ "links": [{ "path": "/etc/alias", "target": "./motd" }] }),
@@ -195,10 +164,7 @@ fn entries_land_where_ignition_puts_them() {
 fn a_commit_takes_what_the_base_has_there_too() {
     let entry = |path: &str, entry| (path.as_bytes().to_vec(), entry);
     let base = BaseTree::from_entries([
-        entry(
-            "etc/passwd",
-            OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\n"),
-        ),
+        entry("etc/passwd", OwnedEntry::file(b"root:x:0:0::/root:/bin/sh\n")),
         entry("run", OwnedEntry::directory(0o755)),
         entry("tmp", OwnedEntry::symlink("var/tmp")),
         entry("var/tmp", OwnedEntry::directory(0o1777)),
@@ -223,11 +189,7 @@ fn a_commit_takes_what_the_base_has_there_too() {
         "- /var/tmp/old",
     ];
     assert_eq!(lines(&applied), want);
-    let told: Vec<_> = applied
-        .left_out
-        .iter()
-        .map(|left| left.message.as_str())
-        .collect();
+    let told: Vec<_> = applied.left_out.iter().map(|left| left.message.as_str()).collect();
     let want = [
         "/var/tmp/old is not in the image: /tmp is",
         "/var/tmp/old of the base is not in the image: /tmp is",
@@ -263,9 +225,7 @@ fn what_needs_the_bases_content_is_a_reason() {
     let base = base();
     let file = |more: Value| {
         let mut file = json!({ "path": "/etc/motd" });
-        file.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({ "files": [file] })
     };
     let path = || "/etc/motd".to_owned();
@@ -275,11 +235,7 @@ fn what_needs_the_bases_content_is_a_reason() {
             file(json!({ "append": [{ "source": "data:,x" }] })),
             vec![Reason::AppendToBase(path())],
         ),
-        (
-            "mode",
-            file(json!({ "mode": 0o600 })),
-            vec![Reason::KeepsBaseContent(path())],
-        ),
+        ("mode", file(json!({ "mode": 0o600 })), vec![Reason::KeepsBaseContent(path())]),
         ("the same mode", file(json!({ "mode": 0o644 })), vec![]),
         (
             "hard link",
@@ -287,11 +243,7 @@ fn what_needs_the_bases_content_is_a_reason() {
             vec![Reason::HardLinkToBase("/etc/hard".to_owned())],
         ),
     ] {
-        assert_eq!(
-            applied(&base, storage, json!([])).unwrap().reasons,
-            want,
-            "{what}"
-        );
+        assert_eq!(applied(&base, storage, json!([])).unwrap().reasons, want, "{what}");
     }
 }
 
@@ -366,14 +318,7 @@ fn the_config_itself_is_in_the_image() {
     let applied = apply(&base, None, Bytes::from_static(b"{}"), false).unwrap();
     let path = CURRENT_CONFIG.parse().unwrap();
     let found = applied.tree.get(&path).unwrap();
-    assert_eq!(
-        found.meta,
-        Meta {
-            mode: 0o600,
-            uid: 0,
-            gid: 0
-        }
-    );
+    assert_eq!(found.meta, Meta { mode: 0o600, uid: 0, gid: 0 });
     assert_eq!(
         applied.tree.content(&path),
         mosb_image::overlay::Content::Known(Bytes::from_static(b"{}"))
@@ -389,10 +334,7 @@ fn an_alias_takes_nothing_away() {
         let applied = applied(&base, json!({}), units);
         match fine {
             true => assert!(applied.is_ok(), "{alias}"),
-            false => assert!(
-                matches!(applied, Err(ApplyError::Whiteout { .. })),
-                "{alias}"
-            ),
+            false => assert!(matches!(applied, Err(ApplyError::Whiteout { .. })), "{alias}"),
         }
     }
 }

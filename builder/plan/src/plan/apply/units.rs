@@ -43,10 +43,7 @@ impl Applier<'_> {
                         }),
                     None => presets
                         .entry(format!("{}-{state}", unit.name))
-                        .or_insert_with(|| Preset {
-                            enabled,
-                            what: unit.name.clone(),
-                        }),
+                        .or_insert_with(|| Preset { enabled, what: unit.name.clone() }),
                 };
             }
             match unit.mask {
@@ -77,12 +74,7 @@ impl Applier<'_> {
     fn write_unit_file(&mut self, path: &str, contents: &str) -> Result<(), ApplyError> {
         let at = join_path(&self.tree, path).map_err(|stop| stop.of(path))?;
         let real = self.place(&at).map_err(|stop| stop.of(path))?;
-        self.write(
-            path,
-            real,
-            Bytes::copy_from_slice(contents.as_bytes()),
-            0o644,
-        )
+        self.write(path, real, Bytes::copy_from_slice(contents.as_bytes()), 0o644)
     }
 
     fn mask(&mut self, unit: &Unit) -> Result<(), ApplyError> {
@@ -92,21 +84,9 @@ impl Applier<'_> {
         if self.tree.get(&real).is_some() {
             self.tree.remove(&real);
         }
-        let gid = self
-            .born(&real.parent().unwrap_or_default(), 0o777, false)
-            .gid;
-        let meta = Meta {
-            mode: 0o777,
-            uid: 0,
-            gid,
-        };
-        self.tree.put(
-            real,
-            Node::Symlink {
-                meta,
-                target: "/dev/null".to_owned(),
-            },
-        );
+        let gid = self.born(&real.parent().unwrap_or_default(), 0o777, false).gid;
+        let meta = Meta { mode: 0o777, uid: 0, gid };
+        self.tree.put(real, Node::Symlink { meta, target: "/dev/null".to_owned() });
         Ok(())
     }
 
@@ -160,8 +140,7 @@ impl Applier<'_> {
             Content::Known(bytes) => BytesMut::from(bytes.as_ref()),
             Content::NoFile => BytesMut::new(),
             Content::NotKept => {
-                self.reasons
-                    .push(Reason::AppendToBase(PRESET_FILE.to_owned()));
+                self.reasons.push(Reason::AppendToBase(PRESET_FILE.to_owned()));
                 return Ok(());
             }
         };
@@ -177,39 +156,27 @@ impl Applier<'_> {
         for unit in config.units.iter().filter(|unit| unit.enabled.is_some()) {
             match systemd::preset(&mut self.tree, std::slice::from_ref(&unit.name)) {
                 Ok(findings) => {
-                    let told = findings
-                        .into_iter()
-                        .filter(|finding| !self.warnings.contains(finding));
+                    let told =
+                        findings.into_iter().filter(|finding| !self.warnings.contains(finding));
                     let new: Vec<Finding> = told.collect();
                     self.warnings.extend(new);
                 }
                 Err(undecided) => self.undecided(&unit.name, &undecided),
             }
         }
-        for unit in config
-            .units
-            .iter()
-            .filter(|unit| unit.enabled == Some(false))
-        {
-            if matches!(
-                systemd::is_enabled(&self.tree, &unit.name),
-                Ok(EnabledState::Enabled)
-            ) {
+        for unit in config.units.iter().filter(|unit| unit.enabled == Some(false)) {
+            if matches!(systemd::is_enabled(&self.tree, &unit.name), Ok(EnabledState::Enabled)) {
                 let message = format!(
                     "{}: the config disables it, and the base's presets enable it; mask it to keep it from running",
                     unit.name
                 );
-                self.warnings
-                    .push(Finding::new("enabled-by-base", message).on(unit.name.clone()));
+                self.warnings.push(Finding::new("enabled-by-base", message).on(unit.name.clone()));
             }
         }
     }
 
     fn undecided(&mut self, unit: &str, undecided: &systemd::Undecided) {
-        let reason = Reason::Unit {
-            unit: unit.to_owned(),
-            why: undecided.to_string(),
-        };
+        let reason = Reason::Unit { unit: unit.to_owned(), why: undecided.to_string() };
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);
         }
@@ -239,18 +206,9 @@ mod tests {
 
     #[test]
     fn an_instance_is_what_stands_between_at_and_the_type() {
-        assert_eq!(
-            instance_of("foo@bar.service"),
-            Some(("foo@.service".to_owned(), "bar"))
-        );
-        assert_eq!(
-            instance_of("foo@a.b.service"),
-            Some(("foo@.service".to_owned(), "a.b"))
-        );
-        assert_eq!(
-            instance_of("foo@.service"),
-            Some(("foo@.service".to_owned(), ""))
-        );
+        assert_eq!(instance_of("foo@bar.service"), Some(("foo@.service".to_owned(), "bar")));
+        assert_eq!(instance_of("foo@a.b.service"), Some(("foo@.service".to_owned(), "a.b")));
+        assert_eq!(instance_of("foo@.service"), Some(("foo@.service".to_owned(), "")));
         assert_eq!(instance_of("foo.service"), None);
     }
 }

@@ -157,10 +157,7 @@ pub struct UnitState {
 
 impl ContentState {
     fn of(bytes: &[u8]) -> Self {
-        Self {
-            size: bytes.len() as u64,
-            digest: Digest::of(bytes).to_string(),
-        }
+        Self { size: bytes.len() as u64, digest: Digest::of(bytes).to_string() }
     }
 }
 
@@ -217,26 +214,13 @@ impl Diff {
             }
         }
         for (field, change) in changes(&from.rest(), &to.rest()) {
-            settings.push(SettingChange {
-                field: field.clone(),
-                change,
-                from: None,
-                to: None,
-            });
+            settings.push(SettingChange { field: field.clone(), change, from: None, to: None });
         }
-        let paths = changed(&from.paths()?, &to.paths()?, |path, changed| PathChange {
-            path,
-            changed,
-        });
-        let units = changed(&from.units(), &to.units(), |name, changed| UnitChange {
-            name,
-            changed,
-        });
-        let mut diff = Self {
-            settings,
-            paths,
-            units,
-        };
+        let paths =
+            changed(&from.paths()?, &to.paths()?, |path, changed| PathChange { path, changed });
+        let units =
+            changed(&from.units(), &to.units(), |name, changed| UnitChange { name, changed });
+        let mut diff = Self { settings, paths, units };
         // The same meaning in other words, such as base64 for percent signs: the image keeps the words.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
             diff.settings.push(SettingChange {
@@ -276,12 +260,11 @@ fn changes<'a, K: Ord, V: PartialEq>(
     to: &'a BTreeMap<K, V>,
 ) -> impl Iterator<Item = (&'a K, Change)> {
     let keys: BTreeSet<&K> = from.keys().chain(to.keys()).collect();
-    keys.into_iter()
-        .filter_map(|key| match (from.get(key), to.get(key)) {
-            (None, _) => Some((key, Change::Added)),
-            (_, None) => Some((key, Change::Removed)),
-            (Some(before), Some(after)) => (before != after).then_some((key, Change::Changed)),
-        })
+    keys.into_iter().filter_map(|key| match (from.get(key), to.get(key)) {
+        (None, _) => Some((key, Change::Added)),
+        (_, None) => Some((key, Change::Removed)),
+        (Some(before), Some(after)) => (before != after).then_some((key, Change::Changed)),
+    })
 }
 
 /// The things that are not the same, told by their names.
@@ -295,9 +278,7 @@ fn changed<S: State, T>(
         let both = before.zip(after);
         let changed = Changed {
             change,
-            what: both
-                .map(|(before, after)| before.differences(after))
-                .unwrap_or_default(),
+            what: both.map(|(before, after)| before.differences(after)).unwrap_or_default(),
             from: before.cloned(),
             to: after.cloned(),
         };

@@ -32,10 +32,7 @@ impl<'a> Side<'a> {
     /// # Errors
     /// A broken Ignition config.
     pub fn of_config(config: &'a RenderedConfig) -> Result<Self, Error> {
-        let base = config
-            .os_image_url
-            .as_ref()
-            .map(|name| BaseText::new(name, None));
+        let base = config.os_image_url.as_ref().map(|name| BaseText::new(name, None));
         Self::new(config, base)
     }
 
@@ -53,15 +50,9 @@ impl<'a> Side<'a> {
 
     fn new(config: &'a RenderedConfig, base: Option<BaseText>) -> Result<Self, Error> {
         let parsed = config.ignition().map(ignition::parse).transpose();
-        let parsed = parsed.map_err(|source| Error::Ignition {
-            config: config.name().to_string(),
-            source,
-        })?;
-        Ok(Self {
-            config,
-            base,
-            ignition: parsed.map(|parsed| parsed.config),
-        })
+        let parsed = parsed
+            .map_err(|source| Error::Ignition { config: config.name().to_string(), source })?;
+        Ok(Self { config, base, ignition: parsed.map(|parsed| parsed.config) })
     }
 
     pub(super) fn paths(&self) -> Result<BTreeMap<&str, PathState>, Error> {
@@ -73,10 +64,7 @@ impl<'a> Side<'a> {
             let known = |resource: &Resource| {
                 content(resource).map_err(|source| Error::Apply {
                     config: self.config.name().to_string(),
-                    source: ApplyError::Content {
-                        path: file.path.clone(),
-                        source,
-                    },
+                    source: ApplyError::Content { path: file.path.clone(), source },
                 })
             };
             let state = PathState {
@@ -117,10 +105,7 @@ impl<'a> Side<'a> {
     }
 
     pub(super) fn units(&self) -> BTreeMap<&str, UnitState> {
-        let units = self
-            .ignition
-            .iter()
-            .flat_map(|config| &config.systemd.units);
+        let units = self.ignition.iter().flat_map(|config| &config.systemd.units);
         units
             .map(|unit| {
                 let text = |text: &Option<String>| {
@@ -154,16 +139,10 @@ impl<'a> Side<'a> {
             ("pool", Some(config.pool().to_string())),
             ("release", config.release_version().map(str::to_owned)),
             ("spec.osImageURL", config.os_image_url.clone()),
-            (
-                "spec.baseOSExtensionsContainerImage",
-                config.extensions_image.clone(),
-            ),
+            ("spec.baseOSExtensionsContainerImage", config.extensions_image.clone()),
             ("spec.kernelArguments", list(&config.kernel_arguments, " ")),
             ("spec.extensions", list(&config.extensions, ", ")),
-            (
-                "spec.kernelType",
-                Some(config.kernel_type.as_str().to_owned()),
-            ),
+            ("spec.kernelType", Some(config.kernel_type.as_str().to_owned())),
             ("spec.fips", Some(config.fips.to_string())),
         ]
         .into_iter()
@@ -184,22 +163,10 @@ impl<'a> Side<'a> {
         };
         add("metadata", fields("/metadata"), &["name", "annotations"]);
         add("spec", fields("/spec"), &TOLD);
-        add(
-            "spec.config",
-            fields("/spec/config"),
-            &["storage", "systemd"],
-        );
+        add("spec.config", fields("/spec/config"), &["storage", "systemd"]);
         let storage = fields("/spec/config/storage");
-        add(
-            "spec.config.storage",
-            storage,
-            &["files", "directories", "links"],
-        );
-        add(
-            "spec.config.systemd",
-            fields("/spec/config/systemd"),
-            &["units"],
-        );
+        add("spec.config.storage", storage, &["files", "directories", "links"]);
+        add("spec.config.systemd", fields("/spec/config/systemd"), &["units"]);
         rest
     }
 }
@@ -220,10 +187,7 @@ const CONTENT_LIMIT: u64 = 64 * 1024 * 1024;
 impl BaseText {
     fn new(name: &str, digest: Option<Digest>) -> Self {
         let written = name.rsplit('@').next().and_then(|text| text.parse().ok());
-        Self {
-            name: name.to_owned(),
-            digest: digest.or(written),
-        }
+        Self { name: name.to_owned(), digest: digest.or(written) }
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -235,9 +199,7 @@ impl BaseText {
 }
 
 fn content(resource: &Resource) -> Result<ContentState, ContentError> {
-    resource
-        .bytes(CONTENT_LIMIT)
-        .map(|bytes| ContentState::of(&bytes))
+    resource.bytes(CONTENT_LIMIT).map(|bytes| ContentState::of(&bytes))
 }
 
 fn octal(mode: u32) -> String {

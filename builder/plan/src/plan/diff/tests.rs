@@ -28,10 +28,8 @@ fn config(change: impl Fn(&mut Value)) -> RenderedConfig {
 
 /// One line for each change.
 fn told(diff: &Diff) -> Vec<String> {
-    let settings = diff
-        .settings
-        .iter()
-        .map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
+    let settings =
+        diff.settings.iter().map(|s| format!("{:?} {} {:?} {:?}", s.change, s.field, s.from, s.to));
     let paths = diff
         .paths
         .iter()
@@ -121,11 +119,7 @@ fn each_change_is_told_and_no_secret() {
             |o| o["spec"]["config"]["systemd"]["units"][0] = json!({ "name": "x.service", "mask": true, "dropins": [{ "name": "d.conf", "contents": "[Unit]\n" }] }),
             &["Changed x.service [\"enabled\", \"masked\", \"content\", \"dropins\"]"],
         ),
-        (
-            "unit gone",
-            |o| o["spec"]["config"]["systemd"] = json!({}),
-            &["Removed x.service []"],
-        ),
+        ("unit gone", |o| o["spec"]["config"]["systemd"] = json!({}), &["Removed x.service []"]),
     ] {
         let diff = diff(&before, &config(edit));
         assert_eq!(told(&diff), want, "{what}");
@@ -143,25 +137,11 @@ fn a_base_is_the_same_by_digest_whatever_it_is_called() {
     for (what, name, base, same) in [
         ("same name", format!("quay.io/os/base@{digest}"), None, true),
         ("a layout's", digest.to_string(), None, true),
-        (
-            "by tag, label has the digest",
-            "quay.io/os/base:1".to_owned(),
-            Some(digest),
-            true,
-        ),
-        (
-            "other",
-            "quay.io/os/base:1".to_owned(),
-            Some(Digest::of(b"other")),
-            false,
-        ),
+        ("by tag, label has the digest", "quay.io/os/base:1".to_owned(), Some(digest), true),
+        ("other", "quay.io/os/base:1".to_owned(), Some(Digest::of(b"other")), false),
         ("not known", "quay.io/os/base:1".to_owned(), None, false),
     ] {
         let image = Side::on_base(&config, Some(&name), base).unwrap();
-        assert_eq!(
-            Diff::between(&image, &from_config).unwrap().is_same(),
-            same,
-            "{what}"
-        );
+        assert_eq!(Diff::between(&image, &from_config).unwrap().is_same(), same, "{what}");
     }
 }

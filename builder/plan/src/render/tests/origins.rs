@@ -9,16 +9,8 @@ fn what_lies_elsewhere_is_needed_with_its_machine_config() {
     let mut request = request(
         "worker",
         vec![
-            config(
-                "a",
-                "worker",
-                json!({ "config": remote("https://h/overridden") }),
-            ),
-            config(
-                "b",
-                "worker",
-                json!({ "config": remote("https://u:hunter2@h/f") }),
-            ),
+            config("a", "worker", json!({ "config": remote("https://h/overridden") })),
+            config("b", "worker", json!({ "config": remote("https://u:hunter2@h/f") })),
             config("c", "worker", json!({ "config": merge })),
         ],
     );
@@ -39,15 +31,8 @@ fn what_lies_elsewhere_is_needed_with_its_machine_config() {
             }
         }
     };
-    assert_eq!(
-        asked.len(),
-        2,
-        "what is overridden is not fetched: {asked:?}"
-    );
-    assert!(
-        asked[0].starts_with("c.yaml: c: spec.config.ignition.config.merge[0]"),
-        "{asked:?}"
-    );
+    assert_eq!(asked.len(), 2, "what is overridden is not fetched: {asked:?}");
+    assert!(asked[0].starts_with("c.yaml: c: spec.config.ignition.config.merge[0]"), "{asked:?}");
     assert!(
         asked[1].starts_with(
             "a.yaml: a, b.yaml: b: spec.config.storage.files[/etc/r].contents: https://h/f"
@@ -56,19 +41,11 @@ fn what_lies_elsewhere_is_needed_with_its_machine_config() {
     );
     assert!(!format!("{asked:?}").contains("hunter2"));
     let text = done.object.to_string();
-    assert!(
-        text.contains("data:;base64,aGVsbG8=") || text.contains("data:,hello"),
-        "{text}"
-    );
+    assert!(text.contains("data:;base64,aGVsbG8=") || text.contains("data:,hello"), "{text}");
     assert!(!text.contains("https://"), "{text}");
     request.explain = true;
-    let Ok(Outcome::Rendered(again)) = render(&request, &contents) else {
-        panic!()
-    };
-    assert_eq!(
-        again.object, done.object,
-        "an account of it changes nothing"
-    );
+    let Ok(Outcome::Rendered(again)) = render(&request, &contents) else { panic!() };
+    assert_eq!(again.object, done.object, "an account of it changes nothing");
 }
 
 #[test]
@@ -85,17 +62,9 @@ fn it_can_be_explained() {
         ),
     ];
     configs[1].config.spec["config"]["storage"]["files"][0]["mode"] = json!(384);
-    let request = Request {
-        explain: true,
-        os_image: Some(base),
-        ..request("worker", configs)
-    };
+    let request = Request { explain: true, os_image: Some(base), ..request("worker", configs) };
     let explanation = rendered(&request).explanation.unwrap();
-    let names: Vec<_> = explanation
-        .machine_configs
-        .iter()
-        .map(|it| it.name.as_str())
-        .collect();
+    let names: Vec<_> = explanation.machine_configs.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     let told = |field: &str| {
         let said = explanation.fields.iter().find(|said| said.field == field);
@@ -103,10 +72,7 @@ fn it_can_be_explained() {
         (said.from.as_str(), said.overrides.join(","))
     };
     let of = |from, overrides: &str| (from, overrides.to_owned());
-    assert_eq!(
-        told("spec.config.storage.files[/etc/x].contents"),
-        of("b", "a")
-    );
+    assert_eq!(told("spec.config.storage.files[/etc/x].contents"), of("b", "a"));
     assert_eq!(told("spec.config.storage.files[/etc/x].mode"), of("b", ""));
     assert_eq!(told("spec.osImageURL"), of("c", "the image that was given"));
     assert_eq!(told("spec.kernelArguments[quiet]"), of("c", ""));

@@ -19,19 +19,11 @@ fn all_that_is_wrong_is_told_at_once() {
             "worker",
             json!({ "extensions": ["usbguard", "nvidia", "emacs"], "kernelArguments": "quiet" }),
         ),
-        config(
-            "c",
-            "worker",
-            json!({ "config": { "ignition": { "version": "9.9.9" } } }),
-        ),
+        config("c", "worker", json!({ "config": { "ignition": { "version": "9.9.9" } } })),
         config("d", "worker", json!({ "extensions": ["kernel-devel"] })),
         config("e", "worker", json!({ "kernelType": "realtime" })),
         config("f", "worker", json!({ "config": {} })),
-        config(
-            "unread",
-            "infra",
-            json!({ "config": { "ignition": { "version": "9.9.9" } } }),
-        ),
+        config("unread", "infra", json!({ "config": { "ignition": { "version": "9.9.9" } } })),
     ];
     let want = [
         ("bad-name", "x.yaml"),
@@ -49,11 +41,7 @@ fn all_that_is_wrong_is_told_at_once() {
     assert_eq!(problems(&request("worker", configs.clone())), want);
     let unknown = problems(&request(
         "worker",
-        vec![config(
-            "b",
-            "worker",
-            json!({ "extensions": ["nvidia", "emacs"] }),
-        )],
+        vec![config("b", "worker", json!({ "extensions": ["nvidia", "emacs"] }))],
     ));
     assert_eq!(unknown.len(), 2);
     assert!(unknown.iter().all(|(code, _)| code == "unknown-extension"));

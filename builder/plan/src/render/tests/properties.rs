@@ -5,28 +5,18 @@ use proptest::prelude::*;
 
 /// A few MachineConfigs that touch each other.
 fn some_configs() -> impl Strategy<Value = Vec<Component>> {
-    let one = (
-        0..4_u8,
-        "[ab]",
-        prop::sample::select(vec!["worker", "infra"]),
-        0..3_u8,
-        any::<bool>(),
-    );
+    let one =
+        (0..4_u8, "[ab]", prop::sample::select(vec!["worker", "infra"]), 0..3_u8, any::<bool>());
     let all = prop::collection::vec(one, 1..6);
     all.prop_map(|all| {
         let each = all.into_iter().enumerate();
         each.map(|(number, (path, content, role, arguments, fips))| {
-            let mut one = file(
-                &format!("{content}-{number}"),
-                role,
-                &format!("/etc/{path}"),
-                &content,
-            );
+            let mut one =
+                file(&format!("{content}-{number}"), role, &format!("/etc/{path}"), &content);
             one.config.spec.insert("fips".to_owned(), json!(fips));
-            one.config.spec.insert(
-                "kernelArguments".to_owned(),
-                json!(vec!["quiet"; arguments.into()]),
-            );
+            one.config
+                .spec
+                .insert("kernelArguments".to_owned(), json!(vec!["quiet"; arguments.into()]));
             one
         })
         .collect()
@@ -121,9 +111,7 @@ fn changes(value: &Value) -> Vec<(String, Value)> {
     let within = |key: String, inner: &Value, put: &dyn Fn(Value) -> Value| {
         let changes = changes(inner).into_iter();
         let placed = changes.map(move |(place, changed)| (format!("/{key}{place}"), changed));
-        placed
-            .map(|(place, changed)| (place, put(changed)))
-            .collect::<Vec<_>>()
+        placed.map(|(place, changed)| (place, put(changed))).collect::<Vec<_>>()
     };
     match value {
         Value::Object(fields) => {
@@ -152,9 +140,9 @@ fn changes(value: &Value) -> Vec<(String, Value)> {
         }
         Value::Bool(truth) => vec![(String::new(), json!(!truth))],
         Value::Number(number) => vec![(String::new(), json!(number.as_i64().unwrap() + 1))],
-        Value::String(text) => ["x", "1"]
-            .map(|more| (String::new(), json!(format!("{text}{more}"))))
-            .into(),
+        Value::String(text) => {
+            ["x", "1"].map(|more| (String::new(), json!(format!("{text}{more}")))).into()
+        }
         Value::Null => Vec::new(),
     }
 }
@@ -180,9 +168,5 @@ fn each_field_is_in_the_name() {
             None => refused += 1,
         }
     }
-    assert!(
-        names.len() > 80 && refused < all.len() / 3,
-        "{refused} of {}",
-        all.len()
-    );
+    assert!(names.len() > 80 && refused < all.len() / 3, "{refused} of {}", all.len());
 }

@@ -19,10 +19,7 @@ fn the_later_one_counts_and_a_pools_own_come_later() {
     ] {
         let rendered = rendered(&request(pool, configs.clone()));
         let contents = contents(&rendered);
-        let got = (
-            contents.get("/etc/one").copied(),
-            contents.get("/etc/two").copied(),
-        );
+        let got = (contents.get("/etc/one").copied(), contents.get("/etc/two").copied());
         assert_eq!(got, (one, two), "{pool}");
         assert_eq!(rendered.config.pool().as_str(), pool);
     }
@@ -43,10 +40,7 @@ fn a_pools_selector_decides_where_the_pool_is_given() {
     };
     let expression = json!({ "key": labels::ROLE, "operator": "In", "values": ["worker", "gpu"] });
     let some = rendered(&with(json!({ "matchExpressions": [expression] })));
-    assert_eq!(
-        contents(&some).into_keys().collect::<Vec<_>>(),
-        ["/etc/a", "/etc/c"]
-    );
+    assert_eq!(contents(&some).into_keys().collect::<Vec<_>>(), ["/etc/a", "/etc/c"]);
     let owner = &some.object["metadata"]["ownerReferences"][0];
     assert_eq!(
         owner,
@@ -61,11 +55,7 @@ fn a_pools_selector_decides_where_the_pool_is_given() {
             json!({ "matchExpressions": [{ "key": "a", "operator": "In" }] }),
             "bad-selector",
         ),
-        (
-            "nothing",
-            json!({ "matchLabels": { "x": "y" } }),
-            "nothing-selected",
-        ),
+        ("nothing", json!({ "matchLabels": { "x": "y" } }), "nothing-selected"),
     ] {
         assert_eq!(problems(&with(selector))[0].0, want, "{what}");
     }
@@ -73,29 +63,16 @@ fn a_pools_selector_decides_where_the_pool_is_given() {
 
 #[test]
 fn rendered_ones_are_skipped_and_guards_hold() {
-    let mut old = config(
-        &format!("rendered-worker-{}", "0".repeat(32)),
-        "worker",
-        json!({}),
-    );
+    let mut old = config(&format!("rendered-worker-{}", "0".repeat(32)), "worker", json!({}));
     old.config.metadata.owner_references =
         serde_json::from_value(json!([{ "kind": "MachineConfigPool" }])).unwrap();
-    let mut unowned = config(
-        &format!("rendered-worker-{}", "1".repeat(32)),
-        "",
-        json!({}),
-    );
+    let mut unowned = config(&format!("rendered-worker-{}", "1".repeat(32)), "", json!({}));
     unowned.config.metadata.labels.clear();
     let one = file("a", "worker", "/etc/a", "a");
     let first = rendered(&request("worker", vec![one.clone(), old, unowned]));
     assert_eq!(first.warnings.len(), 1);
     assert_eq!(first.warnings[0].code, "rendered-skipped");
-    assert_eq!(
-        first.config.name(),
-        rendered(&request("worker", vec![one.clone()]))
-            .config
-            .name()
-    );
+    assert_eq!(first.config.name(), rendered(&request("worker", vec![one.clone()])).config.name());
 
     let settings = |status: Value| {
         let selector = json!({ "matchLabels": { "pool": "w" } });

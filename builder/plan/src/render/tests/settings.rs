@@ -12,21 +12,13 @@ fn settings_are_merged() {
             "worker",
             json!({ "fips": true, "kernelType": "64k-pages", "kernelArguments": ["a=1", "quiet"] }),
         ),
-        config(
-            "b",
-            "worker",
-            json!({ "kernelType": "realtime", "extensions": ["usbguard"] }),
-        ),
+        config("b", "worker", json!({ "kernelType": "realtime", "extensions": ["usbguard"] })),
         config(
             "c",
             "worker",
             json!({ "kernelType": "default", "kernelArguments": ["quiet"], "extensions": ["usbguard", "sysstat"] }),
         ),
-        config(
-            "d",
-            "worker",
-            json!({ "fips": false, "kernelArguments": null, "config": null }),
-        ),
+        config("d", "worker", json!({ "fips": false, "kernelArguments": null, "config": null })),
     ];
     let rendered = rendered(&request("worker", configs));
     assert_eq!(
@@ -40,10 +32,7 @@ fn settings_are_merged() {
     assert_eq!(rendered.config.kernel_type, KernelType::Realtime);
     let metadata = &rendered.object["metadata"];
     assert!(metadata.get("ownerReferences").is_none());
-    assert_eq!(
-        metadata["annotations"],
-        json!({ labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" })
-    );
+    assert_eq!(metadata["annotations"], json!({ labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" }));
 }
 
 #[test]
@@ -57,10 +46,7 @@ fn the_last_administrator_names_the_images() {
     let generated = |name: &str, image: &str| {
         let mut one = names(name, image);
         let annotations = &mut one.config.metadata.annotations;
-        annotations.insert(
-            labels::GENERATED_BY_CONTROLLER_VERSION.to_owned(),
-            "x".to_owned(),
-        );
+        annotations.insert(labels::GENERATED_BY_CONTROLLER_VERSION.to_owned(), "x".to_owned());
         one
     };
     let controller = json!({
@@ -74,18 +60,8 @@ fn the_last_administrator_names_the_images() {
     for (what, configs, want, overridden) in [
         ("nobody", vec![names("a", "")], &release, false),
         ("generated", vec![generated("a", &mine)], &release, false),
-        (
-            "one",
-            vec![names("a", &mine), generated("b", &other)],
-            &mine,
-            true,
-        ),
-        (
-            "two",
-            vec![names("a", &mine), names("b", &other)],
-            &other,
-            true,
-        ),
+        ("one", vec![names("a", &mine), generated("b", &other)], &mine, true),
+        ("two", vec![names("a", &mine), names("b", &other)], &other, true),
         ("the same", vec![names("a", &release)], &release, false),
     ] {
         let rendered = rendered(&with(configs));
@@ -102,37 +78,22 @@ fn the_last_administrator_names_the_images() {
             "{what}"
         );
         assert_eq!(annotations[labels::RELEASE_IMAGE_VERSION], "4.20.0");
-        let told = rendered
-            .warnings
-            .iter()
-            .any(|it| it.code == "os-image-overridden");
+        let told = rendered.warnings.iter().any(|it| it.code == "os-image-overridden");
         assert_eq!(told, overridden, "{what}");
     }
-    let component = rendered(&with(vec![names(
-        "10-prebuiltimage-osimageurl-worker",
-        &mine,
-    )]));
+    let component = rendered(&with(vec![names("10-prebuiltimage-osimageurl-worker", &mine)]));
     assert_eq!(component.object["spec"]["osImageURL"], json!(mine));
     assert!(component.warnings.is_empty(), "{:?}", component.warnings);
     let tagged = with(vec![names("a", "quay.io/mine:v1")]);
-    let want = (
-        "image-not-pinned".to_owned(),
-        "a.yaml: a: spec.osImageURL".to_owned(),
-    );
+    let want = ("image-not-pinned".to_owned(), "a.yaml: a: spec.osImageURL".to_owned());
     assert_eq!(problems(&tagged), [want]);
     let want = Unpinned {
         image: "quay.io/mine:v1".to_owned(),
         place: "a.yaml: a: spec.osImageURL".to_owned(),
     };
     assert_eq!(unpinned(&tagged), [want]);
-    let pinned = Request {
-        pins: [("quay.io/mine:v1".to_owned(), mine.clone())].into(),
-        ..tagged
-    };
+    let pinned = Request { pins: [("quay.io/mine:v1".to_owned(), mine.clone())].into(), ..tagged };
     assert_eq!(rendered(&pinned).object["spec"]["osImageURL"], json!(mine));
-    let given = Request {
-        os_image: Some(other.clone()),
-        ..with(vec![names("a", "")])
-    };
+    let given = Request { os_image: Some(other.clone()), ..with(vec![names("a", "")]) };
     assert_eq!(rendered(&given).object["spec"]["osImageURL"], json!(other));
 }

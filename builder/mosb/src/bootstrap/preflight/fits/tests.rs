@@ -36,11 +36,7 @@ fn what_machines_boot_says_so() {
         (json!({ "ostree.commit": "abc" }), Outcome::Failed),
         (json!({}), Outcome::Failed),
     ] {
-        assert_eq!(
-            bootable(&labelled(labels.clone())).outcome,
-            want,
-            "{labels}"
-        );
+        assert_eq!(bootable(&labelled(labels.clone())).outcome, want, "{labels}");
     }
 }
 
@@ -76,14 +72,7 @@ fn the_release_is_judged_where_both_say_so() {
     let rhcos = |text: &str| json!({ "io.openshift.build.versions": format!("kernel=5.14, machine-os={text}") });
     let none = || json!({});
     for (what, labels, annotations, stock, release, want) in [
-        (
-            "the same base",
-            json!({ "baseOSContainerImage": STOCK }),
-            none(),
-            none(),
-            None,
-            Passed,
-        ),
+        ("the same base", json!({ "baseOSContainerImage": STOCK }), none(), none(), None, Passed),
         (
             "the same base, by annotation",
             none(),
@@ -148,14 +137,7 @@ fn the_release_is_judged_where_both_say_so() {
             None,
             Failed,
         ),
-        (
-            "Fedora",
-            version("41.20250105.3.0"),
-            none(),
-            version("42.20250401.3.0"),
-            None,
-            Failed,
-        ),
+        ("Fedora", version("41.20250105.3.0"), none(), version("42.20250401.3.0"), None, Failed),
         (
             "somebody's own version",
             version("1.0.0"),
@@ -172,19 +154,10 @@ fn the_release_is_judged_where_both_say_so() {
             None,
             Passed,
         ),
-        (
-            "the cluster's has none",
-            version("418.94.202501221327-0"),
-            none(),
-            none(),
-            None,
-            Skipped,
-        ),
+        ("the cluster's has none", version("418.94.202501221327-0"), none(), none(), None, Skipped),
     ] {
-        let cluster = Cluster {
-            base: Some(STOCK.parse().unwrap()),
-            release: release.map(str::to_owned),
-        };
+        let cluster =
+            Cluster { base: Some(STOCK.parse().unwrap()), release: release.map(str::to_owned) };
         let image = image("amd64", labels, annotations);
         let check = self::release(&image, &cluster, &Ok(labelled(stock)));
         assert_eq!(check.outcome, want, "{what}: {}", check.message);

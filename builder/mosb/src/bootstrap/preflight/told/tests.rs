@@ -13,10 +13,7 @@ fn denied(with: &str) -> Error {
 }
 
 fn tls(cause: &str) -> Error {
-    Error::Tls {
-        host: HOST.to_owned(),
-        cause: cause.to_owned(),
-    }
+    Error::Tls { host: HOST.to_owned(), cause: cause.to_owned() }
 }
 
 #[test]
@@ -94,10 +91,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "no such repository to push to",
             Kind::Push,
-            Error::NotFound {
-                image: "quay.example/acme/os".to_owned(),
-                said: Said::default(),
-            },
+            Error::NotFound { image: "quay.example/acme/os".to_owned(), said: Said::default() },
             Manifests,
             (
                 Failed,
@@ -169,10 +163,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "no such host",
             Kind::Registry,
-            Error::Unreachable {
-                host: host(),
-                cause: "Name or service not known".to_owned(),
-            },
+            Error::Unreachable { host: host(), cause: "Name or service not known".to_owned() },
             Manifests,
             (
                 Unknown,
@@ -184,10 +175,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "no answer",
             Kind::Pull,
-            Error::TimedOut {
-                host: host(),
-                tries: 4,
-            },
+            Error::TimedOut { host: host(), tries: 4 },
             ByHand,
             (
                 Unknown,
@@ -199,12 +187,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "in trouble",
             Kind::Pull,
-            Error::Server {
-                host: host(),
-                status: 503,
-                tries: 4,
-                said: Said::default(),
-            },
+            Error::Server { host: host(), status: 503, tries: 4, said: Said::default() },
             Manifests,
             (
                 Unknown,
@@ -216,10 +199,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "a limit",
             Kind::Pull,
-            Error::TooManyRequests {
-                host: host(),
-                tries: 4,
-            },
+            Error::TooManyRequests { host: host(), tries: 4 },
             Manifests,
             (
                 Unknown,
@@ -297,10 +277,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "blocked",
             Kind::Registry,
-            Error::Blocked {
-                image: "quay.example/acme/os".to_owned(),
-                prefix: HOST.to_owned(),
-            },
+            Error::Blocked { image: "quay.example/acme/os".to_owned(), prefix: HOST.to_owned() },
             Manifests,
             (
                 Failed,
@@ -311,12 +288,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         ),
     ] {
         let check = told(kind, &error, HOST, remedies);
-        let got = (
-            check.outcome,
-            check.code.unwrap(),
-            &*check.message,
-            &*check.remedy.unwrap(),
-        );
+        let got = (check.outcome, check.code.unwrap(), &*check.message, &*check.remedy.unwrap());
         assert_eq!(got, want, "{what}");
     }
 }

@@ -24,10 +24,7 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
     };
     let options = Options {
         namespaces: Namespaces {
-            operator: wanted
-                .operator_namespace
-                .clone()
-                .unwrap_or_else(|| namespace.clone()),
+            operator: wanted.operator_namespace.clone().unwrap_or_else(|| namespace.clone()),
             own: namespace,
         },
         listen: wanted.listen.clone(),

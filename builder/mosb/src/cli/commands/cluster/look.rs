@@ -25,16 +25,11 @@ pub async fn status(
     if let (Some(pool), true) = (pool, views.is_empty()) {
         return Err(no_pool(pool).into());
     }
-    Ok(ClusterStatus {
-        namespace: namespaces.own.clone(),
-        pools: views.iter().map(told).collect(),
-    })
+    Ok(ClusterStatus { namespace: namespaces.own.clone(), pools: views.iter().map(told).collect() })
 }
 
 fn no_pool(pool: &str) -> Error {
-    Error::NoPool {
-        pool: pool.to_owned(),
-    }
+    Error::NoPool { pool: pool.to_owned() }
 }
 
 fn told(view: &View) -> PoolStatus {
@@ -61,9 +56,7 @@ fn told(view: &View) -> PoolStatus {
 fn opted_in(stores: &Stores, pool: &str) -> Result<(View, String), Error> {
     let mut views = controller::views(stores, Some(pool));
     let view = views.pop().ok_or_else(|| no_pool(pool))?;
-    let config = view.config.clone().ok_or_else(|| Error::NotOptedIn {
-        pool: pool.to_owned(),
-    })?;
+    let config = view.config.clone().ok_or_else(|| Error::NotOptedIn { pool: pool.to_owned() })?;
     Ok((view, config))
 }
 
@@ -75,10 +68,7 @@ pub async fn rebuild(
     let stores = Stores::read(client, namespaces).await?;
     let (_, config) = opted_in(&stores, pool)?;
     controller::request_rebuild(client, &config).await?;
-    Ok(RebuildRequest {
-        pool: pool.to_owned(),
-        machine_os_config: config,
-    })
+    Ok(RebuildRequest { pool: pool.to_owned(), machine_os_config: config })
 }
 
 pub async fn logs(client: &Client, namespaces: &Namespaces, of: &str, follow: bool) -> Result<()> {
@@ -88,15 +78,11 @@ pub async fn logs(client: &Client, namespaces: &Namespaces, of: &str, follow: bo
         Some(build) => (*build).clone(),
         None => {
             let (view, _) = opted_in(&stores, of)?;
-            view.build
-                .ok_or_else(|| Error::NoBuild { of: of.to_owned() })?
+            view.build.ok_or_else(|| Error::NoBuild { of: of.to_owned() })?
         }
     };
-    let name: BuildName = build
-        .metadata
-        .name
-        .parse()
-        .map_err(|error| Error::Usage(format!("{error}")))?;
+    let name: BuildName =
+        build.metadata.name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
     let tell = |line| match line {
         LogLine::Container(container) => tracing::info!("{container}:"),
         LogLine::Text(text) => {
@@ -145,9 +131,7 @@ pub async fn wait(
         seconds: limit.as_secs(),
         missing: stores.board.missing(),
     };
-    timeout_at(end, stores.board.complete())
-        .await
-        .map_err(|_| over())?;
+    timeout_at(end, stores.board.complete()).await.map_err(|_| over())?;
     let mut before = String::new();
     loop {
         let mut views = controller::views(&stores, Some(pool));

@@ -42,9 +42,7 @@ pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outco
     if let Method::Containerfile(reasons) = &prepared.plan.method {
         return Ok(needs_containerfile(reasons));
     }
-    world
-        .progress
-        .step(&format!("writing the layer, pushing to {}", inputs.push));
+    world.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
     end.begin_push();
     let target = Target::from(inputs.push.clone());
     let (built, tree) = tokio::join!(
@@ -56,10 +54,7 @@ pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outco
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &prepared.plan.build_name.tag()));
     let base_tree = match tree {
-        Some(Ok(image)) => Some(BaseTreeImage {
-            base: prepared.base.manifest,
-            image,
-        }),
+        Some(Ok(image)) => Some(BaseTreeImage { base: prepared.base.manifest, image }),
         Some(Err(warning)) => {
             warnings.push(warning);
             None
@@ -85,9 +80,7 @@ pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outco
 }
 
 fn needs_containerfile(reasons: &[Reason]) -> Outcome {
-    Outcome::NeedsContainerfile {
-        reasons: reasons.iter().map(Reason::finding).collect(),
-    }
+    Outcome::NeedsContainerfile { reasons: reasons.iter().map(Reason::finding).collect() }
 }
 
 /// Keeps a tree that was read from the base's layers for the builds to come.

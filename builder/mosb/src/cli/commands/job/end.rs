@@ -104,11 +104,8 @@ impl End {
         handover: &Handover,
         outcome: Outcome,
     ) -> Result<String, mosb_build::handover::Error> {
-        let result = JobResult {
-            job_uid: self.job_uid.clone(),
-            build: self.build.clone(),
-            outcome,
-        };
+        let result =
+            JobResult { job_uid: self.job_uid.clone(), build: self.build.clone(), outcome };
         // Only there in a container; it is a second way, so that it fails is no failure.
         let message = OpenOptions::new()
             .write(true)
@@ -270,12 +267,9 @@ mod tests {
                 with: "without credentials".to_owned(),
                 said,
             },
-            _ => mosb_registry::Error::Server {
-                host: "quay.io".to_owned(),
-                status,
-                tries: 3,
-                said,
-            },
+            _ => {
+                mosb_registry::Error::Server { host: "quay.io".to_owned(), status, tries: 3, said }
+            }
         }
         .into()
     }
@@ -300,42 +294,12 @@ mod tests {
     fn the_class_says_what_the_controller_should_do() {
         let payload = mosb_plan::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
         for (what, error, want, reason) in [
-            (
-                "a failing RUN",
-                program("bud", 256),
-                Class::Refused,
-                "program-failed",
-            ),
-            (
-                "a RUN killed for memory",
-                program("bud", 9),
-                Class::Retry,
-                "program-failed",
-            ),
-            (
-                "blobs that don't come",
-                program("pull", 256),
-                Class::Retry,
-                "program-failed",
-            ),
-            (
-                "refused credentials",
-                registry(403),
-                Class::UserInput,
-                "denied",
-            ),
-            (
-                "a registry in trouble",
-                registry(503),
-                Class::Retry,
-                "registry-error",
-            ),
-            (
-                "a damaged ConfigMap",
-                payload.into(),
-                Class::Bug,
-                "payload-content",
-            ),
+            ("a failing RUN", program("bud", 256), Class::Refused, "program-failed"),
+            ("a RUN killed for memory", program("bud", 9), Class::Retry, "program-failed"),
+            ("blobs that don't come", program("pull", 256), Class::Retry, "program-failed"),
+            ("refused credentials", registry(403), Class::UserInput, "denied"),
+            ("a registry in trouble", registry(503), Class::Retry, "registry-error"),
+            ("a damaged ConfigMap", payload.into(), Class::Bug, "payload-content"),
             (
                 "another build",
                 crate::cli::error::Error::OtherBuild {
@@ -357,13 +321,7 @@ mod tests {
                 secrets: Hidden::default(),
             };
             match end.failed(&error) {
-                Outcome::Failed {
-                    class,
-                    reason: code,
-                    message,
-                    last_lines,
-                    ..
-                } => {
+                Outcome::Failed { class, reason: code, message, last_lines, .. } => {
                     assert_eq!((class, &*code), (want, reason), "{what}");
                     let ran = program_failed(&error);
                     assert_eq!(last_lines.len(), if ran { 2 } else { 0 }, "{what}");

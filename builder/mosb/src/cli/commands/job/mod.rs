@@ -66,20 +66,13 @@ pub async fn wait_for_done(post: &Post) -> Result<()> {
 
 /// What is mounted, to be planned by this method.
 async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wanted> {
-    let (folder, containerfile, trust_bundle) = (
-        inputs.machine_config.clone(),
-        inputs.containerfile.clone(),
-        inputs.trust_bundle.clone(),
-    );
+    let (folder, containerfile, trust_bundle) =
+        (inputs.machine_config.clone(), inputs.containerfile.clone(), inputs.trust_bundle.clone());
     let read = spawn_blocking(move || {
         let config = input::mounted_config(&folder)?;
         let containerfile = containerfile.as_deref().map(input::containerfile);
         let trust_bundle = trust_bundle.as_deref().map(input::trust_bundle);
-        anyhow::Ok((
-            config,
-            containerfile.transpose()?,
-            trust_bundle.transpose()?,
-        ))
+        anyhow::Ok((config, containerfile.transpose()?, trust_bundle.transpose()?))
     });
     let (config, containerfile, trust_bundle) = read.await.context("reading stopped")??;
     Ok(prepare::Wanted {
@@ -126,9 +119,5 @@ fn means<'a>(
     trees: Option<Trees<'a>>,
     on_step: &'a (dyn Fn(&str) + Sync),
 ) -> Means<'a> {
-    Means {
-        client: &world.pull,
-        trees,
-        on_step,
-    }
+    Means { client: &world.pull, trees, on_step }
 }

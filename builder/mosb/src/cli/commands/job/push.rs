@@ -25,9 +25,7 @@ pub async fn push(world: &World, inputs: &PodInputs, image: &Path, end: &End) ->
     let plan = &planned.plan;
     world.progress.step("compressing what was built");
     let making = Instant::now();
-    let made = buildah::take(plan, image)
-        .await
-        .map_err(mosb_build::Error::from)?;
+    let made = buildah::take(plan, image).await.map_err(mosb_build::Error::from)?;
     let making = making.elapsed();
     world.progress.step(&format!("pushing to {}", inputs.push));
     end.begin_push();

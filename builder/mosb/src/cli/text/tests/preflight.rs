@@ -26,14 +26,8 @@ fn checks_of_two_images() {
                 what: String::new(),
                 image: bad,
                 checks: vec![
-                    took(
-                        45,
-                        Check::passed(Kind::Registry, "mirror registry.example answers"),
-                    ),
-                    took(
-                        1430,
-                        Check::skipped(Kind::Release, "it has no label with an OS version"),
-                    ),
+                    took(45, Check::passed(Kind::Registry, "mirror registry.example answers")),
+                    took(1430, Check::skipped(Kind::Release, "it has no label with an OS version")),
                     took(
                         212,
                         Check::not_passed(Kind::Push, Outcome::Failed, "denied", refused, remedy),
@@ -46,9 +40,6 @@ fn checks_of_two_images() {
     looks_like("preflight", &Preflight::from(&report));
     let findings = report.findings();
     assert_eq!(findings.len(), 1);
-    assert_eq!(
-        findings[0].object.as_deref(),
-        Some(&*report.images[1].image)
-    );
+    assert_eq!(findings[0].object.as_deref(), Some(&*report.images[1].image));
     assert_eq!(findings[0].message, format!("{refused}; {remedy}"));
 }
