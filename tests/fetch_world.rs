@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use mosb_build::fetch::{Error, Fetcher, Options};
 use mosb_ignition::snapshot::{configs, contents};
 use mosb_ignition::{Contents, Document, Resolution, parse, parse_data_url};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
 /// As long as nothing here takes.
@@ -26,7 +26,7 @@ pub fn fetcher(options: Options) -> Fetcher {
 pub struct Failed {
     pub code: String,
     pub message: String,
-    pub class: Class,
+    pub class: ErrorClass,
 }
 
 impl From<Error> for Failed {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mosb_ignition::{self as ignition, Error, SpecVersion};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 use proptest::test_runner::{Config as Runs, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mosb_build::result::{Outcome, Step};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
 use crate::build_world::{self, config, names, with};
@@ -151,7 +151,7 @@ fn every_failure_has_a_class_for_the_controller() {
             guarded.address(),
             flags(&["--authfile", &wrong]),
             "denied",
-            Class::UserInput,
+            ErrorClass::InvalidInput,
             "refused it (401",
         ),
         (
@@ -159,7 +159,7 @@ fn every_failure_has_a_class_for_the_controller() {
             guarded.address(),
             flags(&["--authfile", &authfile, "--push-authfile", &wrong]),
             "denied",
-            Class::UserInput,
+            ErrorClass::InvalidInput,
             "acme/os",
         ),
         (
@@ -167,7 +167,7 @@ fn every_failure_has_a_class_for_the_controller() {
             open.address(),
             Box::new(|pod: &mut Pod| other.clone_into(&mut pod.build)) as Change<'_>,
             "other-build",
-            Class::Bug,
+            ErrorClass::Internal,
             other,
         ),
         (
@@ -175,7 +175,7 @@ fn every_failure_has_a_class_for_the_controller() {
             open.address(),
             Box::new(|pod: &mut Pod| mount(pod, &with("storage", json!({})))),
             "other-build",
-            Class::Bug,
+            ErrorClass::Internal,
             "this Job is for",
         ),
         (
@@ -183,7 +183,7 @@ fn every_failure_has_a_class_for_the_controller() {
             open.address(),
             Box::new(|pod: &mut Pod| mount(pod, &broken)),
             "invalid-ignition",
-            Class::UserInput,
+            ErrorClass::InvalidInput,
             "spec.config",
         ),
         (
@@ -191,7 +191,7 @@ fn every_failure_has_a_class_for_the_controller() {
             open.address(),
             Box::new(|pod: &mut Pod| fs::remove_dir_all(pod.volume("mc")).unwrap()),
             "unreadable-file",
-            Class::Bug,
+            ErrorClass::Internal,
             "machineconfig.json.gz",
         ),
         (
@@ -199,7 +199,7 @@ fn every_failure_has_a_class_for_the_controller() {
             &through,
             Box::new(|_: &mut Pod| proxy.rule(|_| Some(Fault::status(503)))),
             "registry-error",
-            Class::Retry,
+            ErrorClass::Transient,
             "503",
         ),
     ] {

@@ -71,7 +71,7 @@ fn what_is_rendered_can_be_built_through_a_pipe() {
     let json = desk.run("render --pool worker mcs -o json").ok().json();
     assert_eq!(json["metadata"]["name"], name.as_str());
     use sha2::Digest as _;
-    let digest = sha2::Sha256::digest(mosb_types::canonical::canonical(&json["spec"]));
+    let digest = sha2::Sha256::digest(mosb_types::canonical_json(&json["spec"]));
     let hex: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(name, format!("rendered-worker-{hex}"));
     let line = "build - --base oci:base:os --output oci:out -o json";

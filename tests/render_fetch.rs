@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mosb_build::fetch::{Fetcher, HostHeaders, Options};
 use mosb_ignition::parse_data_url;
 use mosb_registry::{ProxyVariables, Secret};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, gzip, options, render};
@@ -65,7 +65,11 @@ async fn what_was_served_is_embedded_byte_for_byte() {
                 assert_eq!(left, said, "{what}");
             }
             (Err(failed), Err(code)) => {
-                assert_eq!((&*failed.code, failed.class), (code, Class::UserInput), "{what}");
+                assert_eq!(
+                    (&*failed.code, failed.class),
+                    (code, ErrorClass::InvalidInput),
+                    "{what}"
+                );
                 let place = "storage.files[/etc/x].contents: ";
                 assert!(failed.message.contains(place), "{what}: {failed:?}");
                 assert!(failed.message.contains(&web.url("/x")), "{what}: {failed:?}");
@@ -98,8 +102,8 @@ async fn redirects_are_followed_without_the_configs_headers() {
     let mine: Vec<_> = seen.iter().map(|head| (head.path(), head.header("x-mine"))).collect();
     assert_eq!(mine, [("/near", Some("hunter2")), ("/away", None), ("/there", None)]);
     for (path, code, class) in [
-        ("/round", "too-many-redirects", Class::UserInput),
-        ("/ftp", "fetch-refused", Class::UserInput),
+        ("/round", "too-many-redirects", ErrorClass::InvalidInput),
+        ("/ftp", "fetch-refused", ErrorClass::InvalidInput),
     ] {
         let failed = render(&config(path), &fetcher(options(LONG))).await.unwrap_err();
         assert_eq!((&*failed.code, failed.class), (code, class), "{path}");
@@ -212,7 +216,7 @@ async fn proxies_are_the_configs_else_the_environments() {
     config["ignition"]["proxy"]["noProxy"] = json!(["invalid"]);
     let failed = render(&config, &fetcher).await.unwrap_err();
     // Whatever the resolver says of that name, and however long it takes.
-    assert_eq!(failed.class, Class::Retry);
+    assert_eq!(failed.class, ErrorClass::Transient);
     for web in [from_config, from_environment] {
         let seen = web.seen();
         assert_eq!(seen.len(), 1);
@@ -230,7 +234,11 @@ async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
     let web = SecureWeb::start(directory.path(), &answers);
     let nobody = fetcher(options(LONG));
     let failed = get(&web.url("x"), &nobody).await.unwrap_err();
-    assert_eq!((&*failed.code, failed.class), ("untrusted-tls", Class::Retry), "{failed:?}");
+    assert_eq!(
+        (&*failed.code, failed.class),
+        ("untrusted-tls", ErrorClass::Transient),
+        "{failed:?}"
+    );
     assert!(failed.message.contains("--ca"), "{failed:?}");
 
     let user =

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use mosb_build::fetch::offline;
 use mosb_ignition::snapshot::contents;
 use mosb_ignition::{Contents, Document, Reference, Resolution};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::json;
 
 use crate::fetch_world::{LONG, embedded, fetcher, file, get, options, render};
@@ -38,7 +38,11 @@ async fn what_stands_is_told_at_once_and_what_may_pass_is_tried_again() {
         match (got, want) {
             (Ok(bytes), Ok(())) => assert_eq!(bytes, b"hi", "{what}"),
             (Err(failed), Err(code)) => {
-                assert_eq!((&*failed.code, failed.class), (code, Class::UserInput), "{what}");
+                assert_eq!(
+                    (&*failed.code, failed.class),
+                    (code, ErrorClass::InvalidInput),
+                    "{what}"
+                );
                 let told = format!("storage.files[/etc/x].contents: {}?…", web.url("/x"));
                 assert!(failed.message.contains(&told), "{what}: {failed:?}");
                 assert!(!failed.message.contains("hunter2"), "{what}: {failed:?}");
@@ -78,7 +82,7 @@ async fn what_lasts_is_given_up_in_time_and_may_pass_later() {
     assert!(begun.elapsed() < Duration::from_secs(15));
     for ((what, _, code), failed) in all.iter().zip(failed) {
         let failed = failed.unwrap_err();
-        assert_eq!((&*failed.code, failed.class), (*code, Class::Retry), "{what}");
+        assert_eq!((&*failed.code, failed.class), (*code, ErrorClass::Transient), "{what}");
     }
     assert!(broken.seen().len() > 1 && closing.seen().len() > 1);
 }
@@ -119,7 +123,11 @@ async fn a_body_has_an_end() {
     ] {
         let web = Web::start(move |_, _| acts.clone());
         let failed = get(&web.url("/"), &fetcher(options(LONG))).await.unwrap_err();
-        assert_eq!((&*failed.code, failed.class), ("too-large", Class::UserInput), "{what}");
+        assert_eq!(
+            (&*failed.code, failed.class),
+            ("too-large", ErrorClass::InvalidInput),
+            "{what}"
+        );
         assert_eq!(web.seen().len(), 1, "{what}");
     }
 }
@@ -135,7 +143,7 @@ async fn the_number_has_an_end_too() {
         let before = web.seen().len();
         let got = render(&config, &fetcher(options(LONG))).await;
         let failed = got.err().map(|failed| (failed.code, failed.class));
-        let want = want.map(|code: &str| (code.to_owned(), Class::UserInput));
+        let want = want.map(|code: &str| (code.to_owned(), ErrorClass::InvalidInput));
         assert_eq!(failed, want, "{count}");
         let asked = if want.is_some() { 0 } else { count };
         assert_eq!(web.seen().len() - before, asked, "{count}");
@@ -151,7 +159,7 @@ async fn the_total_has_an_end_too() {
     );
     config["storage"]["files"] = files.collect();
     let failed = render(&config, &fetcher(options(LONG))).await.unwrap_err();
-    assert_eq!((&*failed.code, failed.class), ("too-large", Class::UserInput));
+    assert_eq!((&*failed.code, failed.class), ("too-large", ErrorClass::InvalidInput));
     assert!(failed.message.contains("67108864"), "{failed:?}");
 }
 
@@ -166,7 +174,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
         .map(|path| json!({ "path": path, "contents": { "source": web.url(path) } }));
     config["storage"]["files"] = json!(files);
     let failed = render(&config, &fetcher(options(Duration::from_secs(2)))).await.unwrap_err();
-    assert_eq!((&*failed.code, failed.class), ("not-found", Class::UserInput));
+    assert_eq!((&*failed.code, failed.class), ("not-found", ErrorClass::InvalidInput));
     assert!(failed.message.starts_with("3 references could not be fetched:"), "{failed:?}");
     for path in ["/late", "/a", "/b"] {
         let told = format!("\n  storage.files[{path}].contents: {}: ", web.url(path));
@@ -180,7 +188,7 @@ async fn all_failures_are_told_and_offline_names_each_reference() {
     let needs: Vec<Reference> =
         needs.into_iter().map(|one| one.of("MachineConfig 99-x: spec.config")).collect();
     let error = offline(&needs).unwrap();
-    assert_eq!((error.reason(), error.class()), ("offline", Class::UserInput));
+    assert_eq!((error.reason(), error.class()), ("offline", ErrorClass::InvalidInput));
     let told =
         format!("MachineConfig 99-x: spec.config.storage.files[/a].contents: {}: ", web.url("/a"));
     assert!(error.to_string().contains(&told), "{error}");

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use mosb_image::RepoRef;
 use mosb_registry::credentials::{covers, user_and_password};
 use mosb_registry::http::Secret;
-use mosb_types::canonical::canonical;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
+use mosb_types::canonical_json;
 
 /// Key of the logins in a Secret.
 pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
@@ -103,8 +103,8 @@ const IGNORED: [&str; 2] = ["credHelpers", "credsStore"];
 
 impl SecretError {
     /// What to do about it.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// `bad-registry-secret`.
@@ -177,7 +177,7 @@ impl DockerConfigJson {
 
     /// `.dockerconfigjson`: the same logins, the same bytes.
     pub fn to_bytes(&self) -> Secret<Vec<u8>> {
-        Secret::new(canonical(&json!({ "auths": self.0.expose() })).to_vec())
+        Secret::new(canonical_json(&json!({ "auths": self.0.expose() })).to_vec())
     }
 }
 

@@ -12,7 +12,7 @@ use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_registry::http::{ProxyVariables, Secret};
 use mosb_registry::{self as registry, CertDirs, Client, CredentialSources, Logins, Options};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// A client, and the folder with the files that it reads; both go together.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ pub enum DoorError {
 
 impl DoorError {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Files(_) => Class::Retry,
+            Self::Files(_) => ErrorClass::Transient,
             Self::Registry(error) => error.class(),
         }
     }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::result::{RESULT_KEY, RESULT_LIMIT};
 use mosb_image::Digest;
 use mosb_registry::folder::Folder;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Name of the file that says what became of the result.
 const ACKNOWLEDGED: &str = "acknowledged";
@@ -69,10 +69,10 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NotAcknowledged { .. } => Class::Retry,
-            Self::Write { .. } | Self::Read(_) | Self::Refused(_) => Class::Bug,
+            Self::NotAcknowledged { .. } => ErrorClass::Transient,
+            Self::Write { .. } | Self::Read(_) | Self::Refused(_) => ErrorClass::Internal,
         }
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use mosb_image::{DiffId, Digest};
 use mosb_registry::Pushed;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
 pub use hidden::Hidden;
@@ -85,9 +85,9 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Layer { .. } => Class::Bug,
+            Self::Layer { .. } => ErrorClass::Internal,
             Self::Registry(error) => error.class(),
             Self::Buildah(error) => error.class(),
         }

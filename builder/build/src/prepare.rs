@@ -25,7 +25,7 @@ use mosb_registry as registry;
 use mosb_registry::base_tree::{self, Obtained, TreeSource};
 use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source, tree_image};
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// What somebody wants built; nothing of it is resolved yet.
 #[derive(Debug, Clone)]
@@ -146,9 +146,9 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NoBase { .. } | Self::ConfigImage { .. } => Class::UserInput,
+            Self::NoBase { .. } | Self::ConfigImage { .. } => ErrorClass::InvalidInput,
             Self::Plan(error) => error.class(),
             Self::Registry(error) => error.class(),
             Self::Layer { source, .. } => source.class(),
@@ -410,7 +410,8 @@ async fn extensions_image(
     if !needed {
         if let Some(image) = &wanted.extensions_image {
             let message = "the config wants neither extensions nor another kernel, so nothing of this image is used";
-            warnings.push(Finding::new("extensions-image-unused", message).on(image.to_string()));
+            warnings
+                .push(Finding::new("extensions-image-unused", message).object(image.to_string()));
         }
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::JobMethod;
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Key of the ConfigMap: the digest of the image; only there after a success.
 pub const DIGEST_KEY: &str = "digest";
@@ -79,7 +79,7 @@ pub enum Outcome {
         /// Where.
         step: Step,
         /// What to do about it.
-        class: Class,
+        class: ErrorClass,
         /// The word for conditions and metrics.
         reason: String,
         /// One sentence.
@@ -178,8 +178,8 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do: nobody but us writes results.
-    pub fn class(&self) -> Class {
-        Class::Bug
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::Internal
     }
 
     /// The word for scripts.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::queue::Outcome;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// For how long a reconcile may outlive its deadline before the program counts as hanging.
 const OVERDUE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl ActiveReconciles {
                     reason = "reconcile-timeout",
                     "{what}: not done after {seconds} s, and ended; it is tried again"
                 );
-                Outcome::Failed(Class::Retry)
+                Outcome::Failed(ErrorClass::Transient)
             }
         }
     }
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(active.oldest(), 9 * SECOND);
         };
         let (outcome, ()) = tokio::join!(slow, watching);
-        assert_eq!(outcome, Outcome::Failed(Class::Retry));
+        assert_eq!(outcome, Outcome::Failed(ErrorClass::Transient));
         assert_eq!(active.oldest(), Duration::ZERO);
 
         // What blocks its thread is ended by nobody.

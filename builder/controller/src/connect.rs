@@ -34,7 +34,7 @@ pub async fn connect(
     let config = match kubeconfig {
         Some(file) => {
             let wrong = |error: kube::config::KubeconfigError| {
-                none(format!("{}: {}", file.display(), mosb_types::report::said(&error)))
+                none(format!("{}: {}", file.display(), mosb_types::error_text(&error)))
             };
             let read = Kubeconfig::read_from(&file).map_err(wrong)?;
             let config = Config::from_custom_kubeconfig(read, &options).await;
@@ -42,7 +42,7 @@ pub async fn connect(
         }
         None if options.context.is_some() => {
             let config = Config::from_kubeconfig(&options).await;
-            config.map_err(|error| none(mosb_types::report::said(&error)))?
+            config.map_err(|error| none(mosb_types::error_text(&error)))?
         }
         None => {
             let config = Config::infer().await;

@@ -22,7 +22,7 @@ use super::snapshot::Snapshot;
 use super::step::{Decision, Step};
 use mosb_image::ImageRef;
 use mosb_plan::api::labels;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// More questions in a row than any decision has.
 pub const QUESTIONS: u32 = 8;
@@ -199,7 +199,7 @@ impl Engine {
                 self.remember(key, world, problem.as_ref());
                 match (problem, decision.again) {
                     (Some(problem), _) => {
-                        let passes = problem.class == Class::Retry;
+                        let passes = problem.class == ErrorClass::Transient;
                         let error = passes.then_some(problem.reason);
                         (Outcome::Failed(problem.class), error)
                     }
@@ -439,7 +439,7 @@ fn written(step: &Step) -> Option<(String, String)> {
 
 /// What somebody must mend before a step can be carried out.
 fn told(stopped: &Stopped) -> Option<Problem> {
-    let class = stopped.class().filter(|class| *class != Class::Retry)?;
+    let class = stopped.class().filter(|class| *class != ErrorClass::Transient)?;
     Some(Problem { class, reason: stopped.reason().to_owned(), message: stopped.to_string() })
 }
 
@@ -458,6 +458,6 @@ fn problem_of(world: &Snapshot, decision: &Decision) -> Option<Problem> {
     };
     let found: Vec<&Problem> =
         plan.into_iter().chain(exists).chain(os_image).chain(results).chain(decided).collect();
-    let mut passing = found.iter().filter(|problem| problem.class == Class::Retry);
+    let mut passing = found.iter().filter(|problem| problem.class == ErrorClass::Transient);
     passing.next().or(found.first()).copied().cloned()
 }

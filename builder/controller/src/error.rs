@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use kube::core::Status;
 
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]
@@ -88,19 +88,19 @@ impl Error {
     }
 
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Api { source, .. } => match code(source) {
-                Some(401 | 403) => Class::Refused,
-                Some(400 | 405 | 413 | 415 | 422) => Class::Bug,
+                Some(401 | 403) => ErrorClass::Rejected,
+                Some(400 | 405 | 413 | 415 | 422) => ErrorClass::Internal,
                 // Gone, conflicts, too many requests, the server's own faults, and no answer at all.
-                _ => Class::Retry,
+                _ => ErrorClass::Transient,
             },
             Self::NoCluster { .. }
             | Self::NotOurs { .. }
             | Self::Unreadable { .. }
-            | Self::Listen { .. } => Class::UserInput,
-            Self::LostLease { .. } | Self::WentBack { .. } => Class::Retry,
+            | Self::Listen { .. } => ErrorClass::InvalidInput,
+            Self::LostLease { .. } | Self::WentBack { .. } => ErrorClass::Transient,
         }
     }
 
@@ -212,13 +212,13 @@ mod tests {
     #[test]
     fn the_class_follows_the_answer() {
         for (code, class, reason) in [
-            (401, Class::Refused, "api-forbidden"),
-            (403, Class::Refused, "api-forbidden"),
-            (404, Class::Retry, "api-not-found"),
-            (409, Class::Retry, "api-conflict"),
-            (422, Class::Bug, "api-invalid"),
-            (429, Class::Retry, "api-failed"),
-            (500, Class::Retry, "api-failed"),
+            (401, ErrorClass::Rejected, "api-forbidden"),
+            (403, ErrorClass::Rejected, "api-forbidden"),
+            (404, ErrorClass::Transient, "api-not-found"),
+            (409, ErrorClass::Transient, "api-conflict"),
+            (422, ErrorClass::Internal, "api-invalid"),
+            (429, ErrorClass::Transient, "api-failed"),
+            (500, ErrorClass::Transient, "api-failed"),
         ] {
             let status = Status::failure("said", "Reason").with_code(code).boxed();
             let error = Error::api("job/x", "create")(kube::Error::Api(status));
@@ -232,6 +232,6 @@ mod tests {
         }
         let unreachable = Error::api("job/x", "get")(kube::Error::LinesCodecMaxLineLengthExceeded);
         assert_eq!(unreachable.reason(), "api-unreachable");
-        assert_eq!(unreachable.class(), Class::Retry);
+        assert_eq!(unreachable.class(), ErrorClass::Transient);
     }
 }

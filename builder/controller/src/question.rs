@@ -7,7 +7,7 @@ use mosb_build::JobResult;
 use mosb_image::{PinnedRef, Platform, RepoRef};
 use mosb_plan::api::{BuildName, ImageBuilderType, PoolName, RenderedName};
 use mosb_registry::Confirmed;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Something to find out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What to do: `Retry` is asked again, anything else is told, and so is `no-rendered-config`.
-    pub class: Class,
+    pub class: ErrorClass,
     /// The word for events and metrics, such as `denied`.
     pub reason: String,
     /// Object, cause, remedy.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Keys that wait for a worker.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub enum Outcome {
     /// Somebody else wrote meanwhile: look again at once.
     Stale,
     /// It went wrong.
-    Failed(Class),
+    Failed(ErrorClass),
 }
 
 impl<K: Ord + Clone + Hash> Default for Queue<K> {
@@ -252,13 +252,15 @@ fn stale_wait(failures: u32) -> Duration {
 }
 
 /// The most that a key pauses after this many failures in a row, if nothing changes that they depend on.
-fn back_off(class: Class, failures: u32) -> Duration {
+fn back_off(class: ErrorClass, failures: u32) -> Duration {
     let (first, most) = match class {
-        Class::Retry => (Duration::from_millis(500), Duration::from_secs(60)),
+        ErrorClass::Transient => (Duration::from_millis(500), Duration::from_secs(60)),
         // A right that is granted later sends no event.
-        Class::Refused => (Duration::from_secs(5), Duration::from_secs(120)),
+        ErrorClass::Rejected => (Duration::from_secs(5), Duration::from_secs(120)),
         // Neither goes away by itself, but what we see of it may be old.
-        Class::UserInput | Class::Bug => (Duration::from_secs(5), Duration::from_secs(300)),
+        ErrorClass::InvalidInput | ErrorClass::Internal => {
+            (Duration::from_secs(5), Duration::from_secs(300))
+        }
     };
     doubled(first, failures, most)
 }
@@ -331,15 +333,19 @@ mod tests {
     async fn a_failure_waits_by_its_class() {
         let failed = Outcome::Failed;
         for (what, outcomes, want) in [
-            ("once", &[failed(Class::Retry)][..], 500),
-            ("twice", &[failed(Class::Retry); 2], 1000),
-            ("by a user", &[failed(Class::UserInput)], 5000),
+            ("once", &[failed(ErrorClass::Transient)][..], 500),
+            ("twice", &[failed(ErrorClass::Transient); 2], 1000),
+            ("by a user", &[failed(ErrorClass::InvalidInput)], 5000),
             ("well", &[Outcome::After(Duration::from_millis(7))], 7),
             ("behind", &[Outcome::Stale], 20),
             ("behind again", &[Outcome::Stale; 2], 40),
             (
                 "well in between",
-                &[failed(Class::Bug), Outcome::After(SOON), failed(Class::Retry)],
+                &[
+                    failed(ErrorClass::Internal),
+                    Outcome::After(SOON),
+                    failed(ErrorClass::Transient),
+                ],
                 500,
             ),
         ] {
@@ -361,7 +367,7 @@ mod tests {
         let queue = Queue::default();
         queue.wake(&"a");
         queue.next().await;
-        queue.done(&"a", Outcome::Failed(Class::Bug));
+        queue.done(&"a", Outcome::Failed(ErrorClass::Internal));
         let failed = Instant::now();
         for _ in 0..5 {
             queue.wake(&"a");
@@ -372,7 +378,7 @@ mod tests {
         queue.next().await;
         assert!(is_about(failed.elapsed(), 5000), "{:?}", failed.elapsed());
         assert!(!queue.is_paused(&"a"), "it is tried again");
-        queue.done(&"a", Outcome::Failed(Class::Bug));
+        queue.done(&"a", Outcome::Failed(ErrorClass::Internal));
         let failed = Instant::now();
         queue.wake(&"a");
         queue.next().await;
@@ -391,7 +397,7 @@ mod tests {
         }
         for _ in &failing {
             let key = queue.next().await;
-            queue.done(&key, Outcome::Failed(Class::Retry));
+            queue.done(&key, Outcome::Failed(ErrorClass::Transient));
         }
         let failed = Instant::now();
         let mut times = BTreeSet::new();
@@ -401,7 +407,7 @@ mod tests {
         }
         assert!(times.len() > 4, "{times:?}");
         for key in &failing {
-            queue.done(key, Outcome::Failed(Class::Retry));
+            queue.done(key, Outcome::Failed(ErrorClass::Transient));
         }
         tokio::time::advance(Duration::from_secs(60)).await;
         queue.wake(&"new".to_owned());
@@ -419,7 +425,7 @@ mod tests {
             queue.next().await;
             queue.wake(&"a");
             let ended = Instant::now();
-            queue.done(&"a", Outcome::Failed(Class::Refused));
+            queue.done(&"a", Outcome::Failed(ErrorClass::Rejected));
             queue.wake(&"a");
             queue.next().await;
             rests.push(ended.elapsed().as_millis());
@@ -450,9 +456,12 @@ mod tests {
 
     #[test]
     fn the_waits_have_an_end() {
-        for (class, most) in
-            [(Class::Retry, 60), (Class::Refused, 120), (Class::UserInput, 300), (Class::Bug, 300)]
-        {
+        for (class, most) in [
+            (ErrorClass::Transient, 60),
+            (ErrorClass::Rejected, 120),
+            (ErrorClass::InvalidInput, 300),
+            (ErrorClass::Internal, 300),
+        ] {
             assert_eq!(back_off(class, u32::MAX), Duration::from_secs(most));
         }
         assert_eq!(stale_wait(u32::MAX), Duration::from_secs(10));

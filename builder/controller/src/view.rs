@@ -14,7 +14,7 @@ use super::observe::{Facts, observe};
 use super::question::Problem;
 use super::stores::Stores;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// A pool, and why it is or isn't building.
 #[derive(Debug, Clone)]
@@ -61,8 +61,10 @@ impl View {
             | Because::NestedRepository(_)
             | Because::MixedPlatforms(_) => Stand::Stuck,
             Because::Problem(problem) => match problem.class {
-                Class::Retry => Stand::UnderWay,
-                Class::UserInput | Class::Refused | Class::Bug => Stand::Stuck,
+                ErrorClass::Transient => Stand::UnderWay,
+                ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
+                    Stand::Stuck
+                }
             },
             Because::OptingIn
             | Because::OptingOut
@@ -124,7 +126,7 @@ fn view(stores: &Stores, key: &str) -> View {
     // What must be asked first was asked by the controller, and is told in the pool's condition if it led to nothing.
     let because = match (decision.ask.is_empty(), degraded) {
         (false, Some(condition)) => Because::Problem(Problem {
-            class: Class::UserInput,
+            class: ErrorClass::InvalidInput,
             reason: condition.reason.clone(),
             message: condition.message.clone(),
         }),
@@ -132,7 +134,7 @@ fn view(stores: &Stores, key: &str) -> View {
     };
     let because = match (because, stores.other_renderer()) {
         (Because::NotRendered, Some(who)) => Because::Problem(Problem {
-            class: Class::Retry,
+            class: ErrorClass::Transient,
             reason: "other-renderer".to_owned(),
             message: format!(
                 "{who} renders pools, and has not rendered this one; as long as it does, mosb renders none"

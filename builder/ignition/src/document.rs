@@ -10,7 +10,7 @@ use super::schema::{self, Items, Key, Kind, Object};
 use super::upgrade::upgrade;
 use super::v2;
 use super::version::{Spec, SpecVersion};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A whole config in the shape of spec 3.5.0, which is that of 3.6.0 too, as JSON.
 ///

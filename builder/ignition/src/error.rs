@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::data_url::DataUrlError;
 use super::sink::MOST_FINDINGS;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Why a config was refused.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,8 @@ pub enum Error {
 
 impl Error {
     /// Whose turn it is.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// `old-ignition-spec`, `unknown-ignition-spec` or `invalid-ignition`.
@@ -89,8 +89,8 @@ pub enum ContentError {
 
 impl ContentError {
     /// Whose turn it is.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// `remote-source`, `bad-data-url`, `contents-too-large`, `bad-gzip` or `wrong-hash`.
@@ -161,8 +161,9 @@ mod tests {
 
     #[test]
     fn a_long_list_is_counted_to_its_end() {
-        let problem =
-            |n: usize| Finding::new("bad-path", "is wrong").on(format!("storage.files[{n}].path"));
+        let problem = |n: usize| {
+            Finding::new("bad-path", "is wrong").object(format!("storage.files[{n}].path"))
+        };
         let text = |n| Error::Invalid { problems: (0..n).map(problem).collect() }.to_string();
         assert_eq!(text(1), "the Ignition config is not valid: storage.files[0].path: is wrong");
         assert_eq!(text(20).lines().count(), 21);

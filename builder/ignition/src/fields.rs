@@ -9,7 +9,7 @@ use super::error::shown;
 use super::resource::Remote;
 use super::sink::{At, Sink};
 use super::version::{Spec, SpecVersion};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// An object of the config, field by field. [`Object::finish`] warns of the fields that nobody asked for.
 #[derive(Debug)]
@@ -276,9 +276,9 @@ impl<'v, 'p> Object<'v, 'p> {
     }
 
     fn finding(&self, at: At<'_>, code: &'static str, message: impl Into<String>) -> Finding {
-        let finding = Finding::new(code, message).on(at.to_string());
+        let finding = Finding::new(code, message).object(at.to_string());
         match self.image_path {
-            Some(path) => finding.at(path),
+            Some(path) => finding.path(path),
             None => finding,
         }
     }

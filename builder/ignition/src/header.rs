@@ -7,7 +7,7 @@ use super::fields::{Object, same_field};
 use super::resource::{self, Remote};
 use super::url;
 use super::version::{Spec, SpecVersion};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The version that decides how everything else is read, if it is one of spec 3.
 pub(super) fn version(config: &Value) -> Result<SpecVersion, Error> {
@@ -22,7 +22,7 @@ pub(super) fn spec(config: &Value) -> Result<Spec, Error> {
 /// What the config says its version is; empty if it doesn't.
 fn said_version(config: &Value) -> Result<&str, Error> {
     let wrong = |object: &str, message: &str| {
-        let problems = vec![Finding::new("wrong-type", message).on(object)];
+        let problems = vec![Finding::new("wrong-type", message).object(object)];
         Err(Error::Invalid { problems })
     };
     let Some(members) = config.as_object() else {

@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::error::shown;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 impl Config {
     /// What is left to the machine, each by its name, in the order of the config. `object` says what it is.
@@ -39,7 +39,7 @@ impl Config {
                 .iter()
                 .map(|name| {
                     Finding::new("left-to-machine", format!("not part of the image: {why}"))
-                        .on(format!("{kind} {}", shown(name)))
+                        .object(format!("{kind} {}", shown(name)))
                 })
                 .collect::<Vec<_>>()
         };

@@ -92,7 +92,7 @@ pub use snapshot::{Contents, Reference, Resolution};
 pub use version::{Spec, SpecV2, SpecVersion};
 
 use fields::Object;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 use resource::Remote;
 use sink::{At, Sink};
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::config::{Owner, Storage, Systemd};
 use super::error::shown;
 use super::sink::Sink;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Where Ignition writes units.
 const UNITS: &str = "/etc/systemd/system/";
@@ -38,8 +38,8 @@ fn links_in_the_way(sink: &Sink, storage: &Storage) {
             );
             sink.problem(
                 Finding::new("link-in-the-way", message)
-                    .on(format!("storage.{list}[{index}].path"))
-                    .at(path),
+                    .object(format!("storage.{list}[{index}].path"))
+                    .path(path),
             );
         }
     }
@@ -60,8 +60,8 @@ fn units_in_the_way(sink: &Sink, storage: &Storage, systemd: &Systemd) {
         let message = "a unit or drop-in of this config is written there; keep one of the two";
         sink.problem(
             Finding::new("unit-in-the-way", message)
-                .on(format!("storage.{list}[{index}].path"))
-                .at(path),
+                .object(format!("storage.{list}[{index}].path"))
+                .path(path),
         );
     }
 }
@@ -71,8 +71,8 @@ fn hard_links(sink: &Sink, storage: &Storage) {
     for (index, link) in storage.links.iter().enumerate().filter(|(_, link)| link.hard) {
         let finding = |code, field: &str, message: &str| {
             Finding::new(code, message)
-                .on(format!("storage.links[{index}]{field}"))
-                .at(link.path.as_str())
+                .object(format!("storage.links[{index}]{field}"))
+                .path(link.path.as_str())
         };
         let target = match link.target.starts_with('/') {
             true => clean(&link.target),

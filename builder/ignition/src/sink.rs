@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::resource::Remote;
 use super::version::Spec;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// No one reads more, and a hostile config could have millions.
 pub(super) const MOST_FINDINGS: usize = 1000;

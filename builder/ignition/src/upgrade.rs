@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::version::SpecVersion;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Brings a valid config, made of known fields, from its version to 3.5.0, unless it is newer. Tells what is lost on the way.
 ///
@@ -50,7 +50,7 @@ fn lose_advertisements(clevis: &mut Map<String, Value>, volume: usize) -> Vec<Fi
         let message =
             "Ignition loses it in a config of spec 3.4.0; write the config for 3.5.0 to keep it";
         let field = format!("storage.luks[{volume}].clevis.tang[{index}].advertisement");
-        Some(Finding::new("lost-field", message).on(field))
+        Some(Finding::new("lost-field", message).object(field))
     });
     lost.collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::digest::{DiffId, Digest};
-use mosb_types::canonical::canonical;
+use mosb_types::canonical_json;
 
 /// A manifest of OCI, and of Docker as its second schema has it.
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -84,7 +84,7 @@ pub fn append_layer(
     for (key, value) in labels {
         all[key] = json!(value);
     }
-    let config = canonical(&config);
+    let config = canonical_json(&config);
 
     let mut manifest = manifest.clone();
     manifest["mediaType"] = json!(media_type);
@@ -104,7 +104,7 @@ pub fn append_layer(
         "layers",
         json!({ "mediaType": layer_type, "digest": layer.digest, "size": layer.size }),
     );
-    Edited { manifest: canonical(&manifest), media_type: media_type.to_owned(), config }
+    Edited { manifest: canonical_json(&manifest), media_type: media_type.to_owned(), config }
 }
 
 /// Whether the history has an entry for each layer: one that hasn't would be read wrongly with one more.

@@ -17,7 +17,7 @@ use mosb_image::layer::{
     read_toc,
 };
 use mosb_image::tree::{BaseTree, Builder, Wanted};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Pieces of a blob that wait for the thread that unpacks it.
 const PIECES_AHEAD: usize = 16;

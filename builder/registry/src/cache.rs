@@ -21,7 +21,7 @@ use super::error::Error;
 use super::folder::Folder;
 use mosb_image::Digest;
 use mosb_image::tree::{self, BaseTree};
-use mosb_types::report::{Finding, said};
+use mosb_types::{Finding, error_text};
 
 /// Bytes of all entries unless told: some fifty of the biggest bases.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -249,7 +249,7 @@ fn name(manifest: &Digest) -> String {
 
 /// Why others than this user and root may have written an open file or directory. The group's bits cover what ACLs allow.
 fn check_writers(file: impl AsFd) -> Result<(), String> {
-    let stat = fstat(file).map_err(|error| said(&io::Error::from(error)))?;
+    let stat = fstat(file).map_err(|error| error_text(&io::Error::from(error)))?;
     if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
         return Err(format!("it belongs to user {}", stat.st_uid));
     }
@@ -262,7 +262,7 @@ fn check_writers(file: impl AsFd) -> Result<(), String> {
 fn ignored(what: &str, path: &Path, cause: &str, remedy: &str) -> Finding {
     let shown = path.display();
     let text = format!("{what} {shown} is ignored: {cause}; {remedy}");
-    Finding::new("base-tree-cache", text).on(shown.to_string())
+    Finding::new("base-tree-cache", text).object(shown.to_string())
 }
 
 fn suffix() -> String {
@@ -298,10 +298,10 @@ fn warning(path: &Path, what: &str, error: &(dyn std::error::Error + 'static)) -
         format!(
             "the cached base tree {} {what}: {}",
             path.display(),
-            said(error.source().unwrap_or(error))
+            error_text(error.source().unwrap_or(error))
         ),
     )
-    .on(path.display().to_string())
+    .object(path.display().to_string())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::signature_policy::LoadedPolicy;
 use super::store::Store;
 use super::token::Scopes;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// What a client is made of. Nothing in this room reads the environment: `cli` does, and hands it in here.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 use super::said::Said;
 use crate::http::BadProxy;
@@ -410,11 +410,11 @@ impl Error {
     }
 
     /// What the caller should do about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Layer(error) => error.class(),
             Self::Denied { .. } | Self::Unexpected { .. } | Self::TokenServer { .. } => {
-                Class::Refused
+                ErrorClass::Rejected
             }
             Self::TooManyRequests { .. }
             | Self::Server { .. }
@@ -424,14 +424,14 @@ impl Error {
             | Self::TooSlow { .. }
             | Self::Tls { .. }
             | Self::PlainHttp { .. }
-            | Self::TlsOnLoopback { .. } => Class::Retry,
+            | Self::TlsOnLoopback { .. } => ErrorClass::Transient,
             Self::Io { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound
                 | std::io::ErrorKind::NotADirectory
                 | std::io::ErrorKind::AlreadyExists
                 | std::io::ErrorKind::PermissionDenied
-                | std::io::ErrorKind::ReadOnlyFilesystem => Class::UserInput,
-                _ => Class::Refused,
+                | std::io::ErrorKind::ReadOnlyFilesystem => ErrorClass::InvalidInput,
+                _ => ErrorClass::Rejected,
             },
             Self::NotFound { .. }
             | Self::Certificate { .. }
@@ -454,7 +454,7 @@ impl Error {
             | Self::RegistriesConf { .. }
             | Self::SignaturePolicy { .. }
             | Self::Rejected { .. }
-            | Self::Blocked { .. } => Class::UserInput,
+            | Self::Blocked { .. } => ErrorClass::InvalidInput,
         }
     }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use mosb_image::reference::is_tag;
 use mosb_image::{Digest, ImageRef, RepoRef};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 use super::error::Error;
 
@@ -142,7 +142,7 @@ impl Target {
                     "tag {tag:?} is ignored: the tags are the rendered name and the build name"
                 ),
             )
-            .on(self.to_string()),
+            .object(self.to_string()),
         )
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy, Verdict};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl LoadedPolicy {
             "{scope:?} of the policy {} asks for a signature ({kind}), which mosb does not check",
             self.file.display()
         );
-        Some(Finding::new("signature-not-checked", message).on(image))
+        Some(Finding::new("signature-not-checked", message).object(image))
     }
 }
 

@@ -19,8 +19,8 @@ use super::{Blobs as _, Target};
 use mosb_image::gzip::compress;
 use mosb_image::tree::{self, BaseTree};
 use mosb_image::{DiffId, Digest, PinnedRef, RepoRef};
-use mosb_types::canonical::canonical;
-use mosb_types::report::{Finding, said};
+use mosb_types::canonical_json;
+use mosb_types::{Finding, error_text};
 
 /// Label of the image: manifest of the base.
 const LABEL: &str = "mosb.dev/base-tree";
@@ -75,7 +75,7 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
             Ok((layer, made.diff_id))
         });
     let (layer, diff_id): (Vec<u8>, DiffId) = packed.expect("writing to memory can't fail");
-    let config = canonical(&json!({
+    let config = canonical_json(&json!({
         "architecture": "unknown", "os": "linux",
         "config": { "Labels": { LABEL: base, "mosb.dev/base-tree-version": tree::VERSION.to_string() } },
         "rootfs": { "type": "layers", "diff_ids": [diff_id] },
@@ -91,7 +91,7 @@ fn image(base: &Digest, tree: &[u8]) -> PushPlan {
     };
     let (layer, config) = (blob(LAYER, layer), blob(CONFIG, config));
     let described = |blob: &BlobRef| json!({ "mediaType": blob.media_type, "digest": blob.digest, "size": blob.size });
-    let manifest = canonical(&json!({
+    let manifest = canonical_json(&json!({
         "schemaVersion": 2, "mediaType": MANIFEST,
         "config": described(&config.blob), "layers": [described(&layer.blob)],
     }));
@@ -128,7 +128,7 @@ pub async fn pull(client: &Client, image: &PinnedRef, base: &Digest) -> Result<B
             "base-tree-image",
             format!("the image {shown} holds no tree of this base, so the base is read"),
         )
-        .on(&shown)
+        .object(&shown)
     };
     let (config, layer) = read.await.map_err(|error| failed(&error))?.ok_or_else(odd)?;
     let config: serde_json::Value = serde_json::from_slice(&config).map_err(|_| odd())?;
@@ -156,8 +156,8 @@ fn unpack(layer: &Bytes) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 fn warning(image: &str, what: &str, error: &(dyn std::error::Error + 'static)) -> Finding {
-    let message = format!("the image with the base's tree {what}: {}", said(error));
-    Finding::new("base-tree-image", message).on(image)
+    let message = format!("the image with the base's tree {what}: {}", error_text(error));
+    Finding::new("base-tree-image", message).object(image)
 }
 
 #[cfg(test)]

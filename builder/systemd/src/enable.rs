@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mosb_image::TreePath;
 use mosb_image::overlay::{Found, Node, Overlay};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 use super::chroot::{self, Chased, Last, chase};
 use super::dialect::{CONFIG, Dialect, Does, path};
@@ -77,7 +77,7 @@ impl Enabling<'_, '_> {
     }
 
     fn say(&mut self, code: &'static str, unit: &UnitName, message: impl Into<String>) {
-        self.findings.push(Finding::new(code, message).on(unit.to_string()));
+        self.findings.push(Finding::new(code, message).object(unit.to_string()));
     }
 
     /// A unit named in `Also=`: what is wrong with it doesn't stop the others.

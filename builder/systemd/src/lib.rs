@@ -22,7 +22,7 @@ mod undecided;
 use std::collections::BTreeSet;
 
 use mosb_image::overlay::Overlay;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 pub use dialect::Dialect;
 pub use state::EnabledState;
@@ -110,7 +110,7 @@ impl Dialect {
         for unit in units {
             let Ok(name) = mangle(unit) else {
                 findings.push(
-                    Finding::new("unit-bad-name", format!("{unit:?} is no unit name")).on(unit),
+                    Finding::new("unit-bad-name", format!("{unit:?} is no unit name")).object(unit),
                 );
                 continue;
             };
@@ -118,7 +118,7 @@ impl Dialect {
                 Ok(found) => findings.extend(found),
                 Err(failure) => {
                     let message = format!("{unit} is neither enabled nor disabled: {failure}");
-                    findings.push(Finding::new(failure.code(), message).on(unit));
+                    findings.push(Finding::new(failure.code(), message).object(unit));
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Dialect {
         let presets = Presets::read(tree, self)?;
         let mode = Mode { load: false, follow_config: true };
         let unit = Search { tree, dialect: self }.unit(name, mode)?;
-        let say = |code, message| vec![Finding::new(code, message).on(name.to_string())];
+        let say = |code, message| vec![Finding::new(code, message).object(name.to_string())];
         if unit.name != *name {
             return Ok(say(
                 "unit-alias",

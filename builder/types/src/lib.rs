@@ -1,4 +1,11 @@
 //! What every crate shares: error classes, findings, canonical JSON.
 
-pub mod canonical;
-pub mod report;
+mod canonical_json;
+mod error_class;
+mod error_text;
+mod finding;
+
+pub use canonical_json::canonical_json;
+pub use error_class::ErrorClass;
+pub use error_text::error_text;
+pub use finding::Finding;

@@ -8,7 +8,7 @@ use super::error::Error;
 use mosb_image::edit::annotate_base;
 use mosb_image::{DiffId, Digest};
 use mosb_plan::plan::Base;
-use mosb_types::canonical::canonical;
+use mosb_types::canonical_json;
 
 pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(super) const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -127,7 +127,7 @@ pub fn assemble(
             carry_over(&base.config.raw["config"], inner, &KNOWN_CONFIG);
         }
     }
-    let config = canonical(&config);
+    let config = canonical_json(&config);
     let mut manifest = match on_base {
         true => base.manifest.clone(),
         false => Value::Object(Map::new()),
@@ -146,7 +146,7 @@ pub fn assemble(
     manifest["config"] =
         json!({ "mediaType": OCI_CONFIG, "digest": Digest::of(&config), "size": config.len() });
     Ok(Assembled {
-        manifest: canonical(&manifest),
+        manifest: canonical_json(&manifest),
         media_type: OCI_MANIFEST,
         config,
         base_layers: kept,

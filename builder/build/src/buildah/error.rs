@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::version::Version;
 use crate::exec;
 use mosb_plan::payload;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// The reason of [`Error::Own`].
 pub const BUILDAH_FAILED: &str = "buildah-failed";
@@ -93,17 +93,17 @@ impl Error {
     }
 
     /// What to do about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Exec(error) => error.class(),
-            Self::Own { .. } => Class::Retry,
+            Self::Own { .. } => ErrorClass::Transient,
             Self::Payload(error) => error.class(),
             Self::Io { .. }
             | Self::Mounted { .. }
             | Self::Version(_)
             | Self::Heredoc { .. }
-            | Self::NoSpace { .. } => Class::UserInput,
-            Self::Output(_) | Self::NotConfigs { .. } => Class::Refused,
+            | Self::NoSpace { .. } => ErrorClass::InvalidInput,
+            Self::Output(_) | Self::NotConfigs { .. } => ErrorClass::Rejected,
         }
     }
 

@@ -39,7 +39,7 @@ use files::{io, make_dir, read_digest, write, write_context, write_out, write_vi
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Source, Target};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 use own_failure::{TRIES, own_failure};
 use store::Store;
 
@@ -130,7 +130,7 @@ fn unit_stays(line: &str, preset_units: &[String]) -> Option<Finding> {
         "{unit}: `systemctl preset` failed on it, so its [Install] links stay as they are; -v shows what it said"
     );
     let ours = preset_units.iter().any(|preset| preset == unit);
-    ours.then(|| Finding::new("unit-stays", message).on(unit))
+    ours.then(|| Finding::new("unit-stays", message).object(unit))
 }
 
 /// What of a made image is pushed, and where its blobs are.

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Why a program did not do what it should.
 #[derive(Debug, thiserror::Error)]
@@ -62,11 +62,11 @@ pub enum Error {
 
 impl Error {
     /// What to do about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Missing { .. } | Self::Start { .. } => Class::UserInput,
-            Self::Failed { .. } => Class::Refused,
-            Self::TimedOut { .. } | Self::Pipe { .. } => Class::Retry,
+            Self::Missing { .. } | Self::Start { .. } => ErrorClass::InvalidInput,
+            Self::Failed { .. } => ErrorClass::Rejected,
+            Self::TimedOut { .. } | Self::Pipe { .. } => ErrorClass::Transient,
         }
     }
 

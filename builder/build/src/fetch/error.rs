@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mosb_ignition::Reference;
 use mosb_registry::http::BadProxy;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// What was asked for. Printed as `field: URL`, without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,7 +224,7 @@ impl Error {
         match self {
             Self::Several(errors) => errors
                 .iter()
-                .find(|error| error.class() == Class::UserInput)
+                .find(|error| error.class() == ErrorClass::InvalidInput)
                 .or(errors.first())
                 .unwrap_or(self),
             one => one,
@@ -232,13 +232,13 @@ impl Error {
     }
 
     /// What the caller should do about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self.foremost() {
             Self::TooManyRequests { .. }
             | Self::Server { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
-            | Self::Tls { .. } => Class::Retry,
+            | Self::Tls { .. } => ErrorClass::Transient,
             Self::NotFound { .. }
             | Self::Denied { .. }
             | Self::Refused { .. }
@@ -251,9 +251,9 @@ impl Error {
             | Self::Offline { .. }
             | Self::ProxyVariable(_)
             | Self::CaFile
-            | Self::HeadersFile { .. } => Class::UserInput,
+            | Self::HeadersFile { .. } => ErrorClass::InvalidInput,
             // Never empty, and `foremost` looked inside.
-            Self::Several(_) => Class::Bug,
+            Self::Several(_) => ErrorClass::Internal,
         }
     }
 
@@ -306,15 +306,15 @@ mod tests {
         let missing = |n| Error::NotFound { asked: asked(n), status: 404 };
         assert!(Error::all(Vec::new()).is_none());
         let one = Error::all(vec![late(1)]).unwrap();
-        assert_eq!((one.class(), one.reason()), (Class::Retry, "timed-out"));
+        assert_eq!((one.class(), one.reason()), (ErrorClass::Transient, "timed-out"));
         assert!(one.to_string().contains("in 1.5 s (2 tries)"), "{one}");
         assert!(one.findings().is_empty());
         let both = Error::all(vec![late(1), missing(2)]).unwrap();
-        assert_eq!((both.class(), both.reason()), (Class::UserInput, "not-found"));
+        assert_eq!((both.class(), both.reason()), (ErrorClass::InvalidInput, "not-found"));
         assert_eq!(both.findings().len(), 2);
         assert!(both.to_string().contains("\n  storage.files[/2].contents: https://h/: not found"));
         let many = Error::all((0..50).map(late).collect()).unwrap();
-        assert_eq!(many.class(), Class::Retry);
+        assert_eq!(many.class(), ErrorClass::Transient);
         assert!(many.to_string().ends_with("\n  and 30 more"));
     }
 }

@@ -26,7 +26,7 @@ fn succeeded(warnings: Vec<Finding>) -> JobResult {
 fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
     of(Outcome::Failed {
         step: Step::ImageBuild,
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "bad-config".to_owned(),
         message: message.to_owned(),
         last_lines,
@@ -36,10 +36,10 @@ fn failed(message: &str, last_lines: Vec<String>) -> JobResult {
 
 #[test]
 fn what_is_written_is_read() {
-    let reasons = vec![Finding::new("append-to-base", "x").at("/etc/a")];
+    let reasons = vec![Finding::new("append-to-base", "x").path("/etc/a")];
     for result in [
         succeeded(Vec::new()),
-        succeeded(vec![Finding::new("a", "b").on("c")]),
+        succeeded(vec![Finding::new("a", "b").object("c")]),
         of(Outcome::NeedsContainerfile { reasons }),
         failed("no", vec!["a".to_owned(), "b".to_owned()]),
     ] {

@@ -28,7 +28,7 @@ use crate::workload::release;
 use mosb_build::JobMethod;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{ImageBuilderType, labels};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// A kind of the namespace that serves builds.
 trait Own:
@@ -71,7 +71,7 @@ impl Acting {
     ) -> Result<JobRequest, Stopped> {
         let Some(kept) = &round.kept else {
             return Err(Stopped::Problem(super::Problem {
-                class: Class::Bug,
+                class: ErrorClass::Internal,
                 reason: "internal".to_owned(),
                 message: format!("{}: a runner was decided without a plan", round.config),
             }));

@@ -25,7 +25,7 @@ use super::step::Step;
 use super::stores::Stores;
 use crate::workload::kind;
 use mosb_plan::api::component_name;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// With what steps are carried out.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ pub enum Stopped {
 
 impl Stopped {
     /// What to do; none if it is only to be decided again.
-    pub fn class(&self) -> Option<Class> {
+    pub fn class(&self) -> Option<ErrorClass> {
         match self {
             Self::Stale(_) => None,
             Self::Api(error) => Some(error.class()),
@@ -151,7 +151,7 @@ impl From<Stopped> for Problem {
             Stopped::Problem(problem) => problem,
             Stopped::Api(error) => error.into(),
             Stopped::Stale(_) => Self {
-                class: Class::Retry,
+                class: ErrorClass::Transient,
                 reason: stopped.reason().to_owned(),
                 message: stopped.to_string(),
             },

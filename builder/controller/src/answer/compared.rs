@@ -6,7 +6,7 @@ use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Problem};
 use super::Asking;
 use super::plan::rendered;
 use mosb_plan::api::RenderedConfig;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
 /// compared, so it counts as different.
@@ -23,7 +23,9 @@ pub(super) async fn compared(
     }
     match rendered(asking, name).await {
         Ok(before) => Ok(os_parts(&before) != parts),
-        Err(problem) if problem.class == Class::Retry && problem.reason != NO_RENDERED_CONFIG => {
+        Err(problem)
+            if problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG =>
+        {
             Err(problem)
         }
         Err(_) => Ok(true),

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::super::question::{LOOKUP_TIMEOUT, Problem};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Lookups at once for each registry host.
 const PER_HOST: usize = 4;
@@ -139,7 +139,7 @@ impl LookupLimits {
         match timeout(time, lookup).await {
             Ok(found) => found,
             Err(_) => Err(Unanswered::Problem(Problem {
-                class: Class::Retry,
+                class: ErrorClass::Transient,
                 reason: LOOKUP_TIMEOUT.to_owned(),
                 message: format!(
                     "{}: not answered within {} s; look whether the registry, or what lies between, is slow, or give more time with --lookup-timeout",
@@ -243,7 +243,7 @@ mod tests {
                 panic!("{ended:?}");
             };
             assert_eq!(problem.cause(), "lookup-timeout registry.test/os:1");
-            assert_eq!(problem.class, Class::Retry);
+            assert_eq!(problem.class, ErrorClass::Transient);
         }
     }
 }

@@ -32,7 +32,7 @@ use mosb_build::door::DoorError;
 use mosb_image::{ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
 use mosb_registry::{self as registry, Confirmed};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 pub use plan::{Kept, Wish};
 
 /// Whom to ask.
@@ -224,7 +224,7 @@ fn status_of(found: Result<Option<Confirmed<PinnedRef>>, Problem>) -> ImageStatu
 
 /// Why it is unknown whether an image is there, and what follows until it is known.
 fn unknown(problem: Problem) -> Problem {
-    if problem.class == Class::Retry {
+    if problem.class == ErrorClass::Transient {
         return problem;
     }
     Problem {
@@ -238,7 +238,7 @@ fn unknown(problem: Problem) -> Problem {
 
 /// A problem of what the user gave.
 fn given(reason: &str, message: String) -> Problem {
-    Problem { class: Class::UserInput, reason: reason.to_owned(), message }
+    Problem { class: ErrorClass::InvalidInput, reason: reason.to_owned(), message }
 }
 
 /// The sentence of an error with its causes, each once.
@@ -246,7 +246,7 @@ fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
-        let text = mosb_types::report::said(deeper);
+        let text = mosb_types::error_text(deeper);
         if !told.contains(&text) {
             told = format!("{told}: {text}");
         }

@@ -42,7 +42,7 @@ use mosb_plan::plan::Reason;
 use mosb_plan::plan::Request;
 use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
 /// shows no credential.
@@ -273,7 +273,7 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
         Err(error) if is_not_found(&error) => {
             // Its watch wakes us when it comes.
             return Err(Problem {
-                class: Class::Retry,
+                class: ErrorClass::Transient,
                 reason: NO_RENDERED_CONFIG.to_owned(),
                 message: format!(
                     "machineconfig {name}: there is none yet, though the pool names it; it is waited for"

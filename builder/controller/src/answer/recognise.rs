@@ -20,7 +20,7 @@ use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
 use mosb_plan::plan::Format;
 use mosb_plan::plan::Method;
 use mosb_registry::{Client, Resolved, Source, tree_image};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// What is asked with.
 pub(super) struct With<'a> {
@@ -69,8 +69,8 @@ pub(super) async fn recognised(
 /// No, where the registry says that the image is missing or no image that was made here; else it is unknown.
 fn not_there(image: &PinnedRef, problem: Problem) -> Result<bool, Problem> {
     match problem.class {
-        Class::Retry | Class::Refused => Err(unknown(problem)),
-        Class::UserInput | Class::Bug => Ok(no(image, &problem)),
+        ErrorClass::Transient | ErrorClass::Rejected => Err(unknown(problem)),
+        ErrorClass::InvalidInput | ErrorClass::Internal => Ok(no(image, &problem)),
     }
 }
 
@@ -160,10 +160,10 @@ mod tests {
     fn what_a_registry_does_not_say_is_not_no() {
         let image: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
         for (what, class, is_known) in [
-            ("away", Class::Retry, false),
-            ("refused", Class::Refused, false),
-            ("missing", Class::UserInput, true),
-            ("our mistake", Class::Bug, true),
+            ("away", ErrorClass::Transient, false),
+            ("refused", ErrorClass::Rejected, false),
+            ("missing", ErrorClass::InvalidInput, true),
+            ("our mistake", ErrorClass::Internal, true),
         ] {
             let problem =
                 Problem { class, reason: what.to_owned(), message: format!("{image}: {what}") };

@@ -7,7 +7,7 @@ use crate::workload::Lost;
 use mosb_build::JobMethod;
 use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
 const MOST_FORGED: u32 = 20;
@@ -24,7 +24,13 @@ pub(super) enum Setback {
     /// Its pod did not tell.
     Lost(Lost),
     /// Its pod told.
-    Told { step: Container, class: Class, reason: String, message: String, last_lines: Vec<String> },
+    Told {
+        step: Container,
+        class: ErrorClass,
+        reason: String,
+        message: String,
+        last_lines: Vec<String>,
+    },
     /// Its pod told a digest that the registry has not.
     NotThere(String),
 }
@@ -48,17 +54,17 @@ impl Setback {
             Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
             Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
             // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
-            Self::Told { step: Container::ImageBuild, class: Class::Refused, reason, .. }
-                if reason == PROGRAM_FAILED =>
-            {
+            Self::Told {
+                step: Container::ImageBuild, class: ErrorClass::Rejected, reason, ..
+            } if reason == PROGRAM_FAILED => {
                 of(Some(run_retries.saturating_add(1)), 30, LONGEST.as_secs())
             }
             // The pod tried as often as is worth it.
             Self::Told { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
             Self::Told { class, .. } => match class {
-                Class::Retry => of(None, 10, LONGEST.as_secs()),
-                Class::UserInput | Class::Refused => of(Some(1), 0, 0),
-                Class::Bug => of(Some(2), 30, 300),
+                ErrorClass::Transient => of(None, 10, LONGEST.as_secs()),
+                ErrorClass::InvalidInput | ErrorClass::Rejected => of(Some(1), 0, 0),
+                ErrorClass::Internal => of(Some(2), 30, 300),
             },
         }
     }
@@ -152,10 +158,10 @@ mod tests {
             ("out of disk", Setback::Lost(Lost::OutOfDisk(text())), Some(2), [10, 20, 40, 300]),
             ("too long", Setback::Lost(Lost::DeadlineExceeded), Some(1), [0; 4]),
             ("silent", Setback::Lost(Lost::Failed(text())), Some(3), [10, 20, 40, 300]),
-            ("registry away", told(Class::Retry), None, [10, 20, 40, 600]),
-            ("user's error", told(Class::UserInput), Some(1), [0; 4]),
-            ("build failed", told(Class::Refused), Some(1), [0; 4]),
-            ("our error", told(Class::Bug), Some(2), [30, 60, 120, 300]),
+            ("registry away", told(ErrorClass::Transient), None, [10, 20, 40, 600]),
+            ("user's error", told(ErrorClass::InvalidInput), Some(1), [0; 4]),
+            ("build failed", told(ErrorClass::Rejected), Some(1), [0; 4]),
+            ("our error", told(ErrorClass::Internal), Some(2), [30, 60, 120, 300]),
             ("not there", Setback::NotThere(text()), Some(3), [10, 20, 40, 300]),
         ] {
             let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method, 0));
@@ -179,17 +185,17 @@ mod tests {
         };
         let (build, push) = (Container::ImageBuild, Container::ImagePush);
         for (what, setback, tries) in [
-            ("a RUN line", told(build, Class::Refused, "program-failed"), [1, 2, 4]),
+            ("a RUN line", told(build, ErrorClass::Rejected, "program-failed"), [1, 2, 4]),
             (
                 "an image that isn't the plan's",
-                told(build, Class::Refused, "bad-build-output"),
+                told(build, ErrorClass::Rejected, "bad-build-output"),
                 [1; 3],
             ),
-            ("a push", told(push, Class::Refused, "program-failed"), [1; 3]),
-            ("the user's", told(build, Class::UserInput, "program-failed"), [1; 3]),
+            ("a push", told(push, ErrorClass::Rejected, "program-failed"), [1; 3]),
+            ("the user's", told(build, ErrorClass::InvalidInput, "program-failed"), [1; 3]),
             (
                 "buildah's own, tried in the pod",
-                told(build, Class::Retry, "buildah-failed"),
+                told(build, ErrorClass::Transient, "buildah-failed"),
                 [1; 3],
             ),
         ] {
@@ -200,7 +206,7 @@ mod tests {
             assert_eq!(found, tries, "{what}");
             assert!(setback.counts(), "{what}");
         }
-        let run = told(build, Class::Refused, "program-failed");
+        let run = told(build, ErrorClass::Rejected, "program-failed");
         let pauses = [1, 2, 3, 9].map(|attempt| run.pause(attempt).as_secs());
         assert_eq!(pauses, [30, 60, 120, 600]);
     }

@@ -82,7 +82,7 @@ impl<'a> Round<'a> {
             Err(problem) => {
                 let because = self.problem(problem);
                 // What runs is for an older wish, whatever becomes of the new one.
-                if problem.class != mosb_types::report::Class::Retry {
+                if problem.class != mosb_types::ErrorClass::Transient {
                     let running = |build: &&MachineOsBuild| !build.status.is_terminal();
                     let running: Vec<_> = self.ours().filter(running).collect();
                     for build in running {

@@ -21,7 +21,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 impl<'a> Round<'a> {
     /// The pod told how it ended.

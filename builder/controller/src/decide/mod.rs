@@ -51,7 +51,7 @@ use super::step::{Annotate, Decision, Step};
 use crate::status::{Event, EventReason, Regarding};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Objects that are applied together are seen within this time.
 const TOGETHER: Duration = Duration::from_secs(5);
@@ -261,7 +261,7 @@ fn is_told(world: &Snapshot, problem: &Problem) -> bool {
     let earlier = world.earlier_problem.as_ref();
     let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
     let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
-    problem.class != Class::Retry || at_once || lasts
+    problem.class != ErrorClass::Transient || at_once || lasts
 }
 
 /// What the images of a MachineOSConfig are pulled with.

@@ -20,7 +20,7 @@ use crate::workload::kind;
 use crate::workload::release;
 use mosb_build::JobMethod;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 impl<'a> Round<'a> {
     /// There is no runner of this attempt.
@@ -140,7 +140,7 @@ impl<'a> Round<'a> {
                         kind.as_str()
                     );
                     return Ok(Some(self.problem(&Problem {
-                        class: Class::UserInput,
+                        class: ErrorClass::InvalidInput,
                         reason: "in-the-way".to_owned(),
                         message,
                     })));

@@ -22,7 +22,7 @@ use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, 
 use mosb_plan::plan::pre_built_image;
 use mosb_plan::plan::pre_built_inputs;
 use mosb_registry::Confirmed;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// An image that is to be put in service before anything is built.
 #[derive(Debug, Clone)]
@@ -157,7 +157,7 @@ impl Seed {
             }),
             Some(ImageStatus::Present(image)) => Ok(Ok(image)),
             Some(ImageStatus::Missing) => Ok(Err(Problem {
-                class: Class::UserInput,
+                class: ErrorClass::InvalidInput,
                 reason: "not-found".to_owned(),
                 message: format!(
                     "{}: the registry has no such image; push it, or name another one in annotation {}",

@@ -17,7 +17,7 @@ use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
     labels,
 };
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Characters of a message: far less than the API takes, which refuses a status with a longer one.
 const LONGEST: usize = 4096;

@@ -12,7 +12,7 @@ use mosb_plan::api::{
 };
 use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
-use mosb_types::canonical::canonical;
+use mosb_types::canonical_json;
 
 /// Part of the fingerprints of what is wanted. It is not the format of images: an image that was written by an earlier version
 /// is still what is wanted.
@@ -143,7 +143,7 @@ impl Wish {
             "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "instead": instead,
         });
-        Digest::of(&canonical(&value)).hex()
+        Digest::of(&canonical_json(&value)).hex()
     }
 
     /// The fingerprint of the same wish for another rendered config, whose image was built elsewhere.
@@ -152,7 +152,7 @@ impl Wish {
             "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "preBuilt": true,
         });
-        Digest::of(&canonical(&value)).hex()
+        Digest::of(&canonical_json(&value)).hex()
     }
 
     /// `spec.renderedImagePushSpec` of its build.

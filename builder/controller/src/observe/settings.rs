@@ -9,7 +9,7 @@ use super::super::stores::{OPERATOR_IMAGES, Stores};
 use super::RENDERER;
 use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The Image of OpenShift's configuration that counts.
 pub const IMAGE_CONFIG: &str = "cluster";

@@ -14,7 +14,7 @@ use super::super::{Error, error, events};
 use super::contents::find;
 use super::decide::Step;
 use mosb_plan::api::{API_VERSION, Metadata, labels};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// With what steps about one pool are carried out.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ pub(super) fn judge(there: &DynamicObject, wanted: &Value) -> Existing {
     }
     if there.data.get("spec") != wanted.get("spec") {
         return Existing::Clash(Problem {
-            class: Class::UserInput,
+            class: ErrorClass::InvalidInput,
             reason: "not-ours".to_owned(),
             message: format!(
                 "machineconfig {name}: exists with another content than what the pool's MachineConfigs come to; delete it, and it is made again"

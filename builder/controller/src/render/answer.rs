@@ -25,7 +25,7 @@ use mosb_plan::api::{
     MachineConfig, PoolName, PoolSettings, RenderedConfig, is_component_name, labels,
 };
 use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// What all fetches for a pool may take, in the time of a lookup: less than a reconcile has.
 const FETCHES: u32 = 4;
@@ -91,7 +91,7 @@ pub(crate) async fn without_components(
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {
     let gone = || Problem {
-        class: Class::Retry,
+        class: ErrorClass::Transient,
         reason: "no-pool".to_owned(),
         message: format!("machineconfigpool {pool}: there is none any more"),
     };
@@ -111,7 +111,7 @@ fn request(
 ) -> Result<Request, Problem> {
     let name = &world.pool.metadata.name;
     let pool: PoolName = name.parse().map_err(|cause| Problem {
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "bad-pool-name".to_owned(),
         message: format!("the pool's name {cause}"),
     })?;
@@ -239,7 +239,7 @@ fn told(namespace: &str, error: &render::Error) -> Problem {
 fn without_base(asking: &Asking, rendered: &Rendered) -> Option<Problem> {
     let namespace = &asking.stores.namespace;
     rendered.config.os_image_url.is_none().then(|| Problem {
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "no-base-image".to_owned(),
         message: format!(
             "nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
@@ -280,7 +280,7 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
     });
     let told: Vec<String> = told.collect();
     (!found.is_empty()).then(|| Problem {
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "needs-reinstall".to_owned(),
         message: format!(
             "machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",

@@ -15,7 +15,7 @@ use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
 };
 use mosb_plan::render::is_rendered_one;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// The pool of this name; none if there is none.
 pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
@@ -171,7 +171,7 @@ pub(super) fn controller_config(stores: &Stores) -> Result<Option<ControllerConf
     };
     let read = serde_json::from_value((*value).clone());
     read.map(Some).map_err(|cause| Problem {
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "unreadable-object".to_owned(),
         message: format!(
             "controllerconfig {RENDERER}: not readable as its kind: {cause}; correct the object"

@@ -9,7 +9,7 @@ use super::super::question::Problem;
 use super::super::snapshot::EarlierProblem;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
-use mosb_types::canonical::canonical;
+use mosb_types::canonical_json;
 
 /// Raised when other rendered configs come of the same inputs, and all pools shall have them: never by a mere upgrade.
 const FORMAT: u32 = 1;
@@ -65,7 +65,7 @@ impl Inputs {
             .map(|one| json!([one.name, one.uid, one.generation, one.role, one.generated_by]))
             .collect();
         let value = json!({ "format": FORMAT, "members": members, "settings": self.settings, "rendered": rendered });
-        Digest::of(&canonical(&value)).hex()
+        Digest::of(&canonical_json(&value)).hex()
     }
 
     /// The names of the MachineConfigs, sorted.

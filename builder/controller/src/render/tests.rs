@@ -11,7 +11,7 @@ use super::act::{Existing, judge};
 use super::*;
 use crate::status::EventReason;
 use mosb_plan::api::labels;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 const OLD: &str = "rendered-infra-00000000000000000000000000000000";
 const NEW: &str = "rendered-infra-11111111111111111111111111111111";
@@ -68,7 +68,7 @@ fn settled() -> Snapshot {
     }
 }
 
-fn problem(class: Class) -> Problem {
+fn problem(class: ErrorClass) -> Problem {
     Problem {
         class,
         reason: "invalid-machine-configs".to_owned(),
@@ -233,13 +233,13 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             "what can't be rendered",
             &|world| {
                 change(world);
-                world.answers.made = Some(Err(problem(Class::UserInput)));
+                world.answers.made = Some(Err(problem(ErrorClass::InvalidInput)));
             },
             &["say True"],
         ),
         (
             "settings that can't be read",
-            &|world| world.inputs = Err(problem(Class::UserInput)),
+            &|world| world.inputs = Err(problem(ErrorClass::InvalidInput)),
             &["say True"],
         ),
         (
@@ -295,7 +295,7 @@ fn what_a_pool_gets_is_written_whole() {
 fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut world = settled();
     world.inputs.as_mut().unwrap().members.clear();
-    let wrong = problem(Class::Retry);
+    let wrong = problem(ErrorClass::Transient);
     world.answers.made = Some(Err(wrong.clone()));
     let decision = decide(&world, now());
     assert_eq!(decision.problem(), Some(&wrong));
@@ -515,7 +515,7 @@ fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
     fill("mosb-config", "config.yaml", "builderImage: b.test/mosb:1");
     assert_ne!(observe_settings(&stores), before);
     fill("mosb-config", "config.yaml", "nonsense: 1");
-    assert_eq!(os().unwrap_err().class, Class::UserInput);
+    assert_eq!(os().unwrap_err().class, ErrorClass::InvalidInput);
 }
 
 fn observe_settings(stores: &Stores) -> Value {

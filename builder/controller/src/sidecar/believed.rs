@@ -2,7 +2,7 @@
 
 use super::Post;
 use mosb_build::result::{JobResult, Outcome, Step};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// What the push left; if it is nothing that it writes, that is the result.
 pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
@@ -20,7 +20,7 @@ pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
 fn wrong(message: String) -> Outcome {
     Outcome::Failed {
         step: Step::WaitForDone,
-        class: Class::Bug,
+        class: ErrorClass::Internal,
         reason: "bad-job-result".to_owned(),
         message,
         last_lines: Vec::new(),

@@ -23,7 +23,7 @@ use mosb_build::handover::{Acknowledgement, Handover, POLL};
 use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// How long the API may take to answer one request.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -108,11 +108,11 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unavailable { .. } => Class::Retry,
-            Self::Missing { .. } | Self::OtherJob { .. } => Class::Refused,
-            Self::Config(_) | Self::Refused { .. } => Class::Bug,
+            Self::Unavailable { .. } => ErrorClass::Transient,
+            Self::Missing { .. } | Self::OtherJob { .. } => ErrorClass::Rejected,
+            Self::Config(_) | Self::Refused { .. } => ErrorClass::Internal,
             Self::Handover(error) => error.class(),
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The same bytes if they look like certificates in PEM. Whether each of them is one, who trusts them finds out.
 pub(super) fn checked(bytes: Bytes) -> Result<Bytes, Finding> {

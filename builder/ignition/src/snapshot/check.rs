@@ -9,7 +9,7 @@ use super::super::content::{Compression, Resource};
 use super::super::error::shown_word;
 use super::super::resource::{read_hash, shown_hash};
 use super::super::version::SpecVersion;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Most bytes that contents may have when they are unpacked: what a file of an image may have.
 const LARGEST_UNPACKED: u64 = 64 << 20;

@@ -16,7 +16,7 @@ use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
 use super::source::{Source, without_credentials};
 use super::{Resolution, authority, check};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Configs that may stand between one and the one that refers to it first.
 const DEEPEST: usize = 16;

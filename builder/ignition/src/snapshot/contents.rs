@@ -14,7 +14,7 @@ use super::reference::{Contents, Needs, Request};
 use super::settings::Settings;
 use super::source::Source;
 use super::{Resolution, authority};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Embeds every remote content of a config whose references to other configs are resolved.
 ///
@@ -142,7 +142,7 @@ impl Embedding<'_> {
     }
 
     fn wrong(&mut self, place: Place<'_>, problem: Finding) {
-        self.problems.push(problem.on(place.to_string()));
+        self.problems.push(problem.object(place.to_string()));
     }
 
     /// Finds what can never be fetched. Returns whether there is something other than an authority to fetch.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::super::version::Spec;
 use super::settings::Settings;
 use super::source::without_credentials;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// What is asked of a server, and how. Two that are equal are fetched once.
 ///

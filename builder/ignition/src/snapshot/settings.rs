@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Proxy, timeouts and trust of a fetch. Its `Debug` shows no proxy, which may hold a password.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +56,7 @@ impl Settings {
             let said = config.pointer("/ignition/timeouts")?.get(field)?.as_i64()?;
             Some(u64::try_from(said).map_err(|_| {
                 Finding::new("bad-timeout", "must not be below 0")
-                    .on(format!("ignition.timeouts.{field}"))
+                    .object(format!("ignition.timeouts.{field}"))
             }))
         };
         // 0 is no limit, as in Go.

@@ -3,7 +3,7 @@
 use ::url::Url;
 
 use super::super::url;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The source of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::super::document::Document;
 use super::super::error::Error;
 use super::super::version::{Spec, SpecV2, SpecVersion};
 use super::*;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
 

@@ -30,7 +30,7 @@ use super::fields::Object;
 use super::resource::Remote;
 use super::sink::{At, MOST_FINDINGS, Sink};
 use super::version::{Spec, SpecV2, SpecVersion};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 use origins::Origins;
 
 /// A config of spec 2 in the words of spec 3.5.0.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Places of the translation, each with the place of the config that it was made of.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ mod tests {
             ("a.bc", "a.bc"),
             ("a.same", "a.same"),
         ] {
-            let told = origins.told(Finding::new("bad-path", "").on(place));
+            let told = origins.told(Finding::new("bad-path", "").object(place));
             assert_eq!(told.object.as_deref(), Some(want), "{place}");
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::{DiffId, Digest, TreePath};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// A layer of a base that can't be taken as it is, or one of ours that can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -162,9 +162,9 @@ fn shown(entry: &str) -> String {
 
 impl Error {
     /// What the caller should do: a base that lies stays so, however often it is read.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::LinkWithoutFile { .. } => Class::Bug,
+            Self::LinkWithoutFile { .. } => ErrorClass::Internal,
             Self::MediaType { .. }
             | Self::Size { .. }
             | Self::Digest { .. }
@@ -172,7 +172,7 @@ impl Error {
             | Self::Unpack { .. }
             | Self::Entry { .. }
             | Self::Limit { .. }
-            | Self::Toc { .. } => Class::UserInput,
+            | Self::Toc { .. } => ErrorClass::InvalidInput,
         }
     }
 

@@ -12,7 +12,7 @@ use mosb_build::pull_permission;
 use mosb_image::PinnedRef;
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 use super::error::Error;
 use super::manifest::{Manifest, Manifests};
@@ -68,11 +68,11 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
     twice(&manifests.os_configs, |config| &config.metadata.name, KIND, &mut problems);
     if manifests.os_configs.is_empty() {
         let message = "there is none among the manifests, so no pool has an image to begin with; `mosb seed new` prints one";
-        problems.push(Finding::new("no-machine-os-config", message).on(KIND));
+        problems.push(Finding::new("no-machine-os-config", message).object(KIND));
     }
     if asked.cluster == Cluster::Kubernetes && settings.base_os_container_image.is_none() {
         let message = "nobody says which base OS image later builds start from; set baseOSContainerImage in config.yaml of ConfigMap mosb-config";
-        notices.push(Finding::new("no-base-image", message).on("ConfigMap mosb-config"));
+        notices.push(Finding::new("no-base-image", message).object("ConfigMap mosb-config"));
     }
     let global = match &asked.pull_secret {
         Some(given) => given.clone(),
@@ -135,7 +135,7 @@ fn twice<T>(
             let message =
                 format!("another {kind} has this name ({}); keep one of them", other.origin);
             let place = one.place(kind, name, "metadata.name");
-            problems.push(Finding::new("duplicate-name", message).on(place));
+            problems.push(Finding::new("duplicate-name", message).object(place));
         }
     }
 }
@@ -187,7 +187,7 @@ impl<'a> Looked<'a> {
         message: String,
     ) {
         let place = config.place(KIND, &config.object.metadata.name, field);
-        self.problems.push(Finding::new(code, message).on(place));
+        self.problems.push(Finding::new(code, message).object(place));
     }
 
     /// One that is to be seeded; none if it is in service already, or if something is wrong with it.
@@ -203,7 +203,7 @@ impl<'a> Looked<'a> {
         if let Some(why) = in_service(object) {
             let place = config.place(KIND, &object.metadata.name, "");
             let message = format!("{why}, so it is left as it is and nothing is seeded for it");
-            self.notices.push(Finding::new("already-seeded", message).on(place));
+            self.notices.push(Finding::new("already-seeded", message).object(place));
             return None;
         }
         let push_secret = self.named(
@@ -241,7 +241,7 @@ impl<'a> Looked<'a> {
             let field = "spec.baseImagePullSecret.name";
             let place = config.place(KIND, &config.object.metadata.name, field);
             let notice = Finding::new("pull-secret-not-permitted", format!("secret {name}: {why}"));
-            self.notices.push(notice.on(place));
+            self.notices.push(notice.object(place));
         }
     }
 
@@ -279,7 +279,7 @@ impl<'a> Looked<'a> {
         match plan::pre_built_image(annotation.unwrap_or_default(), nested) {
             Ok((image, notice)) => {
                 let place = config.place(KIND, &config.object.metadata.name, &field);
-                self.notices.extend(notice.map(|notice| notice.on(place)));
+                self.notices.extend(notice.map(|notice| notice.object(place)));
                 Some(image)
             }
             Err(error @ plan::PreBuiltError::Missing) => {

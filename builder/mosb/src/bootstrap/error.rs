@@ -1,7 +1,7 @@
 //! Why nothing is written.
 
 use mosb_ignition as ignition;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +32,10 @@ fn told(problems: usize) -> String {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Invalid { .. } => Class::UserInput,
-            Self::Machine { .. } => Class::Bug,
+            Self::Invalid { .. } => ErrorClass::InvalidInput,
+            Self::Machine { .. } => ErrorClass::Internal,
         }
     }
 

@@ -13,7 +13,7 @@ use super::openshift::os_configs;
 use super::seed::Seed;
 use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The MachineConfigs that there will be, components among them, by name.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub fn configs(manifests: &Manifests, checked: &Checked) -> Configs {
             let name = api::component_name(&pool);
             if checked.seeds.iter().any(|seed| seed.pool == pool) {
                 let message = "the MachineOSConfig of its pool says which image that is, so it is written anew";
-                notices.push(Finding::new("component-replaced", message).on(at(&given)));
+                notices.push(Finding::new("component-replaced", message).object(at(&given)));
                 continue;
             }
             given.config.metadata.name = name;
@@ -89,7 +89,7 @@ pub fn configs(manifests: &Manifests, checked: &Checked) -> Configs {
             1 => "is rendered already, and skipped".to_owned(),
             more => format!("and {} more are rendered already, and skipped", more - 1),
         };
-        notices.push(Finding::new("rendered-skipped", message).on(at(first)));
+        notices.push(Finding::new("rendered-skipped", message).object(at(first)));
     }
     Configs { all, notices }
 }
@@ -147,7 +147,7 @@ pub fn requests(
             Err(error) => {
                 let error: api::NameError = error;
                 let place = pool.place("MachineConfigPool", name, "metadata.name");
-                problems.push(Finding::new("bad-pool-name", error.to_string()).on(place));
+                problems.push(Finding::new("bad-pool-name", error.to_string()).object(place));
             }
         }
     }
@@ -210,7 +210,7 @@ pub fn output(
             None => {
                 let message = "no MachineOSConfig of it has an image to begin with, so there is no Ignition config for its new machines";
                 let place = format!("MachineConfigPool {}", out.pool);
-                notices.push(Finding::new("no-first-boot-config", message).on(place));
+                notices.push(Finding::new("no-first-boot-config", message).object(place));
             }
         }
         pools.push(out);
@@ -261,5 +261,5 @@ fn overridden(seed: &Seed, rendered: &Rendered) -> Option<Finding> {
         seed.image
     );
     let place = format!("MachineConfigPool {}", seed.pool);
-    Some(Finding::new("image-overridden", message).on(place))
+    Some(Finding::new("image-overridden", message).object(place))
 }

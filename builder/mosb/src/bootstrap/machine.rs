@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::error::Error;
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 pub use given::Given;
 
@@ -112,12 +112,13 @@ pub fn left_out(rendered: &RenderedConfig) -> Vec<Finding> {
                 more - 1
             ),
         };
-        findings.push(Finding::new("var-at-installation", message).on(rendered.name().to_string()));
+        findings
+            .push(Finding::new("var-at-installation", message).object(rendered.name().to_string()));
     }
     if rendered.fips {
         let message =
             "spec.fips is decided when a machine is installed; install the pool's machines with it";
-        findings.push(Finding::new("fips", message).on(rendered.name().to_string()));
+        findings.push(Finding::new("fips", message).object(rendered.name().to_string()));
     }
     findings
 }

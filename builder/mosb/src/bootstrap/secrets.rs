@@ -8,7 +8,7 @@ use super::check::Cluster;
 use super::manifest::Manifests;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Where OpenShift has what builds pull and push with.
 const OPENSHIFT: &str = "openshift-machine-config-operator";
@@ -40,7 +40,7 @@ impl<'a> Secrets<'a> {
             None => String::new(),
         };
         let message = format!("secret {name:?} is not among the manifests{namespace}{why}");
-        Finding::new("missing-secret", message).on(place)
+        Finding::new("missing-secret", message).object(place)
     }
 
     /// The one of this name that the controller would find.
@@ -68,7 +68,7 @@ impl<'a> Secrets<'a> {
         for (other, _) in found {
             let message = format!("another Secret has this name ({origin}); keep one of them");
             let place = format!("{other}: Secret {name}: metadata.name");
-            let problem = Finding::new("duplicate-name", message).on(place);
+            let problem = Finding::new("duplicate-name", message).object(place);
             // Several MachineOSConfigs may name it.
             if !problems.contains(&problem) {
                 problems.push(problem);
@@ -116,7 +116,7 @@ pub(super) fn logins(secret: &v1::Secret, problems: &mut Vec<Finding>) -> Option
         }),
         Err(error) => {
             let object = format!("secret {}", error.name);
-            let problem = Finding::new(error.reason(), error.problem.to_string()).on(object);
+            let problem = Finding::new(error.reason(), error.problem.to_string()).object(object);
             // Several MachineOSConfigs may name it.
             if !problems.contains(&problem) {
                 problems.push(problem);

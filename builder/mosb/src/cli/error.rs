@@ -4,7 +4,7 @@ use std::io;
 
 use mosb_plan::api::RenderedConfigError;
 use mosb_plan::api::yaml::YamlError;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]
@@ -189,18 +189,18 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Write { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound
                 | io::ErrorKind::NotADirectory
                 | io::ErrorKind::IsADirectory
                 | io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem => Class::UserInput,
-                _ => Class::Refused,
+                | io::ErrorKind::ReadOnlyFilesystem => ErrorClass::InvalidInput,
+                _ => ErrorClass::Rejected,
             },
-            Self::Interrupted(_) | Self::TimedOut { .. } => Class::Retry,
-            Self::OtherBuild { .. } => Class::Bug,
+            Self::Interrupted(_) | Self::TimedOut { .. } => ErrorClass::Transient,
+            Self::OtherBuild { .. } => ErrorClass::Internal,
             Self::Usage(_)
             | Self::Read { .. }
             | Self::TooLarge { .. }
@@ -220,7 +220,7 @@ impl Error {
             | Self::Cache(_)
             | Self::NoUserNamespace
             | Self::ForeignFolder { .. }
-            | Self::NoCache => Class::UserInput,
+            | Self::NoCache => ErrorClass::InvalidInput,
         }
     }
 

@@ -13,13 +13,13 @@ use mosb_plan::payload;
 use mosb_plan::plan;
 use mosb_plan::render;
 use mosb_registry as registry;
-use mosb_types::report::{Class, Finding, said};
+use mosb_types::{ErrorClass, Finding, error_text};
 
 /// A failure as it is told.
 #[derive(Debug)]
 pub struct Failure {
     /// What the caller should do.
-    pub class: Class,
+    pub class: ErrorClass,
     /// The word for scripts.
     pub code: &'static str,
     /// Object, cause, remedy, with the chain of causes.
@@ -28,7 +28,7 @@ pub struct Failure {
     pub findings: Vec<Finding>,
 }
 
-/// Class, code and findings of the first error of the chain that is of this type.
+/// ErrorClass, code and findings of the first error of the chain that is of this type.
 macro_rules! first_known {
     ($error:expr, $($(#[$gate:meta])* $known:ty => $findings:expr),+ $(,)?) => {
         $error.chain().find_map(|cause| {
@@ -72,7 +72,8 @@ impl Failure {
             image::layer::Error => |_: &image::layer::Error| Vec::new(),
         );
         // Whatever has no class was not foreseen, so it is ours.
-        let (class, code, findings) = known.unwrap_or((Class::Bug, "internal", Vec::new()));
+        let (class, code, findings) =
+            known.unwrap_or((ErrorClass::Internal, "internal", Vec::new()));
         Self { class, code, message: sentence(error), findings }
     }
 }
@@ -88,7 +89,7 @@ fn plan_findings(error: &plan::Error) -> Vec<Finding> {
 
 /// What one error of the chain says. A path of the config may hold a line's end, which is none of the sentence.
 fn line(cause: &(dyn std::error::Error + 'static)) -> String {
-    let text = said(cause);
+    let text = error_text(cause);
     let of_a_path = cause.is::<plan::ApplyError>()
         || matches!(cause.downcast_ref::<plan::Error>(), Some(plan::Error::Apply { .. }));
     match of_a_path {
@@ -128,9 +129,9 @@ impl Failure {
     /// The exit code; `diff` keeps 1 for "differs".
     pub fn exit_code(&self, of_diff: bool) -> u8 {
         match self.class {
-            Class::UserInput => 2,
-            Class::Refused if !of_diff => 1,
-            Class::Refused | Class::Retry | Class::Bug => 3,
+            ErrorClass::InvalidInput => 2,
+            ErrorClass::Rejected if !of_diff => 1,
+            ErrorClass::Rejected | ErrorClass::Transient | ErrorClass::Internal => 3,
         }
     }
 

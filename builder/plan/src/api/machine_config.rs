@@ -10,7 +10,7 @@ use super::labels;
 use super::metadata::Metadata;
 use super::names::{NameError, PoolName, RenderedName};
 use super::settings::{FieldError, KernelType, MachineSettings};
-use mosb_types::canonical;
+use mosb_types::canonical_json;
 
 /// The group of all kinds.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
@@ -136,7 +136,7 @@ impl RenderedConfig {
             extensions: settings.extensions,
             kernel_type: settings.kernel_type,
             fips: settings.fips,
-            current: canonical::canonical(&current).into(),
+            current: canonical_json(&current).into(),
             object: current,
             name,
             pool,

@@ -1,7 +1,7 @@
 //! What can be wrong with a Containerfile.
 
 use crate::plan::MountedError;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Why there is no Containerfile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,10 +40,12 @@ pub enum Error {
 
 impl Error {
     /// What to do about it.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Administrator { .. } | Self::Mounted(_) | Self::Text { .. } => Class::UserInput,
-            Self::Template { .. } => Class::Bug,
+            Self::Administrator { .. } | Self::Mounted(_) | Self::Text { .. } => {
+                ErrorClass::InvalidInput
+            }
+            Self::Template { .. } => ErrorClass::Internal,
         }
     }
 

@@ -63,7 +63,7 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
         let mut raw = raw.clone();
         without_instances(&mut raw);
         without_paths(&mut raw, &copied.iter().map(Mounted::path).collect::<Vec<_>>());
-        files.push(File::new("ignition.json", mosb_types::canonical::canonical(&raw)));
+        files.push(File::new("ignition.json", mosb_types::canonical_json(&raw)));
         files.push(File::new("preset-lines", instance_lines(&checked.systemd).into_bytes()));
         files.extend(copied.into_iter().map(|one| match one.what {
             MountedAs::File { content, .. } => File::new(format!("mounted/{}", one.name), content),

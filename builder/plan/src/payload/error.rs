@@ -1,7 +1,7 @@
 //! What can go wrong with a payload.
 
 use crate::plan::MountedError;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Why something can't be packed, or what was packed can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,8 +51,8 @@ pub enum Error {
 
 impl Error {
     /// What to do about it.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// One of `payload-parts`, `payload-content`, `payload-bomb`, `payload-too-large`, `mounted-file`, `link-in-context`, `bad-unit-name`.

@@ -15,7 +15,7 @@ use mosb_ignition as ignition;
 use mosb_image::overlay::LayerEntry;
 use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, PinnedRef, edit};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Everything that will be done, and why.
 #[derive(Debug, Clone)]

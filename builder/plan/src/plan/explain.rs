@@ -5,7 +5,7 @@ use super::request::Request;
 use mosb_ignition as ignition;
 use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The top-level directories that the importer on the nodes takes; of `/var` only the first content.
 const IMPORTED: [&str; 3] = ["etc", "usr", "var"];
@@ -20,11 +20,11 @@ pub(super) fn left_to_machine(
         let arguments = request.config.kernel_arguments.join(" ");
         let message =
             format!("kernel arguments are set on each node, not in the image: {arguments}");
-        left.push(Finding::new("kernel-arguments", message).on("spec.kernelArguments"));
+        left.push(Finding::new("kernel-arguments", message).object("spec.kernelArguments"));
     }
     if request.config.fips {
         let message = "FIPS mode is decided when a machine is installed, not in the image";
-        left.push(Finding::new("fips", message).on("spec.fips"));
+        left.push(Finding::new("fips", message).object("spec.fips"));
     }
     left
 }
@@ -37,7 +37,8 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
             "{} has neither of the labels containers.bootc and ostree.bootable: nodes will not boot an image made of it",
             request.base.image
         );
-        warnings.push(Finding::new("base-not-bootable", message).on(request.base.image.clone()));
+        warnings
+            .push(Finding::new("base-not-bootable", message).object(request.base.image.clone()));
     }
     for file in ignition.into_iter().flat_map(|config| &config.storage.files) {
         if let Some(what) = looks_secret(file) {
@@ -45,7 +46,7 @@ pub(super) fn warnings(request: &Request, ignition: Option<&ignition::Config>) -
                 "{} looks like {what}: whoever can pull the image can read it, also in {CURRENT_CONFIG}",
                 file.path
             );
-            warnings.push(Finding::new("looks-secret", message).at(file.path.clone()));
+            warnings.push(Finding::new("looks-secret", message).path(file.path.clone()));
         }
     }
     warnings
@@ -88,7 +89,7 @@ pub(super) fn directories_that_stay(
                     "{path} keeps the base's mode {:04o} and owner {}:{} on a machine: the nodes' importer leaves directories that the base has",
                     was.0, was.1, was.2
                 );
-                Finding::new("directory-stays", message).at(path.to_string())
+                Finding::new("directory-stays", message).path(path.to_string())
             })
         }
         LayerEntry::Put(..) | LayerEntry::Parent(..) | LayerEntry::Whiteout(_) => None,
@@ -129,13 +130,13 @@ pub(super) fn notes(
         let message = format!(
             "{etc} paths in /etc: an update merges them with the machine's own /etc; a file that the machine changed keeps the machine's content"
         );
-        notes.push(Finding::new("etc-is-merged", message).at("/etc"));
+        notes.push(Finding::new("etc-is-merged", message).path("/etc"));
     }
     for path in below("var") {
         let message = format!(
             "{path} reaches only machines that are installed from the image: /var is never updated"
         );
-        notes.push(Finding::new("var-at-installation", message).at(path.clone()));
+        notes.push(Finding::new("var-at-installation", message).path(path.clone()));
     }
     if request.base.is_bootable() {
         for path in &paths {
@@ -144,7 +145,7 @@ pub(super) fn notes(
                 let message = format!(
                     "{path} does not reach a machine: the nodes' importer takes /usr, /etc and /var only"
                 );
-                notes.push(Finding::new("dropped-by-importer", message).at(path.clone()));
+                notes.push(Finding::new("dropped-by-importer", message).path(path.clone()));
             }
         }
     }

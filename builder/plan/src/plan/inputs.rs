@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::{BuildName, PoolName};
 use mosb_image::{Digest, Platform, RepoRef};
-use mosb_types::canonical::canonical;
+use mosb_types::canonical_json;
 
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed, and under whose
 /// credentials, is not part of it.
@@ -39,7 +39,7 @@ impl Inputs {
     }
 
     pub(super) fn of(parts: &impl Serialize) -> Self {
-        Self(Digest::of(&canonical(parts)))
+        Self(Digest::of(&canonical_json(parts)))
     }
 
     /// The label `mosb.dev/inputs`: 64 hex digits.
@@ -51,7 +51,7 @@ impl Inputs {
     pub fn build_name(&self, pool: &PoolName, push: Option<&RepoRef>) -> BuildName {
         let push = push.map(RepoRef::to_string).unwrap_or_default();
         let value: Value = json!({ "inputs": self.hex(), "pushRepository": push });
-        BuildName::new(pool, &Digest::of(&canonical(&value)).hex())
+        BuildName::new(pool, &Digest::of(&canonical_json(&value)).hex())
             .expect("a pool's name and hex digits")
     }
 }

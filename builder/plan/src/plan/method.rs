@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// How an image is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,14 +106,14 @@ impl Reason {
         let finding = Finding::new(self.code(), self.to_string());
         match self {
             Self::Requested | Self::CustomContainerfile => finding,
-            Self::Extensions(_) => finding.on("spec.extensions"),
-            Self::KernelType(_) => finding.on("spec.kernelType"),
-            Self::CaTrust(None) => finding.on("--trust-bundle"),
-            Self::CaTrust(Some(path)) => finding.at(path),
+            Self::Extensions(_) => finding.object("spec.extensions"),
+            Self::KernelType(_) => finding.object("spec.kernelType"),
+            Self::CaTrust(None) => finding.object("--trust-bundle"),
+            Self::CaTrust(Some(path)) => finding.path(path),
             Self::AppendToBase(path)
             | Self::KeepsBaseContent(path)
-            | Self::HardLinkToBase(path) => finding.at(path),
-            Self::Unit { unit, .. } => finding.on(unit),
+            | Self::HardLinkToBase(path) => finding.path(path),
+            Self::Unit { unit, .. } => finding.object(unit),
         }
     }
 }

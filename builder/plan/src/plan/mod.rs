@@ -29,7 +29,7 @@ pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub use push_spec::{PushSpecError, push_repository};
 pub use request::Request;
 
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +69,8 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do: all of these are wrong input.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// The word for scripts.

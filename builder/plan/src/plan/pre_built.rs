@@ -5,7 +5,7 @@ use serde_json::json;
 use super::inputs::Inputs;
 use crate::api::{PoolName, RenderedName, is_digest_format};
 use mosb_image::{ImageRef, PinnedRef, ReferenceError};
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// The API's 447 characters, and a tag.
 const LONGEST: usize = 447 + 129;
@@ -39,8 +39,8 @@ pub enum PreBuiltError {
 
 impl PreBuiltError {
     /// What the caller should do: all of these are wrong input.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// The word for scripts.
@@ -89,7 +89,7 @@ pub fn pre_built_image(
         let message = format!(
             "tag {tag} is left out, as the digest says which image it is and a status can't hold both"
         );
-        Finding::new("pre-built-image-tag", message).on(text)
+        Finding::new("pre-built-image-tag", message).object(text)
     });
     Ok((image, notice))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Component;
 use mosb_ignition::{Document, Provenance};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The merged config, and who said what of it.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use super::{Component, Error};
 use crate::api::PoolName;
 use mosb_ignition::snapshot::{self, Contents, Reference, Resolution};
 use mosb_ignition::{self as ignition, Document, Merger, Provenance, ReadDocument};
-use mosb_types::canonical;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
+use mosb_types::canonical_json;
 
 /// What was merged.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ fn within(one: &Component, mut finding: Finding) -> Finding {
 
 /// Name and size of the largest MachineConfig.
 pub(super) fn largest(chosen: &[&Component]) -> String {
-    let size = |one: &&&Component| canonical::canonical(&one.config.spec).len();
+    let size = |one: &&&Component| canonical_json(&one.config.spec).len();
     let largest = chosen.iter().max_by_key(size);
     largest.map_or_else(String::new, |one| format!("{} ({} bytes)", one.name(), size(&one)))
 }

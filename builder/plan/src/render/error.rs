@@ -1,7 +1,7 @@
 //! Why there is no rendered config.
 
 use crate::api::RenderedConfigError;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// Object, cause, remedy.
 #[derive(Debug, thiserror::Error)]
@@ -74,14 +74,14 @@ fn faults(count: usize) -> String {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Invalid { .. }
             | Self::Merged { .. }
             | Self::PoolName { .. }
             | Self::Previous { .. }
-            | Self::TooLarge { .. } => Class::UserInput,
-            Self::Result { .. } => Class::Bug,
+            | Self::TooLarge { .. } => ErrorClass::InvalidInput,
+            Self::Result { .. } => ErrorClass::Internal,
         }
     }
 

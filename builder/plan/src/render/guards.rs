@@ -2,7 +2,7 @@
 
 use super::{Component, Request};
 use crate::api::{PoolSettings, Selector, labels};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Refuses a ControllerConfig that the cluster is working on, and a pool whose KubeletConfig has no MachineConfig yet.
 pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
@@ -10,7 +10,7 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     if let Some(why) = controller.and_then(|config| config.unfinished()) {
         let message = format!("{why}; wait for it, and read all objects again");
         let name = "ControllerConfig machine-config-controller";
-        problems.push(Finding::new("not-completed", message).on(name));
+        problems.push(Finding::new("not-completed", message).object(name));
     }
     let Some(pool) = &request.pool_object else {
         return;
@@ -27,7 +27,7 @@ pub(super) fn check(request: &Request, problems: &mut Vec<Finding>) {
     for settings in unfinished.filter(|settings| !settings.is_finished()) {
         let message = "it is for this pool, and its status does not say that the cluster has made a MachineConfig of it, so the result would lack it; give that MachineConfig, and leave this object out or give it with its status";
         let name = format!("{} {}", settings.kind, settings.metadata.name);
-        problems.push(Finding::new("not-completed", message).on(name));
+        problems.push(Finding::new("not-completed", message).object(name));
     }
 }
 
@@ -47,6 +47,6 @@ pub(super) fn same_version(chosen: &[&Component], warnings: &mut Vec<Finding>) {
             "another version of the controller made it than {}; read them again when the cluster's update is done",
             first.name()
         );
-        warnings.push(Finding::new("mixed-versions", message).on(other.place("")));
+        warnings.push(Finding::new("mixed-versions", message).object(other.place("")));
     }
 }

@@ -3,7 +3,7 @@
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
 use crate::api::is_component_name;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Both images.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) fn decide(
             let message = format!(
                 "{image:?} has no digest, so it may be another image tomorrow; write repository@sha256:<64 hex digits>, or have its tag resolved"
             );
-            problems.push(Finding::new("image-not-pinned", message).on(place));
+            problems.push(Finding::new("image-not-pinned", message).object(place));
         }
         let said_by = said.iter().map(|said| said.from).collect();
         Decided { image, field, base, said_by }
@@ -94,7 +94,7 @@ pub(super) fn decide(
             )),
             (None, Some(_)) => None,
         };
-        problems.extend(message.map(|text| Finding::new("os-image-stream", text).on(place)));
+        problems.extend(message.map(|text| Finding::new("os-image-stream", text).object(place)));
     } else if images.os_is_overridden()
         && let (Some(last), Some(base)) = (images.os.said_by.last(), &images.os.base)
         // A pool's first image is the controller's business, and later ones are built on the release's own.
@@ -105,7 +105,7 @@ pub(super) fn decide(
             images.os.image, base.image
         );
         let place = chosen[*last].place("spec.osImageURL");
-        warnings.push(Finding::new("os-image-overridden", message).on(place));
+        warnings.push(Finding::new("os-image-overridden", message).object(place));
     }
     images
 }

@@ -43,8 +43,8 @@ use crate::api::{
     RenderedConfig, labels,
 };
 use mosb_ignition::snapshot::{Contents, Resolution};
-use mosb_types::canonical;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
+use mosb_types::canonical_json;
 
 pub use error::Error;
 pub use explain::{Explanation, Origin, Said};
@@ -146,7 +146,7 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
     let name =
         name::rendered(pool, &spec).map_err(|_| Error::PoolName { pool: pool.to_string() })?;
     let object = object(request, name.as_str(), &images, spec);
-    let size = canonical::canonical(&object).len();
+    let size = canonical_json(&object).len();
     if size > RENDERED_LIMIT {
         let largest = configs::largest(&chosen);
         let name = name.to_string();
@@ -157,7 +157,7 @@ pub fn render(request: &Request, contents: &Contents) -> Result<Outcome, Error> 
             "{size} bytes of JSON, and {RENDERED_LIMIT} is the limit; the largest of its MachineConfigs is {}",
             configs::largest(&chosen)
         );
-        warnings.push(Finding::new("nearly-too-large", message).on(name.to_string()));
+        warnings.push(Finding::new("nearly-too-large", message).object(name.to_string()));
     }
     let explanation =
         explain.then(|| explain::explain(&chosen, &settings, &images, &merged.provenance));

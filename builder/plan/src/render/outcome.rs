@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::explain::Explanation;
 use crate::api::RenderedConfig;
 use mosb_ignition::snapshot::Reference;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A rendered config, or what is missing for it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Error;
 use crate::api::RenderedConfig;
 use mosb_ignition::{self as ignition, Document};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Lists of objects by what their entries are found by, whether an entry may go, and whether an image brings them.
 const LISTS: [(&str, &str, &str, bool, bool); 7] = [
@@ -106,7 +106,7 @@ struct Found(Vec<Finding>);
 
 impl Found {
     fn add(&mut self, field: &str, why: &str) {
-        self.0.push(Finding::new("needs-reinstall", why).on(field.escape_debug().to_string()));
+        self.0.push(Finding::new("needs-reinstall", why).object(field.escape_debug().to_string()));
     }
 
     fn list(&mut self, list: &str, before: Entries<'_>, after: Entries<'_>, may_go: bool) {

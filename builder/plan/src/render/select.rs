@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Component, Request, order};
 use crate::api::{self, PoolName, RenderedName, Selector, labels};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The pool that gives all others but `master` their first MachineConfigs.
 pub(super) const WORKER: &str = "worker";
@@ -72,7 +72,7 @@ fn skipped(rendered: &[&Component]) -> Option<Finding> {
         1 => "is rendered already, and skipped".to_owned(),
         more => format!("and {} more are rendered already, and skipped", more - 1),
     };
-    Some(Finding::new("rendered-skipped", message).on(first.place("")))
+    Some(Finding::new("rendered-skipped", message).object(first.place("")))
 }
 
 /// A name that nobody uses gives a config too, of what all pools get.
@@ -85,7 +85,7 @@ fn none_of_its_own(request: &Request, chosen: &[&Component]) -> Option<Finding> 
     }
     let message = "no MachineConfig has its role, so it gets those of worker and nothing else; check the pool's name";
     let place = format!("MachineConfigPool {pool}");
-    Some(Finding::new("none-of-its-own", message).on(place))
+    Some(Finding::new("none-of-its-own", message).object(place))
 }
 
 /// The pool or role that it is for.
@@ -102,7 +102,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
                 "metadata.name {:?} is no name of a Kubernetes object; give it one",
                 one.name()
             );
-            problems.push(Finding::new("bad-name", message).on(one.origin.clone()));
+            problems.push(Finding::new("bad-name", message).object(one.origin.clone()));
             continue;
         }
         if role(one).is_none() {
@@ -111,7 +111,7 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
                 labels::ROLE,
                 labels::ROLE
             );
-            problems.push(Finding::new("no-role", message).on(one.place("metadata.labels")));
+            problems.push(Finding::new("no-role", message).object(one.place("metadata.labels")));
         }
         if let Some(other) = first.insert(one.name(), one) {
             let there = match other.origin.is_empty() {
@@ -119,7 +119,8 @@ fn check_names(configs: &[&Component], problems: &mut Vec<Finding>) {
                 false => format!(" ({})", other.origin),
             };
             let message = format!("another MachineConfig has this name{there}; keep one of them");
-            problems.push(Finding::new("duplicate-name", message).on(one.place("metadata.name")));
+            problems
+                .push(Finding::new("duplicate-name", message).object(one.place("metadata.name")));
         }
     }
 }
@@ -133,7 +134,8 @@ fn selector(request: &Request) -> Result<Selector, Vec<Finding>> {
         let dot = if field.is_empty() { "" } else { "." };
         format!("MachineConfigPool {}: spec.machineConfigSelector{dot}{field}", request.pool)
     };
-    let bad = |message: String, field: &str| Finding::new("bad-selector", message).on(place(field));
+    let bad =
+        |message: String, field: &str| Finding::new("bad-selector", message).object(place(field));
     let Some(wire) = &pool.spec.machine_config_selector else {
         let message = "it is missing, so no MachineConfig is the pool's; say which are, by matchLabels or matchExpressions";
         return Err(vec![bad(message.to_owned(), "")]);
@@ -160,5 +162,5 @@ fn nothing(request: &Request) -> Finding {
             "none of the MachineConfigs has its role; check their labels, or give the pool's selector"
         }
     };
-    Finding::new("nothing-selected", message).on(format!("MachineConfigPool {}", request.pool))
+    Finding::new("nothing-selected", message).object(format!("MachineConfigPool {}", request.pool))
 }

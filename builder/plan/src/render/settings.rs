@@ -2,7 +2,7 @@
 
 use super::Component;
 use crate::api::{EXTENSIONS, KernelType, MachineSettings};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A value, and the number of the MachineConfig that gives it.
 #[derive(Debug, Clone)]
@@ -52,13 +52,13 @@ pub(super) fn merge(
         warnings.extend(unknown.map(|key| {
             let message = "is no field of a MachineConfig, so it does nothing";
             let place = one.place(&format!("spec.{}", key.escape_debug()));
-            Finding::new("unknown-setting", message).on(place)
+            Finding::new("unknown-setting", message).object(place)
         }));
         match MachineSettings::read(&one.config.spec) {
             Ok(settings) => merged.add(one, from, settings, problems),
             Err(wrong) => problems.extend(wrong.into_iter().map(|wrong| {
                 let place = one.place(&format!("spec.{}", wrong.field));
-                Finding::new("bad-setting", wrong.problem).on(place)
+                Finding::new("bad-setting", wrong.problem).object(place)
             })),
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn merge(
             kernel.value.as_str()
         );
         let place = chosen[devel.from].place("spec.extensions");
-        problems.push(Finding::new("kernel-devel", message).on(place));
+        problems.push(Finding::new("kernel-devel", message).object(place));
     }
     merged
 }
@@ -93,7 +93,7 @@ impl Settings {
         let unknown = |name: &&String| !EXTENSIONS.contains(&name.as_str());
         problems.extend(settings.extensions.iter().filter(unknown).map(|name| {
             let message = format!("{name:?} is no extension; known are {}", EXTENSIONS.join(", "));
-            Finding::new("unknown-extension", message).on(one.place("spec.extensions"))
+            Finding::new("unknown-extension", message).object(one.place("spec.extensions"))
         }));
         self.extensions.extend(settings.extensions.into_iter().map(of));
         if settings.kernel_type != KernelType::Default {

@@ -2,7 +2,7 @@
 
 use super::named_by::ForbiddenAddress;
 use super::retry::Outcome;
-use mosb_types::report::said;
+use mosb_types::error_text;
 
 /// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
 const NO_TLS: &str = "InvalidContentType";
@@ -44,7 +44,7 @@ pub fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(next) = below(cause) {
         cause = next;
     }
-    said(cause)
+    error_text(cause)
 }
 
 impl From<ForbiddenAddress> for Broken {

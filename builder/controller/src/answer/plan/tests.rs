@@ -71,7 +71,7 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
         assert_eq!(wanted.base_name.as_ref().map(BaseName::as_str), name, "{what}");
     }
     let bad = wanted(&question(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
-    assert_eq!((bad.class, &*bad.reason), (Class::UserInput, "bad-reference"));
+    assert_eq!((bad.class, &*bad.reason), (ErrorClass::InvalidInput, "bad-reference"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use expect_test::expect_file;
 
 use super::world::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Adds what was told since the last time, after what happened.
 fn add(text: &mut String, happened: &str, world: &mut World) {
@@ -48,7 +48,7 @@ fn of_a_pool_from_its_first_image_to_its_end() {
     add(&mut text, "another config", &mut world);
     world.run();
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     world.settle();
     add(&mut text, "its build fails", &mut world);
     world.render(1);

@@ -6,7 +6,7 @@ use crate::status::EventReason;
 use crate::workload::InputKind;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::json;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
     world.settle();
     world.run();
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     let decision = world.settle();
     assert_eq!(decision.because.code(), "waiting", "{}", decision.because);
     assert_eq!(decision.again, Some(Duration::from_secs(30)));
@@ -29,7 +29,7 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
     // A controller that starts anew finds all of it on the build.
     world.wait(31);
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     world.settle();
     assert_eq!(world.state(), Some(Failed), "the one retry was spent");
     is_idle(&mut world);
@@ -40,7 +40,7 @@ fn a_digest_is_not_believed() {
     let mut world = World::opted_in();
     world.settle();
     world.succeed();
-    world.registry_problem = Some(problem(Class::Retry, "the registry does not answer"));
+    world.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
     assert_eq!(world.settle().because.to_string(), "the registry does not answer");
     assert_eq!((world.state(), world.image()), (Some(Building), ""));
     world.registry_problem = None;
@@ -65,7 +65,7 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         let told = world.seen.results.pop_first().map(|(_, result)| result);
         world.unseen = told;
         world.lose(reason, json!({}));
-        world.api_problem = Some(problem(Class::Retry, "the API server did not answer"));
+        world.api_problem = Some(problem(ErrorClass::Transient, "the API server did not answer"));
         let decision = world.settle();
         assert_eq!(decision.because.to_string(), "the API server did not answer");
         assert_eq!(world.state(), Some(Building), "{reason}");
@@ -80,7 +80,7 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
 fn a_problem_is_reported_once_whatever_its_words_are() {
     let mut world = World::opted_in();
     let refused =
-        |words: &str| Some(problem(Class::Refused, &format!("registry.test/os:1: {words}")));
+        |words: &str| Some(problem(ErrorClass::Rejected, &format!("registry.test/os:1: {words}")));
     world.problem = refused("correlation 1");
     let events = |world: &mut World| -> Vec<String> {
         let steps = world.decide().steps;
@@ -111,7 +111,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     assert_eq!((told.len(), &told), (1, &first), "named by the cause");
     world.problem = refused("correlation 3");
     assert_eq!(events(&mut world), told, "in any words");
-    world.problem = Some(problem(Class::Refused, "registry.test/other:1: refused"));
+    world.problem = Some(problem(ErrorClass::Rejected, "registry.test/other:1: refused"));
     assert_ne!(events(&mut world), told, "another object");
     world.settle();
     assert_eq!(message(&world), "registry.test/other:1: refused");
@@ -120,7 +120,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
 #[test]
 fn a_problem_that_may_pass_is_reported_when_it_does_not() {
     let mut world = World::opted_in();
-    world.problem = Some(problem(Class::Retry, "registry.test: no answer in time"));
+    world.problem = Some(problem(ErrorClass::Transient, "registry.test: no answer in time"));
     world.settle();
     assert_eq!(world.blocked(), None);
     for (lasted, is_blocked) in [(59, false), (60, true)] {
@@ -145,7 +145,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let image = world.image().to_owned();
     world.run();
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     assert_eq!(world.settle().because.code(), "failed");
     assert_eq!(world.state(), Some(Failed));
     assert_eq!((world.seen.runners.len(), world.seen.inputs.len()), (1, 3), "row 31");
@@ -283,10 +283,10 @@ fn a_fault_is_tried_again_as_its_class_says() {
     };
     // How many there are in the end: pods of ours tell why, Builds hardly.
     let rows = [
-        ("a user's error", told(Class::UserInput), [1, 1]),
-        ("the build itself", told(Class::Refused), [1, 1]),
-        ("our error", told(Class::Bug), [2, 3]),
-        ("a registry that is away", told(Class::Retry), [20, 3]),
+        ("a user's error", told(ErrorClass::InvalidInput), [1, 1]),
+        ("the build itself", told(ErrorClass::Rejected), [1, 1]),
+        ("our error", told(ErrorClass::Internal), [2, 3]),
+        ("a registry that is away", told(ErrorClass::Transient), [20, 3]),
         ("a hung build", lost("DeadlineExceeded", json!({})), [1, 1]),
         ("out of memory", lost("BackoffLimitExceeded", oom), [2, 2]),
         ("silent", lost("BackoffLimitExceeded", json!({ "phase": "Failed" })), [3, 3]),
@@ -387,7 +387,10 @@ fn what_can_t_be_built_is_told() {
         ),
         (
             "a missing secret",
-            |w| w.problem = Some(problem(Class::UserInput, "secret push is missing; create it")),
+            |w| {
+                w.problem =
+                    Some(problem(ErrorClass::InvalidInput, "secret push is missing; create it"))
+            },
             "problem",
         ),
     ];
@@ -407,7 +410,7 @@ fn what_can_t_be_built_is_told() {
     nested.settle();
     assert_eq!(nested.blocked(), None, "our CRDs take it");
     let mut away = World::opted_in();
-    away.problem = Some(problem(Class::Retry, "no answer"));
+    away.problem = Some(problem(ErrorClass::Transient, "no answer"));
     let decision = away.settle();
     assert_eq!(decision.because.code(), "problem");
     assert_eq!(away.blocked(), None, "that passes");
@@ -432,7 +435,7 @@ fn what_runs_goes_on_where_only_nodes_went_or_came() {
 fn a_wrong_wish_ends_what_runs_for_an_older_one() {
     let mut world = World::opted_in();
     world.settle();
-    world.problem = Some(problem(Class::UserInput, "no such extension"));
+    world.problem = Some(problem(ErrorClass::InvalidInput, "no such extension"));
     world.render(2);
     world.settle();
     assert!(world.seen.builds.is_empty());
@@ -445,7 +448,7 @@ fn a_wrong_wish_ends_what_runs_for_an_older_one() {
 fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
     let mut world = World::opted_in();
     world.round(usize::MAX);
-    world.problem = Some(problem(Class::UserInput, "secret push is missing; create it"));
+    world.problem = Some(problem(ErrorClass::InvalidInput, "secret push is missing; create it"));
     let decision = world.settle();
     assert_eq!(decision.because.code(), "problem");
     assert_eq!(world.blocked().unwrap(), ("True".to_owned(), "Problem".to_owned()));

@@ -3,7 +3,7 @@
 use super::rows::is_idle;
 use super::world::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 use BuildCondition::{Failed, Succeeded};
 
@@ -48,7 +48,7 @@ fn an_earlier_config_gets_the_image_that_it_had() {
     is_idle(&mut world);
 
     // Where a registry can't be asked for it nothing is built either.
-    world.registry_problem = Some(problem(Class::Retry, "the registry does not answer"));
+    world.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
     world.render(2);
     let told = world.settle().because.to_string();
     assert_eq!(told, "the registry does not answer");
@@ -77,7 +77,7 @@ fn what_failed_is_not_tried_again() {
     world.settle();
     world.run();
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     assert_eq!(world.settle().because.code(), "failed");
     world.format = 2;
     is_idle(&mut world);

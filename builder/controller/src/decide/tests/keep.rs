@@ -4,7 +4,7 @@ use super::rows::is_idle;
 use super::world::*;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::json;
 
 /// A build whose pod runs.
@@ -30,7 +30,7 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
     type End = Box<dyn Fn(&mut World)>;
     let ends: [(&str, End); 4] = [
         ("succeeded", Box::new(World::succeed)),
-        ("failed", Box::new(|world| world.tell(failed(Class::Refused)))),
+        ("failed", Box::new(|world| world.tell(failed(ErrorClass::Rejected)))),
         ("evicted", Box::new(move |world| world.lose("BackoffLimitExceeded", evicted.clone()))),
         ("to be built with the Containerfile", Box::new(|world| world.tell(needs_containerfile()))),
     ];

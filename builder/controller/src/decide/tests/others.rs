@@ -7,7 +7,7 @@ use crate::status::{BLOCKED, EventReason, WARNINGS};
 use crate::*;
 use mosb_build::JobMethod;
 use mosb_plan::api::*;
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 use serde_json::json;
 
 use BuildCondition::Succeeded;
@@ -34,7 +34,7 @@ fn row_67_opting_out_leaves_nothing() {
     let mut world = World::built();
     world.containerfile("RUN false");
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     world.settle();
     world.seen.config = None;
     world.collect();
@@ -249,7 +249,7 @@ fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
 #[test]
 fn what_a_cluster_refuses_stands_on_the_config() {
     let mut world = World::opted_in();
-    let problem = problem(Class::Bug, "job build-x: no such priorityClass");
+    let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
     let steps = refused(&world.seen, problem.clone(), world.now);
     let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
         panic!("{steps:?}");
@@ -266,7 +266,7 @@ fn what_a_cluster_refuses_stands_on_the_config() {
 #[test]
 fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
     let mut world = World::opted_in();
-    let problem = problem(Class::Refused, "machineconfigpool worker: a policy says no");
+    let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
     let steps = refused(&world.seen, problem, world.now);
     let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
         panic!("{steps:?}");
@@ -293,7 +293,7 @@ fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
     world.render(2);
     world.problem = Some(Problem {
         reason: crate::question::NO_RENDERED_CONFIG.to_owned(),
-        ..problem(Class::Retry, "there is none yet")
+        ..problem(ErrorClass::Transient, "there is none yet")
     });
     world.settle();
     let blocked = Some(("True".to_owned(), "Problem".to_owned()));

@@ -7,7 +7,7 @@ use super::seed_world::*;
 use super::world::*;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// What a user, a cluster or a fate does.
 #[derive(Debug, Clone)]
@@ -107,12 +107,17 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
         Deed::Base(n) => world.base = *n,
         Deed::Builder(builder) => world.annotate(labels::BUILDER, builder.as_str()),
         Deed::Problem(0) => world.problem = None,
-        Deed::Problem(1) => world.problem = Some(problem(Class::Retry, "away")),
-        Deed::Problem(_) => world.problem = Some(problem(Class::UserInput, "wrong")),
+        Deed::Problem(1) => world.problem = Some(problem(ErrorClass::Transient, "away")),
+        Deed::Problem(_) => world.problem = Some(problem(ErrorClass::InvalidInput, "wrong")),
         Deed::RunJob if world.has_begun() => world.run(),
         Deed::Succeed if world.has_begun() => world.succeed(),
         Deed::Fail(n) if world.has_begun() => {
-            let classes = [Class::Retry, Class::UserInput, Class::Refused, Class::Bug];
+            let classes = [
+                ErrorClass::Transient,
+                ErrorClass::InvalidInput,
+                ErrorClass::Rejected,
+                ErrorClass::Internal,
+            ];
             world.tell(failed(classes[usize::from(*n)]));
         }
         Deed::Evict if world.has_begun() => {

@@ -4,7 +4,7 @@ use super::rows::is_idle;
 use super::world::*;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 #[test]
 fn rows_15_16_what_succeeded_stays() {
@@ -200,7 +200,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
             uids.chain(jobs.map(|seen| Some(seen.runner.uid().to_owned()))).collect()
         };
         let (before, image, made) = (there(&world), world.image().to_owned(), world.made.len());
-        world.registry_problem = Some(problem(Class::Refused, "403"));
+        world.registry_problem = Some(problem(ErrorClass::Rejected, "403"));
         for _ in 0..3 {
             let decision = world.settle();
             assert_eq!(decision.because.to_string(), "403", "{what}");

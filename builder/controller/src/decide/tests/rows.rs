@@ -21,7 +21,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::Outcome;
 use mosb_image::Digest;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 use BuildCondition::{Building, Prepared, Succeeded};
 
@@ -203,7 +203,7 @@ fn row_37_a_rebuild_is_delete_and_create() {
     // Of a failed one, with the same input.
     world.containerfile("RUN false");
     world.settle();
-    world.tell(failed(Class::Refused));
+    world.tell(failed(ErrorClass::Rejected));
     world.settle();
     world.annotate(labels::REBUILD, "please");
     world.build();

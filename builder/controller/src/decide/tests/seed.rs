@@ -6,7 +6,7 @@ use super::world::*;
 use crate::status::EventReason;
 use crate::*;
 use mosb_plan::api::*;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 use BuildCondition::Succeeded;
 
@@ -201,10 +201,10 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
     let troubles: [(&str, &str, Trouble); 6] = [
         ("no such image", "problem", |world| world.images.clear()),
         ("refused", "problem", |world| {
-            world.registry_problem = Some(problem(Class::UserInput, "denied"));
+            world.registry_problem = Some(problem(ErrorClass::InvalidInput, "denied"));
         }),
         ("away", "problem", |world| {
-            world.registry_problem = Some(problem(Class::Retry, "away"));
+            world.registry_problem = Some(problem(ErrorClass::Transient, "away"));
         }),
         ("no image", "bad-machine-os-config", |world| {
             world.annotate(labels::PRE_BUILT_IMAGE, "quay.io/acme/os:v1");
@@ -222,7 +222,8 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
     for (what, code, trouble) in troubles {
         let mut world = World::to_be_seeded();
         trouble(&mut world);
-        let passes = world.registry_problem.as_ref().is_some_and(|one| one.class == Class::Retry);
+        let passes =
+            world.registry_problem.as_ref().is_some_and(|one| one.class == ErrorClass::Transient);
         let told = !passes && code != "seed-not-rendered";
         for change in [0, 1, 2] {
             match change {
@@ -295,7 +296,7 @@ fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
     let mut world = World::to_be_seeded();
     world.content = None;
     world.pool().spec.configuration = PoolConfiguration::default();
-    let away = problem(Class::Retry, "registry.test/os: away");
+    let away = problem(ErrorClass::Transient, "registry.test/os: away");
     world.registry_problem = Some(away.clone());
     assert_eq!(world.settle().because.code(), "problem");
     assert_eq!(world.blocked(), None, "it may pass");

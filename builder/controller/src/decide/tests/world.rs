@@ -20,8 +20,8 @@ use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
 use mosb_plan::api::*;
 use mosb_registry::Confirmed;
-use mosb_types::canonical::canonical;
-use mosb_types::report::{Class, Finding};
+use mosb_types::canonical_json;
+use mosb_types::{ErrorClass, Finding};
 
 pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
 
@@ -259,7 +259,8 @@ impl World {
                 match question {
                     Question::OsImage { rendered } => {
                         let image = self.os_images.get(rendered.as_str()).cloned();
-                        let image = image.ok_or_else(|| problem(Class::Retry, "not there yet"));
+                        let image =
+                            image.ok_or_else(|| problem(ErrorClass::Transient, "not there yet"));
                         let twice = seen.answers.os_image.insert(rendered, image);
                         assert!(twice.is_none(), "asked twice");
                     }
@@ -310,7 +311,7 @@ impl World {
         let inputs = |format: u32| {
             let (rendered, containerfile) = (&question.rendered, &question.containerfile);
             let parts = json!([format, rendered, containerfile, question.push, base]);
-            Digest::of(&canonical(&parts)).hex()
+            Digest::of(&canonical_json(&parts)).hex()
         };
         let build = |format| BuildName::new(&question.pool, &inputs(format)).unwrap();
         assert!(!self.is_waiting_for_its_seed(), "planned before it is seeded");
@@ -338,7 +339,7 @@ impl World {
             platform: "linux/amd64".parse().unwrap(),
             warnings: self.warnings.clone(),
             containerfile_problem: bad
-                .then(|| problem(Class::UserInput, "line 1: FRO is no instruction")),
+                .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
             os_changed: self.os_changes || question.compare.is_none(),
             is_recognised: self.recognises && question.recognise.is_some(),
         })
@@ -526,8 +527,12 @@ fn told_by_openshift(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
         Outcome::Succeeded { digest, .. } => ("Complete", "", digest.to_string()),
         Outcome::NeedsContainerfile { .. } => return None,
         Outcome::Failed { class, .. } => match class {
-            Class::UserInput | Class::Refused => ("Failed", "DockerBuildFailed", String::new()),
-            Class::Retry | Class::Bug => ("Failed", "GenericBuildFailed", String::new()),
+            ErrorClass::InvalidInput | ErrorClass::Rejected => {
+                ("Failed", "DockerBuildFailed", String::new())
+            }
+            ErrorClass::Transient | ErrorClass::Internal => {
+                ("Failed", "GenericBuildFailed", String::new())
+            }
         },
     };
     let status = json!({ "phase": phase, "reason": reason, "message": "so it is",
@@ -556,7 +561,7 @@ fn lost_by_openshift(
     }
 }
 
-pub fn problem(class: Class, message: &str) -> Problem {
+pub fn problem(class: ErrorClass, message: &str) -> Problem {
     Problem { class, reason: "x".to_owned(), message: message.to_owned() }
 }
 
@@ -576,7 +581,7 @@ pub fn succeeded(digest: Digest) -> Outcome {
     }
 }
 
-pub fn failed(class: Class) -> Outcome {
+pub fn failed(class: ErrorClass) -> Outcome {
     Outcome::Failed {
         step: Container::ImageBuild,
         class,

@@ -7,7 +7,7 @@ use super::Observation;
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, Phases, Step};
 use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Reasons that say that the instructions, or what they are given, are wrong: the same again would end the same.
 const REFUSED: [&str; 6] = [
@@ -72,7 +72,7 @@ fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation 
             build,
             Outcome::Failed {
                 step: Step::ImageBuild,
-                class: Class::Refused,
+                class: ErrorClass::Rejected,
                 reason: "program-failed".to_owned(),
                 message: told(status),
                 last_lines: status.log_snippet.lines().map(str::to_owned).collect(),

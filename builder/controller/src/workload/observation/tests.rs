@@ -2,7 +2,7 @@ use super::*;
 use mosb_build::JobMethod;
 use mosb_build::result::{Phases, Step};
 use mosb_image::Digest;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -34,7 +34,7 @@ fn good(uid: &str) -> JobResult {
 fn bad(uid: &str) -> JobResult {
     let outcome = Outcome::Failed {
         step: Step::ImageBuild,
-        class: Class::UserInput,
+        class: ErrorClass::InvalidInput,
         reason: "x".to_owned(),
         message: "y".to_owned(),
         last_lines: Vec::new(),
@@ -590,7 +590,7 @@ fn a_build_is_what_its_status_says() {
             UID,
             Outcome::Failed {
                 step: Step::ImageBuild,
-                class: Class::Refused,
+                class: ErrorClass::Rejected,
                 reason: "program-failed".to_owned(),
                 message: format!("{reason}: so it is"),
                 last_lines: vec!["STEP 5".to_owned(), "no package".to_owned()],

@@ -5,7 +5,7 @@ use super::super::secrets::{Secrets, data};
 use super::Asked;
 use mosb_plan::api::cluster_settings::CONFIG_KEY;
 use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// What holds for all pools: ConfigMap `mosb-config`, and over it what the cluster's own objects say.
 pub(super) fn read(
@@ -23,7 +23,7 @@ pub(super) fn read(
             Ok(read) => settings = read,
             Err(error) => {
                 let finding = Finding::new(error.reason(), error.to_string());
-                problems.push(finding.on(map.origin.clone()));
+                problems.push(finding.object(map.origin.clone()));
             }
         }
     }
@@ -65,7 +65,7 @@ fn several(manifests: &Manifests, problems: &mut Vec<Finding>) {
     let more = more.chain(named.skip(1).map(|config| ("ControllerConfig", &config.origin)));
     for (kind, origin) in more {
         let message = format!("there is another {kind} like this; keep one of them");
-        problems.push(Finding::new("duplicate-name", message).on(origin.clone()));
+        problems.push(Finding::new("duplicate-name", message).object(origin.clone()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why an installation stops before it begins.
 
-use mosb_types::report::{Class, Finding};
+use mosb_types::{ErrorClass, Finding};
 
 /// What did not pass.
 #[derive(Debug, thiserror::Error)]
@@ -24,10 +24,10 @@ pub enum Error {
 
 impl Error {
     /// What the caller should do.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Failed { .. } => Class::Refused,
-            Self::Unknown { .. } => Class::Retry,
+            Self::Failed { .. } => ErrorClass::Rejected,
+            Self::Unknown { .. } => ErrorClass::Transient,
         }
     }
 

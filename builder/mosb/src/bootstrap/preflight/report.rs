@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::Error;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// All that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Report {
             let bad = image.checks.iter().filter(|check| check.is_bad());
             bad.map(|check| {
                 let code = check.code.unwrap_or("internal");
-                Finding::new(code, check.sentence()).on(object.clone())
+                Finding::new(code, check.sentence()).object(object.clone())
             })
             .collect::<Vec<_>>()
         };

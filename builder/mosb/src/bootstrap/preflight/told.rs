@@ -31,7 +31,7 @@ pub(super) fn told(kind: Kind, error: &Error, host: &str, remedies: Remedies) ->
 pub(super) fn stands(error: &Error) -> bool {
     match error {
         Error::Tls { .. } | Error::PlainHttp { .. } | Error::TlsOnLoopback { .. } => true,
-        other => other.class() != mosb_types::report::Class::Retry,
+        other => other.class() != mosb_types::ErrorClass::Transient,
     }
 }
 

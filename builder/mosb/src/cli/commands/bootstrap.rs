@@ -19,7 +19,7 @@ use mosb_build::door::variables;
 use mosb_build::fetch::{self, Fetcher};
 use mosb_image::ImageRef;
 use mosb_plan::render::{self, Request};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Checks what an installation begins with, and writes what its cluster and its machines need, or nothing.
 ///

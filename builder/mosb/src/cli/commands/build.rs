@@ -17,7 +17,7 @@ use crate::cli::world::World;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
 use mosb_registry::{Place, Pushed};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Builds, pushes, and writes the digest file.
 ///
@@ -88,7 +88,7 @@ pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
     let (tag, before) = pushed.moved.iter().find(|(tag, _)| tag == build_name)?;
     let message =
         format!("named {before}; an image that nodes still run may have lost its last tag");
-    Some(Finding::new("tag-moved", message).on(tag.clone()))
+    Some(Finding::new("tag-moved", message).object(tag.clone()))
 }
 
 /// The folder that a digest file goes to.

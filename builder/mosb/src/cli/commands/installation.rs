@@ -11,7 +11,7 @@ use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::manifests::Manifests;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Manifests that hold.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub fn read(
 fn logins(file: &Path) -> Result<NamedSecret, Finding> {
     let input = Input::File(file.to_owned());
     let wrong = |code: &str, message: String| {
-        let mut finding = Finding::new("bad-file", message).on(input.to_string());
+        let mut finding = Finding::new("bad-file", message).object(input.to_string());
         finding.code = code.to_owned();
         finding
     };

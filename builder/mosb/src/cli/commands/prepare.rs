@@ -17,7 +17,7 @@ use mosb_plan::plan::BuildPlan;
 use mosb_plan::plan::Method;
 use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Target};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A plan, and what it was made with.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub async fn prepare(
     if let Some(file) = wanted.containerfile.as_ref().filter(|_| empty) {
         let message = "holds no instruction, so it is as if it had not been given";
         let finding = Finding::new("containerfile-empty", message);
-        warnings.push(finding.on(file.display().to_string()));
+        warnings.push(finding.object(file.display().to_string()));
     }
     let buildah = local_buildah(&plan, &mut warnings).await?;
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
@@ -103,7 +103,7 @@ fn unused_options(method: &Method, options: &Buildah) -> Vec<Finding> {
     };
     let told = |option| {
         let message = "is for buildah, and this build is direct, so it does nothing";
-        Finding::new("option-unused", message).on(option)
+        Finding::new("option-unused", message).object(option)
     };
     unused.map(told).collect()
 }

@@ -19,7 +19,7 @@ use mosb_image::ImageRef;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, RenderedConfig, yaml};
 use mosb_plan::render::{self, Outcome, Rendered, Request, Update};
 use mosb_registry::http::ProxyVariables;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Renders, prints the config or where it comes from, and gives the exit code.
 ///
@@ -172,7 +172,7 @@ fn pool_object(
     let found = pools.find(|pool| pool.metadata.name == name);
     if found.is_none() {
         let message = format!("it holds no MachineConfigPool {name}; give that pool's own object");
-        let problem = Finding::new("bad-file", message).on(file.to_string());
+        let problem = Finding::new("bad-file", message).object(file.to_string());
         manifests.problems.push(problem);
     }
     found
@@ -197,7 +197,7 @@ fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<C
     let found = read.objects.controller_configs.pop().map(|config| config.object);
     if found.is_none() {
         let message = "it holds no ControllerConfig; give the object machine-config-controller";
-        let problem = Finding::new("bad-file", message).on(file.to_string());
+        let problem = Finding::new("bad-file", message).object(file.to_string());
         manifests.problems.push(problem);
     }
     found
@@ -205,7 +205,7 @@ fn controller_config(manifests: &mut Manifests, file: Option<Input>) -> Option<C
 
 fn twice(manifests: &mut Manifests, kind: &str, origin: String) {
     let message = format!("there is another {kind} like this; keep one of them");
-    let problem = Finding::new("duplicate-name", message).on(origin);
+    let problem = Finding::new("duplicate-name", message).object(origin);
     manifests.problems.push(problem);
 }
 

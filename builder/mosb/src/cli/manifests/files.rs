@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::error::Error;
 use crate::cli::input::Input;
 use mosb_plan::api::yaml::{self, Limits};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// One file.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) fn of(operand: &Input, problems: &mut Vec<Finding>) -> Vec<File> {
     match listed(directory) {
         Ok(files) if files.is_empty() => {
             let message = "it holds no *.yaml, *.yml or *.json; give another directory";
-            problems.push(Finding::new("bad-file", message).on(operand.to_string()));
+            problems.push(Finding::new("bad-file", message).object(operand.to_string()));
             Vec::new()
         }
         Ok(files) => files.into_iter().map(|it| File(Input::File(it))).collect(),
@@ -86,8 +86,8 @@ impl fmt::Display for File {
 fn told(file: &str, error: &Error) -> Finding {
     let mut message = error.to_string();
     if let Error::Read { source, .. } = error {
-        message = format!("{message}: {}", mosb_types::report::said(source));
+        message = format!("{message}: {}", mosb_types::error_text(source));
     }
     let message = message.strip_prefix(&format!("{file}: ")).unwrap_or(&message);
-    Finding::new(error.reason(), message).on(file)
+    Finding::new(error.reason(), message).object(file)
 }

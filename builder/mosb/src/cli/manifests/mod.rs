@@ -16,7 +16,7 @@ use mosb_plan::api::API_VERSION;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::render::Component;
 use mosb_registry::http::Secret;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Most objects that are read: far more than any cluster has of these.
 const MOST: usize = 50_000;
@@ -82,7 +82,7 @@ impl Manifests {
     fn documents(&mut self, file: &str, documents: Vec<Value>) {
         if documents.is_empty() {
             let message = "it is empty; give MachineConfigs, or leave the file out";
-            self.problems.push(Finding::new("bad-file", message).on(file));
+            self.problems.push(Finding::new("bad-file", message).object(file));
         }
         let several = documents.len() > 1;
         for (number, document) in documents.into_iter().enumerate() {
@@ -117,11 +117,11 @@ impl Manifests {
         if self.count > MOST {
             if self.count == MOST + 1 {
                 let message = format!("it is one object more than {MOST}; give fewer");
-                self.problems.push(Finding::new("too-many-objects", message).on(origin));
+                self.problems.push(Finding::new("too-many-objects", message).object(origin));
             }
             return;
         }
-        let problem = |message: String| Finding::new("bad-object", message).on(origin.clone());
+        let problem = |message: String| Finding::new("bad-object", message).object(origin.clone());
         match kind.as_str() {
             "" if object.get("ignition").is_some() => {
                 let message =
@@ -183,7 +183,7 @@ impl Manifests {
         match KINDS.iter().find(is_meant) {
             Some(known) if self.is_wanted(known) => {
                 let message = format!("its kind is {kind}; write {known}");
-                self.problems.push(Finding::new("bad-object", message).on(origin));
+                self.problems.push(Finding::new("bad-object", message).object(origin));
             }
             _ => self.skip(kind, origin),
         }
@@ -241,7 +241,7 @@ impl Manifests {
                     None => String::new(),
                 };
                 let message = format!("it is no {kind}: a field holds another type{expected}");
-                self.problems.push(Finding::new("bad-object", message).on(origin));
+                self.problems.push(Finding::new("bad-object", message).object(origin));
                 None
             }
         }
@@ -264,7 +264,7 @@ impl Manifests {
                 1 => format!("it is a {kind}, and skipped"),
                 _ => format!("it and {} more of kind {kind} are skipped", count - 1),
             };
-            Finding::new("object-skipped", message).on(first.clone())
+            Finding::new("object-skipped", message).object(first.clone())
         });
         told.collect()
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// What an installation was given, so that its machines run images that exist already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

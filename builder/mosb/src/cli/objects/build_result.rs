@@ -6,7 +6,7 @@ use serde::Serialize;
 use mosb_image::Digest;
 use mosb_plan::plan::Base;
 use mosb_plan::plan::Method;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A built image, which the target has answered for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// How a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

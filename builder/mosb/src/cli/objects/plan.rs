@@ -10,7 +10,7 @@ use super::path_entry::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::Target;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// What a build would do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use mosb_plan::render::Explanation;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Where everything in a rendered config comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// A text that grows.
 #[derive(Debug, Default)]

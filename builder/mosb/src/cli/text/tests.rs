@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::cli::objects::*;
 use mosb_plan::plan::diff;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 const BUILD: &str = "worker-fedcba9876543210fedcba9876543210";
@@ -125,26 +125,26 @@ fn plan() -> Plan {
                 "kernel-arguments",
                 "kernel arguments are set on each node, not in the image: a=1",
             )
-            .on("spec.kernelArguments"),
+            .object("spec.kernelArguments"),
             Finding::new(
                 "left-to-machine",
                 "not part of the image: users, their passwords and keys are set up on the machine",
             )
-            .on("user core"),
+            .object("user core"),
         ],
         warnings: vec![
             Finding::new(
                 "looks-secret",
                 "/etc/mosb/small looks like a private key: whoever can pull the image can read it",
             )
-            .at("/etc/mosb/small"),
+            .path("/etc/mosb/small"),
         ],
         notes: vec![
             Finding::new(
                 "etc-is-merged",
                 "5 paths in /etc: an update merges them with the machine's own /etc",
             )
-            .at("/etc"),
+            .path("/etc"),
         ],
     }
 }
@@ -162,12 +162,12 @@ fn a_containerfile_plan() {
             method: "containerfile".to_owned(),
             reasons: vec![
                 Finding::new("extensions", "extensions are to be installed: usbguard, ipsec")
-                    .on("spec.extensions"),
+                    .object("spec.extensions"),
                 Finding::new(
                     "append-to-base",
                     "/etc/hosts: something is appended to a file of the base",
                 )
-                .at("/etc/hosts"),
+                .path("/etc/hosts"),
             ],
             base_tree: None,
             extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
@@ -376,7 +376,7 @@ fn version_and_error() {
     let error = Error {
         code: "invalid-ignition".to_owned(),
         message: "rendered-x: spec.config: storage.files[0].path: relative".to_owned(),
-        findings: vec![Finding::new("bad-path", "relative").on("storage.files[0].path")],
+        findings: vec![Finding::new("bad-path", "relative").object("storage.files[0].path")],
         exit_code: 2,
     };
     looks_like("error", &error);

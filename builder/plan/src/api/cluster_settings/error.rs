@@ -1,7 +1,7 @@
 //! What is wrong with the settings.
 
 use crate::api::yaml::YamlError;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// Why `config.yaml` of ConfigMap `mosb-config` can't be used. Never quotes what could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,8 +30,8 @@ pub enum ClusterSettingsError {
 
 impl ClusterSettingsError {
     /// What to do about it.
-    pub fn class(&self) -> Class {
-        Class::UserInput
+    pub fn class(&self) -> ErrorClass {
+        ErrorClass::InvalidInput
     }
 
     /// `bad-cluster-settings`.

@@ -10,7 +10,7 @@ use super::check::{is_host, mirror};
 use super::{
     ClusterSettings, MirrorBy, MirrorSourcePolicy, Mirrors, Proxy, ProxyUrl, RegistrySources,
 };
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// The cluster's objects as the API serves them, where they exist.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,7 +109,7 @@ impl ClusterSettings {
 const CONTROLLER_CONFIG: &str = "ControllerConfig/machine-config-controller";
 
 fn odd(object: &str, message: &str) -> Finding {
-    Finding::new("odd-cluster-object", message).on(object)
+    Finding::new("odd-cluster-object", message).object(object)
 }
 
 fn given(value: &Value) -> Option<String> {

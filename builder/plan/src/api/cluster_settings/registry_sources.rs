@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::check::is_scope;
 use mosb_image::signature_policy::SignaturePolicy;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Each entry is `host[:port]`, `host/namespace`, `host/namespace/repository`, or `*.domain` for the hosts below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ impl RegistrySources {
                             "spec.registrySources.{field}[{at}] names no registry; it is left out"
                         );
                         let finding = Finding::new("odd-cluster-object", message);
-                        findings.push(finding.on("Image/cluster"));
+                        findings.push(finding.object("Image/cluster"));
                     }
                 }
             }

@@ -6,7 +6,7 @@ use super::paths::real;
 use super::{Applier, ApplyError};
 use mosb_image::path::TreePath;
 use mosb_image::tree::Kind;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Where the machine-config-daemon reads what the machine was made of.
 pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
@@ -29,7 +29,7 @@ impl Applier<'_> {
             let message = format!(
                 "{path}{of_the_base} is not in the image: {emptied} is emptied when the image is committed"
             );
-            left_out.push(Finding::new("emptied-by-commit", message).at(path.to_string()));
+            left_out.push(Finding::new("emptied-by-commit", message).path(path.to_string()));
         };
         for emptied in EMPTIED {
             let Ok(Some(directory)) = real(&self.tree, emptied) else {

@@ -21,7 +21,7 @@ use mosb_ignition::{Config, ContentError};
 use mosb_image::overlay::{Meta, Node, Overlay};
 use mosb_image::path::TreePath;
 use mosb_image::tree::BaseTree;
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 pub use units::instance_of;
 pub(super) use units::preset_units;
 

@@ -11,7 +11,7 @@ use mosb_ignition::{Systemd, Unit};
 use mosb_image::overlay::{Content, Meta, Node};
 use mosb_image::tree::Kind;
 use mosb_systemd::{self as systemd, EnabledState};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Where Ignition writes which units are enabled and disabled.
 const PRESET_FILE: &str = "/etc/systemd/system-preset/20-ignition.preset";
@@ -170,7 +170,8 @@ impl Applier<'_> {
                     "{}: the config disables it, and the base's presets enable it; mask it to keep it from running",
                     unit.name
                 );
-                self.warnings.push(Finding::new("enabled-by-base", message).on(unit.name.clone()));
+                self.warnings
+                    .push(Finding::new("enabled-by-base", message).object(unit.name.clone()));
             }
         }
     }

@@ -20,7 +20,7 @@ use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_registry::base_tree::TreeSource;
 use mosb_registry::{Target, tree_image};
-use mosb_types::report::Finding;
+use mosb_types::Finding;
 
 /// Builds and pushes, unless the base's tree shows that something must be run.
 ///

@@ -16,7 +16,7 @@ use mosb_build::exec;
 use mosb_build::handover::Handover;
 use mosb_build::result::{JobResult, Outcome, Step};
 use mosb_plan::api::BuildName;
-use mosb_types::report::Class;
+use mosb_types::ErrorClass;
 
 /// How long the sidecar may take to deliver a result; the API may be away for a while.
 const DELIVERY: Duration = Duration::from_secs(300);
@@ -147,22 +147,26 @@ impl End {
 
 /// What the controller should do. It differs from the exit code where a pod differs from a user's machine: its disk, its files
 /// and its command line are not the user's doing, and its credentials are.
-fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Want>) -> Class {
+fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Want>) -> ErrorClass {
     match (failure.code, program) {
-        _ if want == Some(Want::Memory) => Class::Refused,
+        _ if want == Some(Want::Memory) => ErrorClass::Rejected,
         // There may be room on another node, or later.
-        _ if want == Some(Want::Disk) => Class::Retry,
+        _ if want == Some(Want::Disk) => ErrorClass::Transient,
         // The base was just found there with the same credentials, so it is the network or the registry.
-        (_, Some(exec::Error::Failed { action, .. })) if action == "pull" => Class::Retry,
+        (_, Some(exec::Error::Failed { action, .. })) if action == "pull" => ErrorClass::Transient,
         // Killed, for memory or with its node.
-        (_, Some(exec::Error::Failed { status, .. })) if status.signal().is_some() => Class::Retry,
-        ("denied", _) => Class::UserInput,
-        ("no-space" | "unusable-file" | "file-error" | "unwritable-file", _) => Class::Retry,
+        (_, Some(exec::Error::Failed { status, .. })) if status.signal().is_some() => {
+            ErrorClass::Transient
+        }
+        ("denied", _) => ErrorClass::InvalidInput,
+        ("no-space" | "unusable-file" | "file-error" | "unwritable-file", _) => {
+            ErrorClass::Transient
+        }
         (
             "unreadable-file" | "wrong-use" | "no-cache-directory" | "payload-parts"
             | "payload-content" | "payload-bomb",
             _,
-        ) => Class::Bug,
+        ) => ErrorClass::Internal,
         _ => failure.class,
     }
 }
@@ -294,12 +298,17 @@ mod tests {
     fn the_class_says_what_the_controller_should_do() {
         let payload = mosb_plan::payload::unpack_texts(&["x".to_owned()]).unwrap_err();
         for (what, error, want, reason) in [
-            ("a failing RUN", program("bud", 256), Class::Refused, "program-failed"),
-            ("a RUN killed for memory", program("bud", 9), Class::Retry, "program-failed"),
-            ("blobs that don't come", program("pull", 256), Class::Retry, "program-failed"),
-            ("refused credentials", registry(403), Class::UserInput, "denied"),
-            ("a registry in trouble", registry(503), Class::Retry, "registry-error"),
-            ("a damaged ConfigMap", payload.into(), Class::Bug, "payload-content"),
+            ("a failing RUN", program("bud", 256), ErrorClass::Rejected, "program-failed"),
+            ("a RUN killed for memory", program("bud", 9), ErrorClass::Transient, "program-failed"),
+            (
+                "blobs that don't come",
+                program("pull", 256),
+                ErrorClass::Transient,
+                "program-failed",
+            ),
+            ("refused credentials", registry(403), ErrorClass::InvalidInput, "denied"),
+            ("a registry in trouble", registry(503), ErrorClass::Transient, "registry-error"),
+            ("a damaged ConfigMap", payload.into(), ErrorClass::Internal, "payload-content"),
             (
                 "another build",
                 crate::cli::error::Error::OtherBuild {
@@ -307,10 +316,10 @@ mod tests {
                     wanted: "b".to_owned(),
                 }
                 .into(),
-                Class::Bug,
+                ErrorClass::Internal,
                 "other-build",
             ),
-            ("unforeseen", anyhow::anyhow!("x"), Class::Bug, "internal"),
+            ("unforeseen", anyhow::anyhow!("x"), ErrorClass::Internal, "internal"),
         ] {
             let end = End {
                 build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
