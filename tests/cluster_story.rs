@@ -23,7 +23,7 @@ fn a_pool_from_opting_in_to_opting_out() {
     let rendered = cluster.render("one");
     cluster.start();
     let status = cluster.mosb(&["status", &pool, "-o", "json"]).ok().json();
-    assert_eq!(status["pools"][0]["because"]["code"], "not-opted-in");
+    assert_eq!(status["pools"][0]["reason"]["code"], "not-opted-in");
     assert_eq!(cluster.builds(), Vec::<Value>::new(), "nobody asked");
 
     // Directly.

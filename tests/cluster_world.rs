@@ -296,7 +296,7 @@ impl Cluster {
     pub fn says(&self, code: &str) {
         let says = || {
             let status = self.mosb(&["status", &self.pool, "-o", "json"]).ok().json();
-            (status["pools"][0]["because"]["code"] == code).then_some(())
+            (status["pools"][0]["reason"]["code"] == code).then_some(())
         };
         wait(&format!("mosb status to say {code}"), SOON, says);
     }

@@ -215,8 +215,8 @@ fn a_pod_whose_node_died_is_replaced() {
     let delete = [&delete[..], &[pod.as_str().unwrap()]].concat();
     cluster.namespace.kubectl(&delete).ok();
     cluster.another_runner(&job);
-    let because = cluster.builds()[0]["metadata"]["annotations"]["mosb.dev/because"].clone();
-    assert!(because.to_string().contains("its node was lost"), "{because}");
+    let reason = cluster.builds()[0]["metadata"]["annotations"]["mosb.dev/reason"].clone();
+    assert!(reason.to_string().contains("its node was lost"), "{reason}");
     cluster.node.revive("kubelet");
     let image = cluster.image_after("");
     assert_eq!(cluster.file(&image, "/etc/ran"), "ran\n");

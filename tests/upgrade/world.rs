@@ -157,7 +157,7 @@ impl World {
         let status = finish(&mut command, &[]).ok().json();
         let pools = status["pools"].as_array().unwrap().iter();
         pools
-            .map(|pool| (text(&pool["pool"]).to_owned(), text(&pool["because"]["code"]).to_owned()))
+            .map(|pool| (text(&pool["pool"]).to_owned(), text(&pool["reason"]["code"]).to_owned()))
             .collect()
     }
 

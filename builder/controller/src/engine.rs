@@ -9,12 +9,12 @@ use tracing::Instrument as _;
 
 use super::act::{Acting, Round, Stopped};
 use super::answer::{Asking, Kept, busy_pause};
-use super::because::Because;
 use super::decide::{decide, refused};
 use super::inputs::inputs_digest;
 use super::metrics::Metrics;
 use super::observe::{Facts, observe};
 use super::pending_problem::PendingProblem;
+use super::pool_reason::PoolReason;
 use super::probe;
 use super::question::{ImageStatus, Problem};
 use super::queue::Outcome;
@@ -63,7 +63,7 @@ struct Notes {
 #[derive(Debug, Default)]
 struct Note {
     /// What was last logged.
-    because: String,
+    reason: String,
     /// So that an unchanged plan is not asked for again while its Job is being made.
     kept: Option<Arc<Kept>>,
     /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
@@ -291,16 +291,16 @@ impl Engine {
 
     /// One line a state.
     fn tell(&self, key: &str, decision: &Decision) {
-        let because = decision.because.to_string();
+        let reason = decision.reason.to_string();
         let mut notes = self.notes();
         let note = notes.by_key.entry(key.to_owned()).or_default();
-        if note.because != because {
+        if note.reason != reason {
             // Of a pool that nobody asks images for nothing is kept, so it is told at each look.
-            match decision.because {
-                Because::NotOptedIn => tracing::debug!("{key}: {because}"),
-                _ => tracing::info!(because = decision.because.code(), "{key}: {because}"),
+            match decision.reason {
+                PoolReason::NotOptedIn => tracing::debug!("{key}: {reason}"),
+                _ => tracing::info!(reason = decision.reason.code(), "{key}: {reason}"),
             }
-            note.because = because;
+            note.reason = reason;
         }
     }
 
@@ -452,8 +452,8 @@ fn problem_of(world: &Snapshot, decision: &Decision) -> Option<Problem> {
     let os_image = os_image.filter_map(|named| named.as_ref().err());
     let results = answers.results.values();
     let results = results.filter_map(|found| found.as_ref().err());
-    let decided = match &decision.because {
-        Because::Problem(problem) => Some(problem),
+    let decided = match &decision.reason {
+        PoolReason::Problem(problem) => Some(problem),
         _ => None,
     };
     let found: Vec<&Problem> =

@@ -8,7 +8,6 @@
 pub mod act;
 mod active_reconciles;
 pub mod answer;
-mod because;
 mod connect;
 mod decide;
 pub mod engine;
@@ -25,6 +24,7 @@ pub mod metrics;
 mod namespaces;
 mod observe;
 mod pending_problem;
+mod pool_reason;
 mod probe;
 mod question;
 pub mod queue;
@@ -41,7 +41,6 @@ mod view;
 pub mod watch;
 pub mod workload;
 
-pub use because::Because;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
@@ -49,6 +48,7 @@ pub use kept_logs::KeepLogs;
 pub use logs::{Line as LogLine, kept_logs, logs};
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
+pub use pool_reason::PoolReason;
 pub use question::{
     Answers, BaseInstead, ImageStatus, PlanQuestion, Planned, Problem, Pull, Question,
 };

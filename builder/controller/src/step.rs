@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::because::Because;
 use super::kept_logs::KeepLogs;
+use super::pool_reason::PoolReason;
 use super::question::Question;
 use crate::status::Event;
 use crate::workload::InputKind;
@@ -23,7 +23,7 @@ pub struct Decision {
     /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
     pub steps: Vec<Step>,
     /// Why the pool is or isn't building.
-    pub because: Because,
+    pub reason: PoolReason,
     /// When to decide again even if nothing changes.
     pub again: Option<Duration>,
 }

@@ -7,10 +7,10 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::Error;
-use super::because::Because;
 use super::decide::decide;
 use super::kinds::Kind;
 use super::observe::{Facts, observe};
+use super::pool_reason::PoolReason;
 use super::question::Problem;
 use super::stores::Stores;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
@@ -26,7 +26,7 @@ pub struct View {
     /// The MachineOSConfig that asks for its images.
     pub config: Option<String>,
     /// Why it is or isn't building.
-    pub because: Because,
+    pub reason: PoolReason,
     /// The image in service; empty before the first.
     pub image: String,
     /// The build in use or on its way.
@@ -49,42 +49,44 @@ pub enum Stand {
 impl View {
     /// How far it is.
     pub fn stand(&self) -> Stand {
-        match &self.because {
-            Because::UpToDate(_) | Because::Adopting(_) | Because::Recognised(_) => Stand::Done,
-            Because::Failed { .. } => Stand::Failed,
-            Because::NotOptedIn
-            | Because::LabelIncomplete(_)
-            | Because::OtherBuilder(_)
-            | Because::Rivals(_)
-            | Because::BadConfig(_)
-            | Because::NoPool(_)
-            | Because::NestedRepository(_)
-            | Because::MixedPlatforms(_) => Stand::Stuck,
-            Because::Problem(problem) => match problem.class {
+        match &self.reason {
+            PoolReason::UpToDate(_) | PoolReason::Adopting(_) | PoolReason::Recognised(_) => {
+                Stand::Done
+            }
+            PoolReason::Failed { .. } => Stand::Failed,
+            PoolReason::NotOptedIn
+            | PoolReason::LabelIncomplete(_)
+            | PoolReason::OtherBuilder(_)
+            | PoolReason::Rivals(_)
+            | PoolReason::BadConfig(_)
+            | PoolReason::NoPool(_)
+            | PoolReason::NestedRepository(_)
+            | PoolReason::MixedPlatforms(_) => Stand::Stuck,
+            PoolReason::Problem(problem) => match problem.class {
                 ErrorClass::Transient => Stand::UnderWay,
                 ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
                     Stand::Stuck
                 }
             },
-            Because::OptingIn
-            | Because::OptingOut
-            | Because::NotRendered
-            | Because::NoNode
-            | Because::NoControlPlaneNode { .. }
-            | Because::PoolDegraded(_)
-            | Because::Planning
-            | Because::SeedComponent(_)
-            | Because::SeedNotRendered { .. }
-            | Because::SeedGone(_)
-            | Because::Seeding(_)
-            | Because::Reusing(_)
-            | Because::Creating(_)
-            | Because::Replacing(_)
-            | Because::Preparing(_)
-            | Because::Pending { .. }
-            | Because::Building { .. }
-            | Because::Confirming(_)
-            | Because::Waiting { .. } => Stand::UnderWay,
+            PoolReason::OptingIn
+            | PoolReason::OptingOut
+            | PoolReason::NotRendered
+            | PoolReason::NoNode
+            | PoolReason::NoControlPlaneNode { .. }
+            | PoolReason::PoolDegraded(_)
+            | PoolReason::Planning
+            | PoolReason::SeedComponent(_)
+            | PoolReason::SeedNotRendered { .. }
+            | PoolReason::SeedGone(_)
+            | PoolReason::Seeding(_)
+            | PoolReason::Reusing(_)
+            | PoolReason::Creating(_)
+            | PoolReason::Replacing(_)
+            | PoolReason::Preparing(_)
+            | PoolReason::Pending { .. }
+            | PoolReason::Building { .. }
+            | PoolReason::Confirming(_)
+            | PoolReason::Waiting { .. } => Stand::UnderWay,
         }
     }
 }
@@ -124,23 +126,23 @@ fn view(stores: &Stores, key: &str) -> View {
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
         .filter(|condition| condition.is_true());
     // What must be asked first was asked by the controller, and is told in the pool's condition if it led to nothing.
-    let because = match (decision.ask.is_empty(), degraded) {
-        (false, Some(condition)) => Because::Problem(Problem {
+    let reason = match (decision.ask.is_empty(), degraded) {
+        (false, Some(condition)) => PoolReason::Problem(Problem {
             class: ErrorClass::InvalidInput,
             reason: condition.reason.clone(),
             message: condition.message.clone(),
         }),
-        _ => decision.because,
+        _ => decision.reason,
     };
-    let because = match (because, stores.other_renderer()) {
-        (Because::NotRendered, Some(who)) => Because::Problem(Problem {
+    let reason = match (reason, stores.other_renderer()) {
+        (PoolReason::NotRendered, Some(who)) => PoolReason::Problem(Problem {
             class: ErrorClass::Transient,
             reason: "other-renderer".to_owned(),
             message: format!(
                 "{who} renders pools, and has not rendered this one; as long as it does, mosb renders none"
             ),
         }),
-        (because, _) => because,
+        (reason, _) => reason,
     };
     let current =
         config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
@@ -154,7 +156,7 @@ fn view(stores: &Stores, key: &str) -> View {
         },
         rendered: pool.map(|pool| pool.spec.configuration.name.clone()).unwrap_or_default(),
         config: config.map(|config| config.metadata.name.clone()),
-        because,
+        reason,
         image: config
             .map(|config| config.status.current_image_pull_spec.clone())
             .unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! A build that takes over the image in service, because machines apply the difference of the configs themselves.
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{ImageStatus, Planned, Question};
 use super::Round;
 use super::drive::Driven;
@@ -55,8 +55,8 @@ impl<'a> Round<'a> {
         let image = source.and_then(|source| source.status.image()?.parse().ok());
         let gone = |round: &mut Self| {
             round.delete_build(build, "the image that it was to adopt is gone");
-            let because = Because::Replacing(build.metadata.name.clone());
-            Ok(Driven::To(build.status.clone(), because))
+            let reason = PoolReason::Replacing(build.metadata.name.clone());
+            Ok(Driven::To(build.status.clone(), reason))
         };
         let (Some(source), Some(image)) = (source, image) else {
             return gone(self);
@@ -67,16 +67,16 @@ impl<'a> Round<'a> {
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 let text = image.value().to_string();
-                let because = match build.metadata.annotation(labels::RECOGNISED) {
-                    Some(_) => Because::Recognised(text),
-                    None => Because::Adopting(text),
+                let reason = match build.metadata.annotation(labels::RECOGNISED) {
+                    Some(_) => PoolReason::Recognised(text),
+                    None => PoolReason::Adopting(text),
                 };
-                Ok(Driven::To(status, because))
+                Ok(Driven::To(status, reason))
             }
             ImageStatus::Missing => gone(self),
             ImageStatus::Unknown(problem) => {
-                let because = self.problem(problem);
-                Ok(Driven::To(build.status.clone(), because))
+                let reason = self.problem(problem);
+                Ok(Driven::To(build.status.clone(), reason))
             }
         }
     }

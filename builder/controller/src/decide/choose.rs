@@ -1,6 +1,6 @@
 //! Which build is wanted: the one in service or on its way, an older one, one that adopts the image in service, or a new one.
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{ImageStatus, PlanQuestion, Planned, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
@@ -9,14 +9,14 @@ use crate::status::{EventReason, OTHER_DEGRADED};
 use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 
 impl<'a> Round<'a> {
-    pub(super) fn run(&mut self) -> Result<Because, Question> {
+    pub(super) fn run(&mut self) -> Result<PoolReason, Question> {
         if let Some(seed) = self.seed.clone()
-            && let Some(because) = self.put_in_service(&seed)?
+            && let Some(reason) = self.put_in_service(&seed)?
         {
-            return Ok(because);
+            return Ok(reason);
         }
-        if let Some(because) = self.rebuild() {
-            return Ok(because);
+        if let Some(reason) = self.rebuild() {
+            return Ok(reason);
         }
         let fitting = self.current().filter(|build| self.fits(build));
         match fitting.or_else(|| self.begun()) {
@@ -68,19 +68,19 @@ impl<'a> Round<'a> {
     }
 
     /// Finds out what would be built, and takes that.
-    fn choose(&mut self) -> Result<Because, Question> {
-        if let Some(because) = self.seeded_before()? {
-            return Ok(because);
+    fn choose(&mut self) -> Result<PoolReason, Question> {
+        if let Some(reason) = self.seeded_before()? {
+            return Ok(reason);
         }
         // Which image it names nobody can tell, and that one may be pre-built.
         if let Some(lost) = self.world.lost_components.first() {
-            return Ok(Because::SeedGone(lost.clone()));
+            return Ok(PoolReason::SeedGone(lost.clone()));
         }
         let plan = self.plan(|| self.plan_question(None, self.wish.builder))?;
         match plan {
             Ok(planned) => self.take(planned),
             Err(problem) => {
-                let because = self.problem(problem);
+                let reason = self.problem(problem);
                 // What runs is for an older wish, whatever becomes of the new one.
                 if problem.class != mosb_types::ErrorClass::Transient {
                     let running = |build: &&MachineOsBuild| !build.status.is_terminal();
@@ -89,7 +89,7 @@ impl<'a> Round<'a> {
                         self.put_an_end_to(build);
                     }
                 }
-                Ok(because)
+                Ok(reason)
             }
         }
     }
@@ -126,18 +126,18 @@ impl<'a> Round<'a> {
     }
 
     /// Takes the build of this identity, or makes it.
-    pub(super) fn take(&mut self, planned: &Planned) -> Result<Because, Question> {
+    pub(super) fn take(&mut self, planned: &Planned) -> Result<PoolReason, Question> {
         let name = planned.build.as_str();
         let mut builds = self.world.builds.iter();
         let Some(build) = builds.find(|build| build.metadata.name == name) else {
             return match self.take_older_format(planned)? {
-                Some(because) => Ok(because),
+                Some(reason) => Ok(reason),
                 None => self.make(planned),
             };
         };
         if build.metadata.is_going_away() || !self.is_ours(build) {
             // Of another MachineOSConfig of the same name that was deleted: it goes with it.
-            return Ok(Because::Replacing(name.to_owned()));
+            return Ok(PoolReason::Replacing(name.to_owned()));
         }
         let again = match build.status.state() {
             Some(BuildCondition::Succeeded) => {
@@ -156,17 +156,17 @@ impl<'a> Round<'a> {
             | None => false,
         };
         if again {
-            if let Some(because) = self.degraded() {
-                return Ok(because);
+            if let Some(reason) = self.degraded() {
+                return Ok(reason);
             }
             self.delete_build(build, "its image is not there any more, or not of this config");
-            return Ok(Because::Replacing(name.to_owned()));
+            return Ok(PoolReason::Replacing(name.to_owned()));
         }
         self.pursue_as_wanted(build)
     }
 
     /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
-    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<Because>, Question> {
+    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Question> {
         if self.config.metadata.annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
@@ -188,7 +188,7 @@ impl<'a> Round<'a> {
     }
 
     /// Follows a build, and notes on it that it is what is wanted.
-    fn pursue_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<Because, Question> {
+    fn pursue_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Question> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.wish.wanted) {
             let mut annotate = Annotate::of(&build.metadata);
             annotate.set(labels::WANTED, self.wish.wanted.clone());
@@ -198,7 +198,7 @@ impl<'a> Round<'a> {
     }
 
     /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
-    fn make(&mut self, planned: &Planned) -> Result<Because, Question> {
+    fn make(&mut self, planned: &Planned) -> Result<PoolReason, Question> {
         let recognised = self.recognisable().filter(|_| planned.is_recognised);
         if let Some((source, image)) = self.adoptable(planned).or(recognised) {
             match self.exists(&image, source)? {
@@ -206,38 +206,38 @@ impl<'a> Round<'a> {
                     self.supersede(None);
                     self.create(planned, Some(source));
                     return Ok(match planned.is_recognised {
-                        true => Because::Recognised(image.to_string()),
-                        false => Because::Adopting(image.to_string()),
+                        true => PoolReason::Recognised(image.to_string()),
+                        false => PoolReason::Adopting(image.to_string()),
                     });
                 }
                 ImageStatus::Missing => {}
                 ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
             }
         }
-        if let Some(because) = self.degraded() {
-            return Ok(because);
+        if let Some(reason) = self.degraded() {
+            return Ok(reason);
         }
         self.supersede(None);
         self.create(planned, None);
-        Ok(Because::Creating(planned.build.to_string()))
+        Ok(PoolReason::Creating(planned.build.to_string()))
     }
 
     /// Says so if the pool is degraded for reasons that an image doesn't mend.
-    fn degraded(&mut self) -> Option<Because> {
+    fn degraded(&mut self) -> Option<PoolReason> {
         let conditions = &self.pool.status.conditions;
         let is = |kind: &&str| condition(conditions, kind).is_some_and(|one| one.is_true());
         let kinds: Vec<_> = OTHER_DEGRADED.into_iter().filter(is).collect();
         if kinds.is_empty() {
             return None;
         }
-        let because = Because::PoolDegraded(kinds.into_iter().map(str::to_owned).collect());
-        self.block(&because);
-        Some(because)
+        let reason = PoolReason::PoolDegraded(kinds.into_iter().map(str::to_owned).collect());
+        self.block(&reason);
+        Some(reason)
     }
 
     /// What is done about the annotation `rebuild` before anything else: the request is noted with the UID of the build it was made for, so that
     /// it is known when that one is gone and another has taken its place.
-    fn rebuild(&mut self) -> Option<Because> {
+    fn rebuild(&mut self) -> Option<PoolReason> {
         let metadata = &self.config.metadata;
         metadata.annotations.get(labels::REBUILD)?;
         let build = self.current().filter(|build| self.is_ours(build))?;
@@ -246,8 +246,8 @@ impl<'a> Round<'a> {
         if noted.is_some_and(|noted| noted != uid) {
             return None;
         }
-        if let Some(because) = self.degraded() {
-            return Some(because);
+        if let Some(reason) = self.degraded() {
+            return Some(reason);
         }
         let name = build.metadata.name.clone();
         if noted.is_none() {
@@ -259,6 +259,6 @@ impl<'a> Round<'a> {
         } else {
             self.delete_build(build, "a rebuild was asked for");
         }
-        Some(Because::Replacing(name))
+        Some(PoolReason::Replacing(name))
     }
 }

@@ -44,7 +44,7 @@ impl Round<'_> {
                     annotation(labels::ATTEMPT, "1"),
                 ]);
                 if !reasons.is_empty() {
-                    annotations.extend([annotation(labels::BECAUSE, &reasons.join(","))]);
+                    annotations.extend([annotation(labels::REASON, &reasons.join(","))]);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! What a build's runner needs next.
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{Planned, Problem, Question};
 use super::super::snapshot::{BuildNodes, SeenRunner};
 use super::super::step::{Annotate, Step};
@@ -21,26 +21,26 @@ use mosb_plan::api::{
 /// What a build has come to after this round.
 pub(super) enum Driven {
     /// This.
-    To(MachineOsBuildStatus, Because),
+    To(MachineOsBuildStatus, PoolReason),
     /// Its inputs are others by now: it is another build that is wanted.
     Elsewhere(Planned),
 }
 
 impl<'a> Round<'a> {
     /// Does what the wanted build needs, and tells what it has come to.
-    pub(super) fn pursue(&mut self, build: &'a MachineOsBuild) -> Result<Because, Question> {
+    pub(super) fn pursue(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Question> {
         self.supersede(Some(build));
         if !self.is_ours(build) {
             self.serve(build, &build.status);
-            return Ok(Because::UpToDate(self.image_of(&build.status)));
+            return Ok(PoolReason::UpToDate(self.image_of(&build.status)));
         }
         match self.drive(build)? {
-            Driven::To(status, because) => {
+            Driven::To(status, reason) => {
                 self.serve(build, &status);
                 if build.status.image().is_none() && status.image().is_some() {
                     self.clean_up(build);
                 }
-                Ok(because)
+                Ok(reason)
             }
             Driven::Elsewhere(planned) => {
                 self.steps.clear();
@@ -55,21 +55,21 @@ impl<'a> Round<'a> {
 
     fn drive(&mut self, build: &'a MachineOsBuild) -> Result<Driven, Question> {
         let name = build.metadata.name.clone();
-        let same = |because| Ok(Driven::To(build.status.clone(), because));
+        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
         match build.status.state() {
             Some(BuildCondition::Succeeded) => {
                 let image = self.image_of(&build.status);
                 let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
                 return same(match named == Some(&name) {
-                    true => Because::UpToDate(image),
-                    false => Because::Reusing(image),
+                    true => PoolReason::UpToDate(image),
+                    false => PoolReason::Reusing(image),
                 });
             }
             Some(BuildCondition::Failed | BuildCondition::Interrupted) => {
                 let failed = condition(&build.status.conditions, BuildCondition::Failed.as_str());
                 let message = failed.map_or("", |failed| &failed.message);
                 let message = message.lines().next().unwrap_or_default().to_owned();
-                return same(Because::Failed { build: name, message });
+                return same(PoolReason::Failed { build: name, message });
             }
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {}
         }
@@ -81,7 +81,7 @@ impl<'a> Round<'a> {
         let newest = runners.iter().map(|one| attempt_of(&one.runner)).max();
         if newest.is_some_and(|newest| newest > attempt) {
             // It is newer than what we see of its build: that is on its way.
-            return same(Because::Preparing(name));
+            return same(PoolReason::Preparing(name));
         }
         match runners.iter().find(|one| attempt_of(&one.runner) == attempt) {
             Some(seen) => self.look_after(build, seen, attempt),
@@ -135,50 +135,50 @@ impl<'a> Round<'a> {
             }
             _ => {}
         }
-        let same = |because| Ok(Driven::To(build.status.clone(), because));
+        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
         let reference = self.reference(runner);
-        let to = |round: &mut Self, progress: Progress<'_>, because| {
+        let to = |round: &mut Self, progress: Progress<'_>, reason| {
             let status = build_status(&build.status, progress, round.now);
             round.write_build(build, status.clone());
-            Ok(Driven::To(status, because))
+            Ok(Driven::To(status, reason))
         };
         match observation {
             Observation::Waiting => {
-                let because = trouble.unwrap_or(Because::Preparing(name));
-                to(self, Progress::Prepared(&reference), because)
+                let reason = trouble.unwrap_or(PoolReason::Preparing(name));
+                to(self, Progress::Prepared(&reference), reason)
             }
             Observation::Pending { why } => {
-                let because = trouble.unwrap_or(Because::Pending { build: name, why });
-                to(self, Progress::Prepared(&reference), because)
+                let reason = trouble.unwrap_or(PoolReason::Pending { build: name, why });
+                to(self, Progress::Prepared(&reference), reason)
             }
             Observation::Unscheduled { why } => {
-                let because = match self.world.build_nodes {
-                    BuildNodes::Any => Because::Pending { build: name, why: Some(why) },
+                let reason = match self.world.build_nodes {
+                    BuildNodes::Any => PoolReason::Pending { build: name, why: Some(why) },
                     BuildNodes::ControlPlane { .. } => {
-                        let because = Because::NoControlPlaneNode { build: name, why: Some(why) };
-                        self.block(&because);
-                        because
+                        let reason = PoolReason::NoControlPlaneNode { build: name, why: Some(why) };
+                        self.block(&reason);
+                        reason
                     }
                 };
-                to(self, Progress::Prepared(&reference), because)
+                to(self, Progress::Prepared(&reference), reason)
             }
             Observation::Running => {
                 self.tell_running(build, runner);
-                let because = Because::Building { build: name, attempt };
-                to(self, Progress::Building(&reference), because)
+                let reason = PoolReason::Building { build: name, attempt };
+                to(self, Progress::Building(&reference), reason)
             }
             Observation::Ending { until } => {
                 let left = until.duration_since(self.now).unsigned_abs();
                 self.again = Some(left);
-                let because = Because::Building { build: name, attempt };
-                to(self, Progress::Building(&reference), because)
+                let reason = PoolReason::Building { build: name, attempt };
+                to(self, Progress::Building(&reference), reason)
             }
             Observation::Lost(lost) => {
                 let result = match self.reported(build, runner)? {
                     Ok(result) => result,
                     Err(problem) => {
-                        let because = self.problem(problem);
-                        return same(because);
+                        let reason = self.problem(problem);
+                        return same(reason);
                     }
                 };
                 match observe(runner, &seen.pods, result, seen.quiet, self.now) {

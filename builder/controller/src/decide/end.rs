@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{ImageStatus, Question};
 use super::super::snapshot::{SeenRunner, base_of};
 use super::super::step::{Annotate, Step};
@@ -73,18 +73,18 @@ impl<'a> Round<'a> {
                 let end = Progress::Succeeded { runner: Some(&self.reference(runner)), image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
-                Ok(Driven::To(status, Because::UpToDate(text)))
+                Ok(Driven::To(status, PoolReason::UpToDate(text)))
             }
             ImageStatus::Missing => {
                 let setback = Setback::NotThere(image.to_string());
                 Ok(self.set_back(build, Some(runner), attempt, &setback))
             }
             ImageStatus::Unknown(problem) => {
-                let because = self.problem(problem);
+                let reason = self.problem(problem);
                 let running = Progress::Building(&self.reference(runner));
                 let status = build_status(&build.status, running, self.now);
                 self.write_build(build, status.clone());
-                Ok(Driven::To(status, because))
+                Ok(Driven::To(status, reason))
             }
         }
     }
@@ -127,13 +127,13 @@ impl<'a> Round<'a> {
             });
             self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
-            return Driven::To(status, Because::Failed { build: name, message: line });
+            return Driven::To(status, PoolReason::Failed { build: name, message: line });
         }
         let pause = setback.pause(attempt);
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
         annotate.set(labels::FAILURES, failures.to_string());
-        annotate.set(labels::BECAUSE, line.chars().take(1024).collect::<String>());
+        annotate.set(labels::REASON, line.chars().take(1024).collect::<String>());
         let until = self.now + SignedDuration::try_from(pause).unwrap_or_default();
         annotate.set(labels::NOT_BEFORE, until.to_string());
         annotate.remove(labels::JOB_UID);
@@ -144,7 +144,7 @@ impl<'a> Round<'a> {
         self.again = Some(pause);
         Driven::To(
             build.status.clone(),
-            Because::Waiting {
+            PoolReason::Waiting {
                 build: name,
                 attempt: attempt + 1,
                 seconds: pause.as_secs(),
@@ -171,7 +171,7 @@ impl<'a> Round<'a> {
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::METHOD, JobMethod::Containerfile.as_str());
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
-        annotate.set(labels::BECAUSE, codes.join(","));
+        annotate.set(labels::REASON, codes.join(","));
         annotate.remove(labels::NOT_BEFORE);
         annotate.remove(labels::JOB_UID);
         self.steps.push(Step::AnnotateBuild(annotate));
@@ -179,7 +179,7 @@ impl<'a> Round<'a> {
         let running = Progress::Building(&self.reference(runner));
         let status = build_status(&build.status, running, self.now);
         self.write_build(build, status.clone());
-        Driven::To(status, Because::Preparing(build.metadata.name.clone()))
+        Driven::To(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
     /// Once a build has its image, nothing else is kept of it but its logs and what was learnt about the base.

@@ -42,7 +42,7 @@ use jiff::Timestamp;
 
 use self::seed::Seed;
 use self::wish::Wish;
-use super::because::Because;
+use super::pool_reason::PoolReason;
 use super::question::{
     ImageStatus, LOOKUP_TIMEOUT, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question,
 };
@@ -62,25 +62,25 @@ const LASTING: Duration = Duration::from_secs(60);
 /// Everything that should change, in order. Pure: same world, same steps.
 pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &world.cluster.other_builder {
-        return Decision::nothing(Because::OtherBuilder(who.clone()));
+        return Decision::nothing(PoolReason::OtherBuilder(who.clone()));
     }
     let unwanted = component::unwanted(world);
     if !unwanted.is_empty() {
-        return Decision::of(Because::OptingOut, unwanted);
+        return Decision::of(PoolReason::OptingOut, unwanted);
     }
     let Some(config) = &world.config else {
         return opt_in::without_config(world, now);
     };
     if config.metadata.is_going_away() {
-        return Decision::nothing(Because::OptingOut);
+        return Decision::nothing(PoolReason::OptingOut);
     }
     if let Some(decision) = opt_in::follow_label(world, config) {
         return decision;
     }
-    let blocked = |because: Because| {
+    let blocked = |reason: PoolReason| {
         let mut steps = Vec::new();
         // What runs is for an older wish, whatever becomes of this one. Not so where only the nodes went or others came.
-        let is_older = !matches!(because, Because::NoNode | Because::MixedPlatforms(_));
+        let is_older = !matches!(reason, PoolReason::NoNode | PoolReason::MixedPlatforms(_));
         let running = |build: &&MachineOsBuild| {
             is_older
                 && is_ours(build, config)
@@ -90,28 +90,28 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         for build in world.builds.iter().filter(running) {
             steps.extend(create::interrupted(build, "what is wanted can't be built", now));
         }
-        serve::block(world, config, &because, now, &mut steps);
-        Decision::of(because, steps)
+        serve::block(world, config, &reason, now, &mut steps);
+        Decision::of(reason, steps)
     };
     let name = &config.spec.machine_config_pool.name;
     if !world.rivals.is_empty() && config.metadata.name != *name {
-        return blocked(Because::Rivals(world.rivals.clone()));
+        return blocked(PoolReason::Rivals(world.rivals.clone()));
     }
     let Some(pool) = &world.pool else {
-        let because = Because::NoPool(name.clone());
+        let reason = PoolReason::NoPool(name.clone());
         return match still_new(config, now) {
-            Some(again) => Decision { again: Some(again), ..Decision::nothing(because) },
-            None => blocked(because),
+            Some(again) => Decision { again: Some(again), ..Decision::nothing(reason) },
+            None => blocked(reason),
         };
     };
     let wish = match Wish::of(world, config, pool) {
         Ok(wish) => Some(wish),
-        Err(Because::NotRendered) => None,
-        Err(because) => return blocked(because),
+        Err(PoolReason::NotRendered) => None,
+        Err(reason) => return blocked(reason),
     };
     let seed = match Seed::of(world, config, wish.as_ref()) {
         Ok(seed) => seed,
-        Err(because) => return blocked(because),
+        Err(reason) => return blocked(reason),
     };
     let Some(wish) = wish else {
         return match seed {
@@ -119,7 +119,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
             None => {
                 let mut steps = Vec::new();
                 serve::unblock(config, now, &mut steps);
-                Decision::of(Because::NotRendered, steps)
+                Decision::of(PoolReason::NotRendered, steps)
             }
         };
     };
@@ -135,9 +135,9 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         is_blocked: false,
     };
     match round.run() {
-        Ok(because) => {
+        Ok(reason) => {
             round.after_seeding();
-            Decision { ask: Vec::new(), steps: round.steps, because, again: round.again }
+            Decision { ask: Vec::new(), steps: round.steps, reason, again: round.again }
         }
         Err(question) => Decision::asking(question),
     }
@@ -167,7 +167,7 @@ fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
 pub fn refused(world: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(config) = &world.config {
-        serve::block(world, config, &Because::Problem(problem), now, &mut steps);
+        serve::block(world, config, &PoolReason::Problem(problem), now, &mut steps);
     }
     steps
 }
@@ -226,17 +226,17 @@ impl<'a> Round<'a> {
     }
 
     /// Tells of a problem if somebody must mend it, or if it does not pass.
-    fn problem(&mut self, problem: &Problem) -> Because {
-        let because = Because::Problem(problem.clone());
+    fn problem(&mut self, problem: &Problem) -> PoolReason {
+        let reason = PoolReason::Problem(problem.clone());
         if is_told(self.world, problem) {
-            self.block(&because);
+            self.block(&reason);
         }
-        because
+        reason
     }
 
-    fn block(&mut self, because: &Because) {
+    fn block(&mut self, reason: &PoolReason) {
         self.is_blocked = true;
-        serve::block(self.world, self.config, because, self.now, &mut self.steps);
+        serve::block(self.world, self.config, reason, self.now, &mut self.steps);
     }
 
     fn tell_build(
@@ -277,19 +277,19 @@ impl Decision {
         Self {
             ask: vec![question.clone()],
             ..Self::nothing(match question {
-                Question::Plan(_) | Question::OsImage { .. } => Because::Planning,
-                Question::Exists { image, .. } => Because::Confirming(image.to_string()),
-                Question::Result { build } => Because::Preparing(build.to_string()),
+                Question::Plan(_) | Question::OsImage { .. } => PoolReason::Planning,
+                Question::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
+                Question::Result { build } => PoolReason::Preparing(build.to_string()),
             })
         }
     }
 
-    fn nothing(because: Because) -> Self {
-        Self::of(because, Vec::new())
+    fn nothing(reason: PoolReason) -> Self {
+        Self::of(reason, Vec::new())
     }
 
-    fn of(because: Because, steps: Vec<Step>) -> Self {
-        Self { ask: Vec::new(), steps, because, again: None }
+    fn of(reason: PoolReason, steps: Vec<Step>) -> Self {
+        Self { ask: Vec::new(), steps, reason, again: None }
     }
 }
 

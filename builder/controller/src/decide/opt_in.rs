@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::snapshot::{LabelOptIn, Snapshot};
 use super::super::step::{Annotate, Decision, Step};
 use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
@@ -14,19 +14,19 @@ use mosb_plan::api::{
 /// Nobody asks with a MachineOSConfig: makes one if the pool's label asks, else clears what an earlier one left on the pool.
 pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {
     let Some(pool) = &world.pool else {
-        return Decision::nothing(Because::NotOptedIn);
+        return Decision::nothing(PoolReason::NotOptedIn);
     };
     match &world.label {
         Some(label) if !world.cluster.machine_config_operator => match spec(pool, label) {
             Ok(spec) => Decision::of(
-                Because::OptingIn,
+                PoolReason::OptingIn,
                 vec![Step::CreateConfig {
                     name: pool.metadata.name.clone(),
                     pool_uid: pool.metadata.uid().to_owned(),
                     spec,
                 }],
             ),
-            Err(why) => Decision::nothing(Because::LabelIncomplete(why)),
+            Err(why) => Decision::nothing(PoolReason::LabelIncomplete(why)),
         },
         _ => opted_out(pool, now),
     }
@@ -39,7 +39,7 @@ pub(super) fn follow_label(world: &Snapshot, config: &MachineOsConfig) -> Option
     let pool = world.pool.as_ref()?;
     let Some(label) = &world.label else {
         let step = Step::DeleteConfig { name, uid };
-        return Some(Decision::of(Because::OptingOut, vec![step]));
+        return Some(Decision::of(PoolReason::OptingOut, vec![step]));
     };
     // Without its ConfigMaps the last that they said holds.
     let spec = spec(pool, label).ok()?;
@@ -52,7 +52,7 @@ pub(super) fn follow_label(world: &Snapshot, config: &MachineOsConfig) -> Option
         resource_version: config.metadata.resource_version().to_owned(),
         spec,
     };
-    Some(Decision::of(Because::OptingIn, vec![step]))
+    Some(Decision::of(PoolReason::OptingIn, vec![step]))
 }
 
 fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigSpec, String> {
@@ -114,7 +114,7 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
         steps.push(Step::AnnotatePool(annotate));
     }
     match steps.is_empty() {
-        true => Decision::nothing(Because::NotOptedIn),
-        false => Decision::of(Because::OptingOut, steps),
+        true => Decision::nothing(PoolReason::NotOptedIn),
+        false => Decision::of(PoolReason::OptingOut, steps),
     }
 }

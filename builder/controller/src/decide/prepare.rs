@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{Problem, Question};
 use super::super::snapshot::BuildNodes;
 use super::super::step::Step;
@@ -31,7 +31,7 @@ impl<'a> Round<'a> {
         is_older_there: bool,
     ) -> Result<Driven, Question> {
         let name = build.metadata.name.clone();
-        let same = |because| Ok(Driven::To(build.status.clone(), because));
+        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
         if build.metadata.annotation(labels::JOB_UID).is_some() {
             return Ok(self.set_back(build, None, attempt, &Setback::Lost(Lost::Deleted)));
         }
@@ -40,27 +40,27 @@ impl<'a> Round<'a> {
             for seen in runners {
                 self.delete_runner(&seen.runner);
             }
-            return same(Because::Replacing(name));
+            return same(PoolReason::Replacing(name));
         }
         if let Some(pause) = self.pause(build) {
             self.again = Some(pause);
-            return same(Because::Waiting {
+            return same(PoolReason::Waiting {
                 build: name,
                 attempt,
                 seconds: pause.as_secs() + u64::from(pause.subsec_nanos() > 0),
-                why: build.metadata.annotation(labels::BECAUSE).unwrap_or_default().to_owned(),
+                why: build.metadata.annotation(labels::REASON).unwrap_or_default().to_owned(),
             });
         }
         if self.world.build_nodes == (BuildNodes::ControlPlane { exists: false }) {
-            let because = Because::NoControlPlaneNode { build: name, why: None };
-            self.block(&because);
-            return same(because);
+            let reason = PoolReason::NoControlPlaneNode { build: name, why: None };
+            self.block(&reason);
+            return same(reason);
         }
         let planned = match self.plan(|| self.plan_question(Some(build), self.wish.builder))? {
             Ok(planned) => planned,
             Err(problem) => {
-                let because = self.problem(problem);
-                return same(because);
+                let reason = self.problem(problem);
+                return same(reason);
             }
         };
         if planned.build.as_str() != name {
@@ -72,7 +72,7 @@ impl<'a> Round<'a> {
             let status = build_status(&build.status, end, self.now);
             self.tell_build(build, EventReason::BuildFailed, "", &*message);
             self.write_build(build, status.clone());
-            return Ok(Driven::To(status, Because::Failed { build: name, message }));
+            return Ok(Driven::To(status, PoolReason::Failed { build: name, message }));
         }
         if attempt == 1 {
             let note =
@@ -89,7 +89,7 @@ impl<'a> Round<'a> {
             builder: self.wish.builder,
             method: self.method_for(self.wish.builder, build),
         });
-        same(Because::Preparing(name))
+        same(PoolReason::Preparing(name))
     }
 
     /// What a runner is made for: an OpenShift Build knows Containerfiles only.
@@ -123,7 +123,7 @@ impl<'a> Round<'a> {
         build: &MachineOsBuild,
         runner: &Runner,
         attempt: u32,
-    ) -> Result<Option<Because>, Question> {
+    ) -> Result<Option<PoolReason>, Question> {
         let (uid, needs) = (runner.uid(), needs_of(runner));
         let label = shortened(&build.metadata.name, LABEL_LIMIT);
         let mut missing = needs.is_empty();

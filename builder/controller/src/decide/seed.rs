@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{ImageStatus, Problem, Pull, Question};
 use super::super::snapshot::Snapshot;
 use super::super::step::{Decision, Step};
@@ -49,12 +49,12 @@ impl Seed {
         world: &Snapshot,
         config: &MachineOsConfig,
         wish: Option<&Wish>,
-    ) -> Result<Option<Self>, Because> {
+    ) -> Result<Option<Self>, PoolReason> {
         let metadata = &config.metadata;
         let Some(text) = metadata.annotation(labels::PRE_BUILT_IMAGE) else {
             return Ok(None);
         };
-        let bad = |why: String| Because::BadConfig(why);
+        let bad = |why: String| PoolReason::BadConfig(why);
         let nested = !world.cluster.nested_digests_refused;
         let image = pre_built_image(text, nested);
         let find = |name: &str| {
@@ -122,17 +122,17 @@ impl Seed {
                 serve::unblock(config, now, &mut steps);
                 Decision::of(self.not_rendered(name), steps)
             }
-            Component::Going(name) => Decision::nothing(Because::Replacing(name)),
+            Component::Going(name) => Decision::nothing(PoolReason::Replacing(name)),
             Component::Steps { name, points, steps } => {
                 match points.then(|| self.there(world)).transpose() {
-                    Ok(None | Some(Ok(_))) => Decision::of(Because::SeedComponent(name), steps),
+                    Ok(None | Some(Ok(_))) => Decision::of(PoolReason::SeedComponent(name), steps),
                     Ok(Some(Err(problem))) => {
-                        let because = Because::Problem(problem.clone());
+                        let reason = PoolReason::Problem(problem.clone());
                         let mut steps = Vec::new();
                         if is_told(world, &problem) {
-                            serve::block(world, config, &because, now, &mut steps);
+                            serve::block(world, config, &reason, now, &mut steps);
                         }
-                        Decision::of(because, steps)
+                        Decision::of(reason, steps)
                     }
                     Err(question) => Decision::asking(question),
                 }
@@ -140,8 +140,8 @@ impl Seed {
         }
     }
 
-    fn not_rendered(&self, component: String) -> Because {
-        Because::SeedNotRendered { component, image: self.image.to_string() }
+    fn not_rendered(&self, component: String) -> PoolReason {
+        PoolReason::SeedNotRendered { component, image: self.image.to_string() }
     }
 
     /// The image, if the registry answers for it.
@@ -179,11 +179,11 @@ fn in_service(config: &MachineOsConfig) -> Option<&str> {
 
 impl<'a> Round<'a> {
     /// The next thing to do for a pre-built image; none if it was in service, and the pool's config is another one by now.
-    pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<Because>, Question> {
+    pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<PoolReason>, Question> {
         let world = self.world;
         let component = match seed.component(world) {
             Component::There(name) => name,
-            Component::Going(name) => return Ok(Some(Because::Replacing(name))),
+            Component::Going(name) => return Ok(Some(PoolReason::Replacing(name))),
             Component::Steps { name, points, steps } => {
                 // No pool is pointed at an image that nobody has.
                 if points && let Err(problem) = seed.there(world)? {
@@ -192,7 +192,7 @@ impl<'a> Round<'a> {
                 // Only once these were allowed is nothing in the way.
                 self.steps.extend(steps);
                 self.unblock();
-                return Ok(Some(Because::SeedComponent(name)));
+                return Ok(Some(PoolReason::SeedComponent(name)));
             }
         };
         match self.names_image(&component, &seed.image)? {
@@ -231,16 +231,16 @@ impl<'a> Round<'a> {
     }
 
     /// The build that stands for the image: made, over, served.
-    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<Because, Question> {
+    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Question> {
         let name = &wanted.name;
-        let seeding = Because::Seeding(seed.image.to_string());
+        let seeding = PoolReason::Seeding(seed.image.to_string());
         let mut builds = self.world.builds.iter();
         let build = builds.find(|build| build.metadata.name == *name);
         if let Some(build) = build
             && (build.metadata.is_going_away() || !self.is_ours(build))
         {
             // Of another MachineOSConfig of the same name that was deleted: it goes with it.
-            return Ok(Because::Replacing(name.clone()));
+            return Ok(PoolReason::Replacing(name.clone()));
         }
         let Some(build) = build else {
             if let Err(problem) = seed.there(self.world)? {
@@ -253,7 +253,7 @@ impl<'a> Round<'a> {
         let status = match build.status.state() {
             Some(BuildCondition::Failed | BuildCondition::Interrupted) => {
                 self.delete_build(build, "the image was built elsewhere, and is there");
-                return Ok(Because::Replacing(name.clone()));
+                return Ok(PoolReason::Replacing(name.clone()));
             }
             Some(BuildCondition::Succeeded) => build.status.clone(),
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {

@@ -1,6 +1,6 @@
 //! A pre-built image after it was put in service: taken again, told of, and what is left of seeding.
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::{ImageStatus, Question};
 use super::super::step::{Annotate, Step};
 use super::Round;
@@ -14,7 +14,7 @@ const SAYS_MISSING: &str = "the pool's first image was built elsewhere; the Mach
 
 impl Round<'_> {
     /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
-    pub(super) fn seeded_before(&mut self) -> Result<Option<Because>, Question> {
+    pub(super) fn seeded_before(&mut self) -> Result<Option<PoolReason>, Question> {
         let annotations = &self.config.metadata.annotations;
         if annotations.contains_key(labels::REBUILD) {
             return Ok(None);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::snapshot::{Snapshot, Support};
 use super::super::step::{Annotate, Step};
 use super::Round;
@@ -29,24 +29,24 @@ const MOST_WARNINGS: usize = 10;
 pub(super) fn block(
     world: &Snapshot,
     config: &MachineOsConfig,
-    because: &Because,
+    reason: &PoolReason,
     now: Timestamp,
     steps: &mut Vec<Step>,
 ) {
-    let reason = because.condition_reason();
+    let condition_reason = reason.condition_reason();
     let blocked = condition(&config.status.conditions, BLOCKED).filter(|blocked| blocked.is_true());
-    let cause = match because {
-        Because::Problem(problem) => problem.cause(),
-        _ => because.code().to_owned(),
+    let cause = match reason {
+        PoolReason::Problem(problem) => problem.cause(),
+        _ => reason.code().to_owned(),
     };
     let earlier = world.earlier_problem.as_ref();
     let is_same = earlier.is_some_and(|earlier| earlier.cause == cause);
-    if is_same && blocked.is_some_and(|blocked| blocked.reason == reason) {
+    if is_same && blocked.is_some_and(|blocked| blocked.reason == condition_reason) {
         return;
     }
     // It may quote what somebody wrote.
-    let message: String = because.to_string().chars().take(LONGEST).collect();
-    let said = Said { kind: BLOCKED, status: "True", reason, message: &message };
+    let message: String = reason.to_string().chars().take(LONGEST).collect();
+    let said = Said { kind: BLOCKED, status: "True", reason: condition_reason, message: &message };
     if let Some(status) = config_status(config, None, &[said], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
         // As long as it stays blocked, the same cause is the same Event.

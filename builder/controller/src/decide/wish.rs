@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::because::Because;
+use super::super::pool_reason::PoolReason;
 use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
 use mosb_image::{Digest, Platform, RepoRef};
@@ -53,8 +53,8 @@ impl Wish {
         world: &Snapshot,
         config: &MachineOsConfig,
         pool: &MachineConfigPool,
-    ) -> Result<Self, Because> {
-        let bad = |why: String| Because::BadConfig(why);
+    ) -> Result<Self, PoolReason> {
+        let bad = |why: String| PoolReason::BadConfig(why);
         let spec = &config.spec;
         let builder = builder(world, config).map_err(bad)?;
         let name: PoolName = spec
@@ -74,7 +74,7 @@ impl Wish {
             && pool.status.configuration.name.is_empty()
             && config.metadata.annotation(labels::PRE_BUILT_IMAGE).is_none();
         if configuration.is_empty() || installing {
-            return Err(Because::NotRendered);
+            return Err(PoolReason::NotRendered);
         }
         let rendered: RenderedName = configuration
             .parse()
@@ -90,12 +90,12 @@ impl Wish {
         let platform = match (platforms.next(), platforms.next()) {
             (Some(_), Some(_)) => {
                 let all = world.pool_platforms.iter().map(Platform::to_string);
-                return Err(Because::MixedPlatforms(all.collect()));
+                return Err(PoolReason::MixedPlatforms(all.collect()));
             }
             (one, _) => one.cloned(),
         };
         if platform.is_none() && spec.depends_on_architecture() {
-            return Err(Because::NoNode);
+            return Err(PoolReason::NoNode);
         }
         let architecture = platform.as_ref().map_or("", Platform::architecture);
         let containerfile = spec.containerfile(architecture).map(str::to_owned);
@@ -192,10 +192,10 @@ fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {
 }
 
 /// Where images are pushed, if this cluster can tell of them.
-fn push_repository(spec: &str, world: &Snapshot) -> Result<RepoRef, Because> {
+fn push_repository(spec: &str, world: &Snapshot) -> Result<RepoRef, PoolReason> {
     let nested = !world.cluster.nested_digests_refused;
     plan::push_repository(spec, nested).map_err(|error| match error {
-        PushSpecError::Nested(repo) => Because::NestedRepository(repo.to_string()),
-        other => Because::BadConfig(format!("spec.renderedImagePushSpec {other}")),
+        PushSpecError::Nested(repo) => PoolReason::NestedRepository(repo.to_string()),
+        other => PoolReason::BadConfig(format!("spec.renderedImagePushSpec {other}")),
     })
 }

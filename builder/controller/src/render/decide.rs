@@ -19,7 +19,7 @@ pub struct Decision {
     /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
     pub steps: Vec<Step>,
     /// How far the pool is.
-    pub because: Because,
+    pub reason: RenderReason,
 }
 
 /// What is not known from metadata.
@@ -68,7 +68,7 @@ pub enum Step {
 
 /// How far a pool is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Because {
+pub enum RenderReason {
     /// Somebody else renders it.
     OtherRenderer(String),
     /// It has no selector: whoever names its rendered config does so by himself.
@@ -83,7 +83,7 @@ pub enum Because {
     Rendered(String),
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for RenderReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherRenderer(who) => write!(
@@ -107,13 +107,13 @@ impl fmt::Display for Because {
 /// A pool that is paused is rendered too: what waits then are its machines.
 pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &world.other_renderer {
-        return Decision::of(Because::OtherRenderer(who.clone()), Vec::new());
+        return Decision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
     }
     if world.pool.metadata.is_going_away() {
-        return Decision::of(Because::GoingAway, Vec::new());
+        return Decision::of(RenderReason::GoingAway, Vec::new());
     }
     if world.pool.spec.machine_config_selector.is_none() {
-        return Decision::of(Because::ByHand, Vec::new());
+        return Decision::of(RenderReason::ByHand, Vec::new());
     }
     let inputs = match &world.inputs {
         Ok(inputs) => inputs,
@@ -123,7 +123,7 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
         return settled(world, now);
     }
     match &world.answers.made {
-        None => Decision::asking(Question::Render, Because::Rendering),
+        None => Decision::asking(Question::Render, RenderReason::Rendering),
         Some(Err(problem)) => degraded(world, problem, now),
         Some(Ok(made)) => moved(world, inputs, made, now),
     }
@@ -149,19 +149,19 @@ fn has_sources(world: &Snapshot, inputs: &Inputs) -> bool {
 
 /// Nothing is to be rendered; what nobody needs any more goes.
 fn settled(world: &Snapshot, now: Timestamp) -> Decision {
-    let because = Because::Rendered(world.pool.spec.configuration.name.clone());
+    let reason = RenderReason::Rendered(world.pool.spec.configuration.name.clone());
     let steps: Vec<Step> = said(world, None, now).into_iter().collect();
     let superfluous = collect::superfluous(world);
     if !steps.is_empty() || superfluous.is_empty() {
-        return Decision::of(because, steps);
+        return Decision::of(reason, steps);
     }
     match &world.answers.on_nodes {
-        None => Decision::asking(Question::Nodes, because),
+        None => Decision::asking(Question::Nodes, reason),
         Some(on_nodes) => {
             let unused = superfluous.into_iter().filter(|one| !on_nodes.contains(&one.name));
             let steps =
                 unused.map(|one| Step::Delete { name: one.name.clone(), uid: one.uid.clone() });
-            Decision::of(because, steps.collect())
+            Decision::of(reason, steps.collect())
         }
     }
 }
@@ -169,7 +169,7 @@ fn settled(world: &Snapshot, now: Timestamp) -> Decision {
 /// The pool stays as it is, and says why.
 fn degraded(world: &Snapshot, problem: &Problem, now: Timestamp) -> Decision {
     let steps = said(world, Some(problem), now).into_iter().collect();
-    Decision::of(Because::Degraded(problem.clone()), steps)
+    Decision::of(RenderReason::Degraded(problem.clone()), steps)
 }
 
 /// The pool gets what was made.
@@ -201,7 +201,7 @@ fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Deci
         });
     }
     steps.extend(said(world, None, now));
-    Decision::of(Because::Rendered(name.clone()), steps)
+    Decision::of(RenderReason::Rendered(name.clone()), steps)
 }
 
 /// The message of a problem that was reported before stays, as the same problem may be told in other words each time.
@@ -220,21 +220,21 @@ fn said(world: &Snapshot, wrong: Option<&Problem>, now: Timestamp) -> Option<Ste
 impl Decision {
     /// Why the pool can't be rendered, if it can't.
     pub(super) fn problem(&self) -> Option<&Problem> {
-        match &self.because {
-            Because::Degraded(problem) => Some(problem),
-            Because::OtherRenderer(_)
-            | Because::ByHand
-            | Because::GoingAway
-            | Because::Rendering
-            | Because::Rendered(_) => None,
+        match &self.reason {
+            RenderReason::Degraded(problem) => Some(problem),
+            RenderReason::OtherRenderer(_)
+            | RenderReason::ByHand
+            | RenderReason::GoingAway
+            | RenderReason::Rendering
+            | RenderReason::Rendered(_) => None,
         }
     }
 
-    fn of(because: Because, steps: Vec<Step>) -> Self {
-        Self { ask: None, steps, because }
+    fn of(reason: RenderReason, steps: Vec<Step>) -> Self {
+        Self { ask: None, steps, reason }
     }
 
-    fn asking(question: Question, because: Because) -> Self {
-        Self { ask: Some(question), ..Self::of(because, Vec::new()) }
+    fn asking(question: Question, reason: RenderReason) -> Self {
+        Self { ask: Some(question), ..Self::of(reason, Vec::new()) }
     }
 }

@@ -29,7 +29,7 @@ mod snapshot;
 mod tests;
 
 pub(super) use answer::without_components;
-pub use decide::{Because, Decision, Question, Step, decide};
+pub use decide::{Decision, Question, RenderReason, Step, decide};
 pub use observe::observe;
 pub use renderer::Renderer;
 pub use snapshot::{Answers, Inputs, Made, Member, SeenRendered, Snapshot};

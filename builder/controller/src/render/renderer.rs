@@ -20,7 +20,7 @@ use super::super::stores::Cause;
 use super::act::Acting;
 use super::answer;
 use super::contents::Contents;
-use super::decide::{Because, Decision, Question, Step, decide};
+use super::decide::{Decision, Question, RenderReason, Step, decide};
 use super::observe::{concerned, inputs_digest, observe};
 use super::snapshot::Snapshot;
 use mosb_image::Digest;
@@ -59,7 +59,7 @@ struct Note {
     /// When it was woken since the last look, first and last.
     woken: Option<(Instant, Instant)>,
     /// What was last logged.
-    because: String,
+    reason: String,
     /// The MachineConfigs that it had, and the rendered one.
     used: BTreeSet<String>,
     /// What the last look reported.
@@ -213,7 +213,7 @@ impl Renderer {
             }
             decision = decide(world, Timestamp::now());
         }
-        self.tell(pool, world, &decision.because);
+        self.tell(pool, world, &decision.reason);
         let acting = Acting {
             asking: &self.asking,
             lease: &self.lease,
@@ -284,7 +284,7 @@ impl Renderer {
     }
 
     /// One line a state; and what the pool has, for whom a change of that concerns.
-    fn tell(&self, pool: &str, world: &Snapshot, because: &Because) {
+    fn tell(&self, pool: &str, world: &Snapshot, reason: &RenderReason) {
         let mut used = BTreeSet::new();
         if let Ok(inputs) = &world.inputs {
             used.extend(inputs.sources().map(str::to_owned));
@@ -292,23 +292,23 @@ impl Renderer {
         if let Some(Ok(made)) = &world.answers.made {
             used.insert(made.name.clone());
         }
-        let told = because.to_string();
+        let told = reason.to_string();
         let before = self.note(pool, |note| {
             note.used = used;
-            std::mem::replace(&mut note.because, told.clone())
+            std::mem::replace(&mut note.reason, told.clone())
         });
         if before != told {
-            match because {
-                Because::Degraded(problem) => {
+            match reason {
+                RenderReason::Degraded(problem) => {
                     tracing::warn!(pool, reason = problem.reason, "pool {pool}: {told}");
                 }
-                Because::OtherRenderer(_) => {
+                RenderReason::OtherRenderer(_) => {
                     tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {told}");
                 }
-                Because::ByHand
-                | Because::GoingAway
-                | Because::Rendering
-                | Because::Rendered(_) => {
+                RenderReason::ByHand
+                | RenderReason::GoingAway
+                | RenderReason::Rendering
+                | RenderReason::Rendered(_) => {
                     tracing::info!(pool, "pool {pool}: {told}");
                 }
             }

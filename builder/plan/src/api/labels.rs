@@ -93,7 +93,7 @@ pub const NOT_BEFORE: &str = "mosb.dev/not-before";
 /// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
 pub const BASE: &str = "mosb.dev/base";
 /// Annotation of a MachineOSBuild: why its method is the Containerfile, or why its last Job was not enough.
-pub const BECAUSE: &str = "mosb.dev/because";
+pub const REASON: &str = "mosb.dev/reason";
 /// Annotation of a MachineOSBuild that has the image of another one, made of an older config: that one's name.
 pub const ADOPTED_FROM: &str = "mosb.dev/adopted-from";
 /// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would have made (`true`).

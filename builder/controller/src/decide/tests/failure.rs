@@ -21,7 +21,7 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
     world.settle();
     world.tell(failed(ErrorClass::Rejected));
     let decision = world.settle();
-    assert_eq!(decision.because.code(), "waiting", "{}", decision.because);
+    assert_eq!(decision.reason.code(), "waiting", "{}", decision.reason);
     assert_eq!(decision.again, Some(Duration::from_secs(30)));
     assert_eq!(world.state(), Some(Building));
     let failures = world.current().metadata.annotation(labels::FAILURES);
@@ -41,13 +41,13 @@ fn a_digest_is_not_believed() {
     world.settle();
     world.succeed();
     world.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
-    assert_eq!(world.settle().because.to_string(), "the registry does not answer");
+    assert_eq!(world.settle().reason.to_string(), "the registry does not answer");
     assert_eq!((world.state(), world.image()), (Some(Building), ""));
     world.registry_problem = None;
     let images = std::mem::take(&mut world.images);
     world.round(usize::MAX);
     assert_eq!(world.image(), "");
-    assert_eq!(world.decide().because.code(), "waiting", "the registry has none");
+    assert_eq!(world.decide().reason.code(), "waiting", "the registry has none");
     world.images = images;
     world.build();
     assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
@@ -67,7 +67,7 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         world.lose(reason, json!({}));
         world.api_problem = Some(problem(ErrorClass::Transient, "the API server did not answer"));
         let decision = world.settle();
-        assert_eq!(decision.because.to_string(), "the API server did not answer");
+        assert_eq!(decision.reason.to_string(), "the API server did not answer");
         assert_eq!(world.state(), Some(Building), "{reason}");
         world.api_problem = None;
         world.settle();
@@ -146,7 +146,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     world.run();
     world.settle();
     world.tell(failed(ErrorClass::Rejected));
-    assert_eq!(world.settle().because.code(), "failed");
+    assert_eq!(world.settle().reason.code(), "failed");
     assert_eq!(world.state(), Some(Failed));
     assert_eq!((world.seen.runners.len(), world.seen.inputs.len()), (1, 3), "row 31");
     assert_eq!(world.degraded(), degraded("True", "BuildFailed"));
@@ -236,7 +236,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             world.settle();
             take(&mut world);
             let decision = world.settle();
-            assert_eq!(decision.because.code(), "waiting", "{what}");
+            assert_eq!(decision.reason.code(), "waiting", "{what}");
             assert_eq!(world.state(), Some(Building), "{what}");
             assert_eq!(world.told(told), n, "{what}");
             assert!(world.seen.runners.is_empty(), "{what}");
@@ -264,7 +264,7 @@ fn a_clock_that_was_set_back_is_not_waited_for() {
     world.run();
     world.settle();
     world.lose("BackoffLimitExceeded", evicted);
-    assert_eq!(world.settle().because.code(), "waiting");
+    assert_eq!(world.settle().reason.code(), "waiting");
     world.wait(-3600);
     world.settle();
     assert_eq!(world.seen.runners.len(), 1, "the next attempt");
@@ -398,7 +398,7 @@ fn what_can_t_be_built_is_told() {
         let mut world = World::opted_in();
         spoil(&mut world);
         let decision = world.settle();
-        assert_eq!(decision.because.code(), code, "{what}");
+        assert_eq!(decision.reason.code(), code, "{what}");
         assert!(world.seen.builds.is_empty(), "{what}");
         assert_eq!(world.blocked().unwrap().0, "True", "{what}");
         assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "{what}");
@@ -412,7 +412,7 @@ fn what_can_t_be_built_is_told() {
     let mut away = World::opted_in();
     away.problem = Some(problem(ErrorClass::Transient, "no answer"));
     let decision = away.settle();
-    assert_eq!(decision.because.code(), "problem");
+    assert_eq!(decision.reason.code(), "problem");
     assert_eq!(away.blocked(), None, "that passes");
 }
 
@@ -423,7 +423,7 @@ fn what_runs_goes_on_where_only_nodes_went_or_came() {
     let uid = world.seen.builds[0].metadata.uid().to_owned();
     let other = "linux/arm64".parse().unwrap();
     world.seen.pool_platforms.insert(other);
-    assert_eq!(world.settle().because.code(), "mixed-platforms");
+    assert_eq!(world.settle().reason.code(), "mixed-platforms");
     assert_eq!(world.blocked().unwrap().0, "True");
     world.seen.pool_platforms.pop_last();
     world.build();
@@ -450,7 +450,7 @@ fn a_problem_while_a_build_is_prepared_is_told_and_stays_told() {
     world.round(usize::MAX);
     world.problem = Some(problem(ErrorClass::InvalidInput, "secret push is missing; create it"));
     let decision = world.settle();
-    assert_eq!(decision.because.code(), "problem");
+    assert_eq!(decision.reason.code(), "problem");
     assert_eq!(world.blocked().unwrap(), ("True".to_owned(), "Problem".to_owned()));
     world.problem = None;
     world.build();
@@ -473,7 +473,7 @@ fn what_is_not_ours_stays_in_the_way() {
         going_away: false,
     });
     let decision = world.settle();
-    assert!(decision.because.to_string().starts_with(&format!("ConfigMap {name} ")));
+    assert!(decision.reason.to_string().starts_with(&format!("ConfigMap {name} ")));
     assert_eq!(world.blocked().unwrap().0, "True");
     assert!(world.seen.inputs.iter().any(|one| one.uid == "theirs"));
 }
@@ -503,7 +503,7 @@ fn a_build_waits_for_a_control_plane_node() {
     let mut world = World::opted_in();
     world.seen.build_nodes = BuildNodes::ControlPlane { exists: false };
     let decision = world.settle();
-    assert_eq!(decision.because.code(), "no-control-plane-node");
+    assert_eq!(decision.reason.code(), "no-control-plane-node");
     assert!(world.seen.runners.is_empty(), "nothing runs");
     let blocked = ("True".to_owned(), "NoControlPlaneNode".to_owned());
     assert_eq!(world.blocked(), Some(blocked.clone()));
@@ -513,13 +513,13 @@ fn a_build_waits_for_a_control_plane_node() {
     let cordoned = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "Unschedulable", "message": "0/2 nodes are available" }] });
     world.pod_is(cordoned.clone());
-    assert_eq!(world.settle().because.code(), "no-control-plane-node");
+    assert_eq!(world.settle().reason.code(), "no-control-plane-node");
     assert_eq!(world.blocked(), Some(blocked));
 
     // The same of any other pool is no more than said.
     let mut other = world.clone();
     other.seen.build_nodes = BuildNodes::Any;
-    assert_eq!(other.settle().because.code(), "pending");
+    assert_eq!(other.settle().reason.code(), "pending");
 
     world.run();
     world.settle();

@@ -50,7 +50,7 @@ fn an_earlier_config_gets_the_image_that_it_had() {
     // Where a registry can't be asked for it nothing is built either.
     world.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
     world.render(2);
-    let told = world.settle().because.to_string();
+    let told = world.settle().reason.to_string();
     assert_eq!(told, "the registry does not answer");
     assert_eq!(world.seen.builds.len(), 2);
     world.registry_problem = None;
@@ -78,7 +78,7 @@ fn what_failed_is_not_tried_again() {
     world.run();
     world.settle();
     world.tell(failed(ErrorClass::Rejected));
-    assert_eq!(world.settle().because.code(), "failed");
+    assert_eq!(world.settle().reason.code(), "failed");
     world.format = 2;
     is_idle(&mut world);
     assert_eq!((world.state(), world.made.len()), (Some(Failed), 1));

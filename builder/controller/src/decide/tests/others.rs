@@ -63,7 +63,7 @@ fn a_label_makes_a_config() {
         data.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     };
     world.seen.label = Some(LabelOptIn::default());
-    assert_eq!(world.settle().because.code(), "label-incomplete");
+    assert_eq!(world.settle().reason.code(), "label-incomplete");
     world.seen.label = Some(LabelOptIn {
         settings: Some(settings("quay.io/acme/os")),
         containerfile: Some("RUN true".to_owned()),
@@ -84,14 +84,14 @@ fn a_label_makes_a_config() {
     // Where an operator keeps MachineOSConfigs, it does that by its own rules.
     world.seen.label = Some(LabelOptIn::default());
     world.seen.cluster.machine_config_operator = true;
-    assert_eq!(world.settle().because, Because::NotOptedIn);
+    assert_eq!(world.settle().reason, PoolReason::NotOptedIn);
 }
 
 #[test]
 fn nobody_fights() {
     let mut world = World::opted_in();
     world.seen.cluster.other_builder = Some("Deployment machine-os-builder".to_owned());
-    assert_eq!(world.settle().because.code(), "other-builder");
+    assert_eq!(world.settle().reason.code(), "other-builder");
     assert!(world.events.is_empty() && world.seen.builds.is_empty());
     is_idle(&mut world);
 
@@ -111,7 +111,7 @@ fn nobody_fights() {
     let uid = world.seen.config.as_ref().unwrap().metadata.uid().to_owned();
     world.seen.builds[0].metadata.owner_references =
         vec![OwnerReference { uid, controller: Some(true), ..OwnerReference::default() }];
-    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(world.settle().reason.code(), "up-to-date");
     assert_eq!(world.seen.builds.len(), 1);
     is_idle(&mut world);
     let mut adopting = world.clone();
@@ -139,7 +139,7 @@ fn two_configs_for_one_pool() {
     let mut rival = World::opted_in();
     rival.config().metadata.name = "old-worker".to_owned();
     rival.seen.rivals = vec!["worker".to_owned()];
-    assert_eq!(rival.settle().because.code(), "rivals");
+    assert_eq!(rival.settle().reason.code(), "rivals");
     assert!(rival.seen.builds.is_empty());
     is_idle(&mut rival);
 }
@@ -149,7 +149,7 @@ fn a_config_recreated_at_once_waits_for_the_old_ones_builds() {
     let mut world = World::built();
     world.opt_in();
     let decision = world.round(usize::MAX);
-    assert_eq!(decision.because.code(), "replacing");
+    assert_eq!(decision.reason.code(), "replacing");
     world.build();
     assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
 }
@@ -165,7 +165,7 @@ fn a_degraded_pool_gets_no_new_build() {
     world.pool().status.conditions.push(degraded);
     is_idle(&mut world);
     world.render(2);
-    assert_eq!(world.settle().because.code(), "pool-degraded");
+    assert_eq!(world.settle().reason.code(), "pool-degraded");
     assert_eq!(world.blocked().unwrap().1, "PoolDegraded");
     world.annotate(labels::REBUILD, "");
     world.settle();
@@ -173,7 +173,7 @@ fn a_degraded_pool_gets_no_new_build() {
     // Back to what was good needs no build.
     world.config().metadata.annotations.remove(labels::REBUILD);
     world.render(1);
-    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(world.settle().reason.code(), "up-to-date");
     world.render(2);
     world.pool().status.conditions.retain(|one| one.kind != "NodeDegraded");
     world.build();
@@ -333,7 +333,7 @@ fn a_pool_says_what_builds_its_images() {
     world.annotate(labels::BUILDER, "job");
     let decision = world.settle();
     assert_eq!(
-        decision.because.to_string(),
+        decision.reason.to_string(),
         "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder, openshift-image-builder"
     );
     assert_eq!(world.blocked(), Some(("True".to_owned(), "BadMachineOSConfig".to_owned())));

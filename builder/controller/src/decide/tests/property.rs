@@ -189,14 +189,14 @@ proptest! {
         let decision = world.build();
         let theirs = world.find(FOREIGN);
         prop_assert!(theirs.is_none() || theirs.unwrap().metadata.annotations.is_empty());
-        match decision.because {
-            Because::UpToDate(image) => {
+        match decision.reason {
+            PoolReason::UpToDate(image) => {
                 prop_assert_eq!(&image, world.image());
                 prop_assert_eq!(world.state(), Some(BuildCondition::Succeeded));
                 prop_assert!(world.seen.runners.is_empty());
                 prop_assert!(world.seen.inputs.is_empty(), "{:?}", world.seen.inputs);
             }
-            Because::Failed { .. } => prop_assert_eq!(world.state(), Some(BuildCondition::Failed)),
+            PoolReason::Failed { .. } => prop_assert_eq!(world.state(), Some(BuildCondition::Failed)),
             other => prop_assert!(false, "{other:?}"),
         }
         prop_assert_eq!(&world.current().spec.machine_config.name, &world.seen.pool.as_ref().unwrap().spec.configuration.name);

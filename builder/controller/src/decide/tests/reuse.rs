@@ -203,7 +203,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
         world.registry_problem = Some(problem(ErrorClass::Rejected, "403"));
         for _ in 0..3 {
             let decision = world.settle();
-            assert_eq!(decision.because.to_string(), "403", "{what}");
+            assert_eq!(decision.reason.to_string(), "403", "{what}");
             world.wait(600);
         }
         assert_eq!(there(&world), before, "{what}");

@@ -28,7 +28,7 @@ use BuildCondition::{Building, Prepared, Succeeded};
 pub fn is_idle(world: &mut World) {
     world.asked.clear();
     let decision = world.decide();
-    assert_eq!(decision.steps, [], "{:?}", decision.because);
+    assert_eq!(decision.steps, [], "{:?}", decision.reason);
     assert!(world.asked.is_empty(), "{:?}", world.asked);
     assert_eq!(decision.again, None);
 }
@@ -56,31 +56,31 @@ fn row_10_something_is_missing() {
     let mut world = World::opted_in();
     let pool = world.seen.pool.take();
     let decision = world.settle();
-    assert_eq!(decision.because.code(), "no-pool");
+    assert_eq!(decision.reason.code(), "no-pool");
     assert_eq!(world.blocked(), None, "it may be applied together with it");
     world.wait(-2);
     world.settle();
     assert_eq!(world.blocked(), None, "the API server's clock is ahead");
     world.wait(2);
     world.wait(decision.again.expect("another look").as_secs() as i64 + 1);
-    assert_eq!(world.settle().because.code(), "no-pool");
+    assert_eq!(world.settle().reason.code(), "no-pool");
     assert_eq!(world.blocked(), Some(("True".to_owned(), "NoPool".to_owned())));
     assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1);
     is_idle(&mut world);
     world.seen.pool = pool;
     world.pool().spec.configuration.name.clear();
-    assert_eq!(world.settle().because, Because::NotRendered, "install time");
+    assert_eq!(world.settle().reason, PoolReason::NotRendered, "install time");
     assert_eq!(world.blocked().unwrap().0, "False", "there is a pool");
     world.render(1);
     world.seen.cluster.machine_config_daemon = true;
     world.pool().status.configuration.name.clear();
-    assert_eq!(world.settle().because, Because::NotRendered, "§3.4b 3");
+    assert_eq!(world.settle().reason, PoolReason::NotRendered, "§3.4b 3");
     world.pool().status.configuration.name = rendered(1);
     world.build();
     assert_eq!(world.state(), Some(Succeeded));
     assert_eq!(world.blocked().unwrap().0, "False");
     world.pool().spec.configuration.name = "00-worker".to_owned();
-    assert_eq!(world.settle().because.code(), "bad-machine-os-config");
+    assert_eq!(world.settle().reason.code(), "bad-machine-os-config");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn row_11_without_a_config_nothing_is_built() {
     let mut world = World::new();
     for n in 1..4 {
         world.render(n);
-        assert_eq!(world.settle().because, Because::NotOptedIn);
+        assert_eq!(world.settle().reason, PoolReason::NotOptedIn);
     }
     assert!(world.seen.builds.is_empty());
     is_idle(&mut world);
@@ -112,7 +112,7 @@ fn row_12_a_build_its_job_and_what_that_needs_appear() {
     assert_eq!(build.metadata.annotation(labels::JOB_UID), world.job_uid().as_deref());
     assert_eq!(world.seen.inputs.len(), 3);
     assert_eq!(world.degraded(), degraded("False", "Building"));
-    assert_eq!(world.decide().because.code(), "pending");
+    assert_eq!(world.decide().reason.code(), "pending");
     is_idle(&mut world);
 }
 
@@ -162,7 +162,7 @@ fn rows_25_to_30_a_job_becomes_a_status() {
     world.wait(60);
     world.succeed();
     let tree = world.settle();
-    assert_eq!(tree.because.code(), "up-to-date");
+    assert_eq!(tree.reason.code(), "up-to-date");
     let status = &world.current().status;
     assert_eq!(world.state(), Some(Succeeded), "row 27");
     assert_eq!(status.build_start, Some(created));
@@ -284,7 +284,7 @@ fn a_direct_job_may_find_that_something_must_be_run() {
     assert_eq!(world.current().metadata.uid, uid);
     let methods: Vec<_> = world.made.iter().map(|(.., method)| *method).collect();
     assert_eq!(methods, [JobMethod::Direct, JobMethod::Containerfile]);
-    assert_eq!(world.current().metadata.annotation(labels::BECAUSE), Some("append-to-base"));
+    assert_eq!(world.current().metadata.annotation(labels::REASON), Some("append-to-base"));
     let conditions = world.config().status.conditions.clone();
     assert_eq!(condition(&conditions, "UserNamespaces").unwrap().reason, "NotSupported");
     world.seen.cluster.user_namespaces = Support::Forbidden;
@@ -312,5 +312,5 @@ fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
     *at.unwrap() = old;
     let decision = world.decide();
     assert_eq!(decision.steps, []);
-    assert_eq!(decision.because.code(), "preparing");
+    assert_eq!(decision.reason.code(), "preparing");
 }

@@ -32,17 +32,17 @@ pub fn is_in_service(world: &mut World, image: &str) {
 #[test]
 fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
     let mut world = World::to_be_seeded();
-    assert_eq!(world.round(usize::MAX).because.code(), "seed-component");
+    assert_eq!(world.round(usize::MAX).reason.code(), "seed-component");
     let component = world.seen.components[0].clone();
     assert_eq!(
         (&*component.name, &*component.image, component.claim.as_deref()),
         (COMPONENT, SEED, Some("worker"))
     );
     let waiting = world.round(usize::MAX);
-    assert_eq!((waiting.because.code(), &*waiting.steps), ("seed-not-rendered", &[][..]));
-    let why = waiting.because.to_string();
+    assert_eq!((waiting.reason.code(), &*waiting.steps), ("seed-not-rendered", &[][..]));
+    let why = waiting.reason.to_string();
     assert!(why.contains(COMPONENT) && why.contains("--render"), "{why}");
-    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(world.settle().reason.code(), "up-to-date");
     is_in_service(&mut world, SEED);
     assert!(world.made.is_empty());
     let build = world.current().clone();
@@ -88,7 +88,7 @@ fn row_58_what_has_a_build_is_not_seeded() {
     let mut world = World::built();
     let image = world.image().to_owned();
     world.annotate(labels::PRE_BUILT_IMAGE, SEED);
-    assert_eq!(world.settle().because.code(), "up-to-date");
+    assert_eq!(world.settle().reason.code(), "up-to-date");
     assert_eq!((world.image(), world.annotation(labels::PRE_BUILT_IMAGE)), (&*image, None));
     assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1, "it is told");
     assert!(world.seen.components.is_empty());
@@ -165,9 +165,9 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     let seeded = world.current().metadata.name.clone();
     world.recognises = true;
     world.content = Some(2);
-    assert_eq!(world.round(usize::MAX).because.code(), "up-to-date");
+    assert_eq!(world.round(usize::MAX).reason.code(), "up-to-date");
     world.rerender();
-    assert_eq!(world.round(usize::MAX).because.code(), "recognised");
+    assert_eq!(world.round(usize::MAX).reason.code(), "recognised");
     world.build();
     assert_eq!((world.image(), world.made.len()), (SEED, 0));
     let build = world.current().clone();
@@ -235,7 +235,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
             for _ in 0..5 {
                 decision = world.round(usize::MAX);
             }
-            assert_eq!(decision.because.code(), code, "{what}");
+            assert_eq!(decision.reason.code(), code, "{what}");
             assert_eq!(decision.steps, [], "{what}");
             assert_eq!(world.blocked().is_some(), told, "{what}");
             assert!(world.seen.builds.is_empty() && world.made.is_empty(), "{what}");
@@ -263,7 +263,7 @@ fn the_image_may_vanish_between_being_named_and_being_taken() {
     world.rerender();
     world.images.clear();
     let decision = world.round(usize::MAX);
-    assert_eq!(decision.because.code(), "problem");
+    assert_eq!(decision.reason.code(), "problem");
     assert_eq!(world.blocked().unwrap().1, "Problem");
     world.images.insert(SEED.parse().unwrap());
     world.settle();
@@ -276,14 +276,14 @@ fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
     let mut world = World::to_be_seeded();
     world.content = None;
     world.pool().spec.configuration = PoolConfiguration::default();
-    assert_eq!(world.round(usize::MAX).because.code(), "seed-component");
+    assert_eq!(world.round(usize::MAX).reason.code(), "seed-component");
     assert_eq!(world.seen.components.len(), 1);
-    assert_eq!(world.settle().because.code(), "seed-not-rendered");
+    assert_eq!(world.settle().reason.code(), "seed-not-rendered");
     world.content = Some(1);
     // Nor has any machine one yet, where a daemon tells.
     world.seen.cluster.machine_config_daemon = true;
     world.pool().status.configuration = PoolConfiguration::default();
-    assert_eq!(world.settle().because, Because::NotRendered);
+    assert_eq!(world.settle().reason, PoolReason::NotRendered);
     is_in_service(&mut world, SEED);
     assert_eq!(world.annotation(labels::PRE_BUILT_IMAGE), None);
     let rendered = world.pool().spec.configuration.name.clone();
@@ -298,7 +298,7 @@ fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
     world.pool().spec.configuration = PoolConfiguration::default();
     let away = problem(ErrorClass::Transient, "registry.test/os: away");
     world.registry_problem = Some(away.clone());
-    assert_eq!(world.settle().because.code(), "problem");
+    assert_eq!(world.settle().reason.code(), "problem");
     assert_eq!(world.blocked(), None, "it may pass");
     world.seen.earlier_problem =
         Some(EarlierProblem { cause: away.cause(), lasted: std::time::Duration::from_secs(60) });
@@ -307,7 +307,7 @@ fn at_installation_a_registry_that_stays_away_is_told_until_it_answers() {
     assert!(world.seen.components.is_empty());
     world.registry_problem = None;
     world.seen.earlier_problem = None;
-    assert_eq!(world.settle().because.code(), "seed-not-rendered");
+    assert_eq!(world.settle().reason.code(), "seed-not-rendered");
     assert_eq!(world.blocked().unwrap().0, "False", "it answered");
     is_idle(&mut world);
 }

@@ -102,7 +102,7 @@ proptest! {
             world.round(most);
         }
         let last = world.settle();
-        prop_assert_eq!(last.because.code(), "up-to-date");
+        prop_assert_eq!(last.reason.code(), "up-to-date");
         prop_assert_eq!(end(&world), end(&World::seeded()), "{:b}", had);
         prop_assert!(world.made.is_empty());
         let planned = |question: &Question| matches!(question, Question::Plan(_));

@@ -32,7 +32,7 @@ pub use file_list::{FileLayer, FileList};
 pub use image_info::{BaseInfo, ImageInfo, LayerHistory};
 pub use path_entry::{PathEntry, PathType};
 pub use plan::{Plan, PlanLayer, PlannedBase};
-pub use pool_status::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
+pub use pool_status::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 pub use preflight::{CheckedImage, ImageCheck, Preflight};
 pub use render_explanation::RenderExplanation;
 pub use version::Version;

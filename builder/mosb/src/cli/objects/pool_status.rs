@@ -29,7 +29,7 @@ pub struct PoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Why it is or isn't building.
-    pub because: BecauseInfo,
+    pub reason: ReasonInfo,
     /// The build in use or on its way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildInfo>,
@@ -37,7 +37,7 @@ pub struct PoolStatus {
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct BecauseInfo {
+pub struct ReasonInfo {
     /// One of a fixed, documented set of words.
     pub code: String,
     /// One sentence.

@@ -19,7 +19,7 @@ impl Object for ClusterStatus {
 }
 
 fn told(page: &mut Page, pool: &PoolStatus) {
-    page.line(&format!("{}: {}", pool.pool, pool.because.message));
+    page.line(&format!("{}: {}", pool.pool, pool.reason.message));
     let build = pool.build.as_ref().map(|build| match &build.state {
         Some(state) => format!("{} ({state})", build.name),
         None => build.name.clone(),

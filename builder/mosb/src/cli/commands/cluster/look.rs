@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::print_line;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
-use crate::cli::objects::{BecauseInfo, BuildInfo, ClusterStatus, PoolStatus, RebuildRequest};
+use crate::cli::objects::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
 use mosb_controller::{self as controller, LogLine, Namespaces, Stand, Stores, View};
 use mosb_plan::api::BuildName;
 
@@ -39,9 +39,9 @@ fn told(view: &View) -> PoolStatus {
         rendered_config: given(&view.rendered),
         machine_os_config: view.config.clone(),
         image: given(&view.image),
-        because: BecauseInfo {
-            code: view.because.code().to_owned(),
-            message: view.because.to_string(),
+        reason: ReasonInfo {
+            code: view.reason.code().to_owned(),
+            message: view.reason.to_string(),
         },
         build: view.build.as_ref().map(|build| BuildInfo {
             name: build.metadata.name.clone(),
@@ -143,8 +143,8 @@ pub async fn wait(
             Stand::Stuck => return Ok((status, 2)),
             Stand::UnderWay => {}
         }
-        if status.because.message != before {
-            before.clone_from(&status.because.message);
+        if status.reason.message != before {
+            before.clone_from(&status.reason.message);
             tracing::info!("{pool}: {before}");
         }
         timeout_at(end, changed.recv()).await.map_err(|_| over())?;

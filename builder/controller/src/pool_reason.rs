@@ -6,7 +6,7 @@ use super::question::Problem;
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Because {
+pub enum PoolReason {
     /// Nobody asks for images of the pool.
     NotOptedIn,
     /// The pool's label asks for images, and its ConfigMaps don't say enough.
@@ -107,7 +107,7 @@ pub enum Because {
     },
 }
 
-impl Because {
+impl PoolReason {
     /// The word for scripts; `docs/commands.md` lists them all.
     pub fn code(&self) -> &'static str {
         match self {
@@ -147,7 +147,7 @@ impl Because {
     }
 }
 
-impl Because {
+impl PoolReason {
     /// The reason of the condition `Blocked`: the code as the API spells words.
     pub(super) fn condition_reason(&self) -> &'static str {
         match self {
@@ -187,7 +187,7 @@ impl Because {
     }
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for PoolReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOptedIn => {
