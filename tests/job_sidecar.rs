@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use mosb_build::handover::Handover;
+use mosb_build::result_dir::ResultDir;
 use mosb_image::Digest;
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ impl Post {
         let mut result = json!({ "jobUid": "forged", "build": BUILD });
         result.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
         let text = result.to_string();
-        Handover::new(&self.folder(folder)).put(&text).unwrap();
+        ResultDir::new(&self.folder(folder)).put(&text).unwrap();
         text
     }
 
@@ -139,8 +139,8 @@ impl Post {
     #[track_caller]
     fn acknowledged(&self, text: &str) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let handover = Handover::new(&self.folder("result"));
-        runtime.block_on(handover.acknowledged(text, WAIT)).map_err(|error| error.to_string())
+        let result_dir = ResultDir::new(&self.folder("result"));
+        runtime.block_on(result_dir.acknowledged(text, WAIT)).map_err(|error| error.to_string())
     }
 }
 

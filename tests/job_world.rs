@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mosb_build::JobResult;
-use mosb_build::handover::{Acknowledgement, Handover};
+use mosb_build::result_dir::{Acknowledgement, ResultDir};
 use mosb_image::Digest;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::payload;
@@ -202,11 +202,11 @@ impl Sidecar {
         let (stop, folder) = (Arc::new(AtomicBool::new(false)), folder.to_owned());
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let handover = Handover::new(&folder);
+            let result_dir = ResultDir::new(&folder);
             while !stopped.load(Ordering::Relaxed) {
-                if let Some(bytes) = handover.result().unwrap() {
+                if let Some(bytes) = result_dir.result().unwrap() {
                     let result = Digest::of(&bytes);
-                    handover.acknowledge(&Acknowledgement { result, refused: None }).unwrap();
+                    result_dir.acknowledge(&Acknowledgement { result, refused: None }).unwrap();
                 }
                 thread::sleep(Duration::from_millis(5));
             }

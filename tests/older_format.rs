@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use mosb_build::direct;
-use mosb_build::prepare::{self, Drafted, Means, Wanted};
+use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::BaseName;
 use mosb_plan::plan::Format;
@@ -21,14 +21,14 @@ use crate::registry_world::anybody;
 const V1: &str = "sha256:7a682bacf5d279d2f27e4786b8316ae3ca684d99da564825d85155eb337dd5bc";
 
 /// What is decided of a config on a base, which labels call so, or else as it is given here.
-pub async fn drafted(
-    means: Means<'_>,
+pub async fn resolved_draft(
+    context: PlanContext<'_>,
     config: Value,
     base: &str,
     name: Option<BaseName>,
     push: Option<&str>,
-) -> Drafted {
-    let wanted = Wanted {
+) -> ResolvedDraft {
+    let request = BuildRequest {
         config: RenderedConfig::from_value(config).unwrap(),
         base: Some(base.parse().unwrap()),
         base_name: name,
@@ -41,19 +41,20 @@ pub async fn drafted(
         on_top: false,
         push: push.map(|push| push.parse().unwrap()),
     };
-    prepare::draft(means, wanted).await.unwrap()
+    resolve::draft(context, request).await.unwrap()
 }
 
 #[test]
 fn an_image_of_an_older_format_has_the_digest_that_it_had() {
     let world = World::new();
     let client = anybody();
-    let means = Means { client: &client, trees: None, on_step: &|_| {} };
+    let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let digest = block_on(async {
         let config = serde_json::from_str(&config()).unwrap();
-        let mut drafted = drafted(means, config, &world.reference(), None, None).await;
-        drafted.draft = drafted.draft.in_format(Format::V1);
-        let plan = prepare::finish(means, drafted).await.unwrap().plan;
+        let mut resolved_draft =
+            resolved_draft(context, config, &world.reference(), None, None).await;
+        resolved_draft.draft = resolved_draft.draft.in_format(Format::V1);
+        let plan = resolve::finish(context, resolved_draft).await.unwrap().plan;
         direct::assemble(&plan).unwrap().edited.digest()
     });
     assert_eq!(digest.to_string(), V1);
@@ -83,9 +84,9 @@ fn a_job_makes_the_image_in_the_format_that_its_build_is_named_for() {
     assert_eq!(manifest["annotations"], annotations);
 
     let client = anybody();
-    let means = Means { client: &client, trees: None, on_step: &|_| {} };
+    let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let config = serde_json::from_str(&config()).unwrap();
-    let draft = block_on(drafted(means, config, &base, None, Some(&push))).draft;
+    let draft = block_on(resolved_draft(context, config, &base, None, Some(&push))).draft;
     let name = |format| draft.names_in(format).1.to_string();
     assert_eq!(name(Format::V2), pod.build);
     pod.build = name(Format::V1);

@@ -4,7 +4,7 @@
 use std::fs;
 
 use mosb_build::direct;
-use mosb_build::prepare::{self, Means};
+use mosb_build::resolve::{self, PlanContext};
 use mosb_image::DiffId;
 use mosb_image::layer::Layer;
 use mosb_plan::api::yaml;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::buildah_world::block_on;
 use crate::harness::{Mosb, Node, base_image, run, wait};
-use crate::older_format::drafted;
+use crate::older_format::resolved_draft;
 use crate::registry_world::{anybody, options};
 use crate::seed_kill::{M, NAMESPACE, SOON, World, machine_config, stock};
 
@@ -65,14 +65,14 @@ fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
     let folder = format!("oci:{}", mosb.home().join("older").display());
     let target: Target = folder.parse().unwrap();
     let client = anybody();
-    let means = Means { client: &client, trees: None, on_step: &|_| {} };
+    let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
     let base = base_image().reference("base");
     let (tag, digest) = block_on(async {
-        let mut drafted = drafted(means, config, &base, Some(name), None).await;
-        drafted.draft = drafted.draft.in_format(Format::V1);
-        let prepared = prepare::finish(means, drafted).await.unwrap();
-        let built = direct::build(&client, &prepared.plan, &prepared.base, &target).await;
-        let [tag, _] = prepared.plan.tags;
+        let mut resolved_draft = resolved_draft(context, config, &base, Some(name), None).await;
+        resolved_draft.draft = resolved_draft.draft.in_format(Format::V1);
+        let resolved_plan = resolve::finish(context, resolved_draft).await.unwrap();
+        let built = direct::build(&client, &resolved_plan.plan, &resolved_plan.base, &target).await;
+        let [tag, _] = resolved_plan.plan.tags;
         (tag, *built.unwrap().pushed.digest.value())
     });
     let registry = node.registry();

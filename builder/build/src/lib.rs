@@ -6,18 +6,18 @@
 pub mod buildah;
 pub mod direct;
 mod docker_config;
-pub mod door;
 pub mod exec;
 pub mod fetch;
-pub mod handover;
-mod hidden;
 mod job_method;
 mod named_secret;
-pub mod prepare;
 mod pull_permission;
 mod pull_repositories;
+mod redactor;
 mod registries_conf;
+pub mod registry_client;
+pub mod resolve;
 pub mod result;
+pub mod result_dir;
 pub mod user_namespace;
 
 use std::time::Duration;
@@ -27,11 +27,11 @@ use mosb_registry::Pushed;
 use mosb_types::{ErrorClass, Finding};
 
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
-pub use hidden::Hidden;
 pub use job_method::JobMethod;
 pub use named_secret::NamedSecret;
 pub use pull_permission::pull_permission;
 pub use pull_repositories::pull_repositories;
+pub use redactor::Redactor;
 pub use registries_conf::registries_conf;
 pub use result::JobResult;
 

@@ -14,7 +14,7 @@ use super::super::kept_logs::{KeepLogs, Tail};
 use super::super::logs::{Raw, lines};
 use super::write::{delete_params, deleted, post};
 use super::{Acting, Stopped, stopped};
-use mosb_build::Hidden;
+use mosb_build::Redactor;
 use mosb_plan::api::labels;
 
 /// How long a build's next step may wait for it.
@@ -50,22 +50,22 @@ impl Acting {
     async fn try_to_keep(&self, keep: &KeepLogs) -> Result<(), NotKept> {
         let namespace = &self.stores.namespace;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let mut hidden = Vec::new();
+        let mut data = Vec::new();
         for name in &keep.secrets {
             let found = secrets.get_opt(name).await;
             let found = found.map_err(stopped(format!("secret {namespace}/{name}"), "get"))?;
             let found = found.ok_or_else(|| NotKept::SecretGone(name.clone()))?;
-            hidden.push(found.data.unwrap_or_default());
+            data.push(found.data.unwrap_or_default());
         }
-        let hidden = Hidden::of_secrets(hidden);
+        let redactor = Redactor::from_secrets(data);
         let mut logs = Vec::new();
         let began = Instant::now();
         for container in &keep.containers {
-            let mut tail = self.tail(&keep.pod, container, &hidden).await;
+            let mut tail = self.tail(&keep.pod, container, &redactor).await;
             // The API server gives no log before the kubelet has told that its container began.
             while tail.is_err() && keep.begun.contains(container) && began.elapsed() < KUBELET {
                 sleep(PAUSE).await;
-                tail = self.tail(&keep.pod, container, &hidden).await;
+                tail = self.tail(&keep.pod, container, &redactor).await;
             }
             match tail {
                 Ok(tail) => logs.push((container.clone(), tail)),
@@ -79,7 +79,7 @@ impl Acting {
         put(&secrets, namespace, &keep.secret(&logs), &keep.build_uid).await
     }
 
-    async fn tail(&self, pod: &str, container: &str, hidden: &Hidden) -> Result<Tail, Stopped> {
+    async fn tail(&self, pod: &str, container: &str, redactor: &Redactor) -> Result<Tail, Stopped> {
         let namespace = &self.stores.namespace;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = LogParams {
@@ -95,17 +95,17 @@ impl Acting {
         let mut tail = Tail::default();
         let failed = |source| stopped(object(), "get log")(kube::Error::ReadEvents(source));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
-            tail.push(&hide(hidden, line));
+            tail.push(&redact(redactor, line));
         }
         Ok(tail)
     }
 }
 
 /// A line without credentials. Where it was cut, a part of one may be at its end: as much as that may be is left out.
-fn hide(hidden: &Hidden, line: Raw) -> String {
-    let mut text = hidden.hide(&line.text);
+fn redact(redactor: &Redactor, line: Raw) -> String {
+    let mut text = redactor.redact(&line.text);
     if line.is_cut {
-        let mut end = text.len().saturating_sub(hidden.longest());
+        let mut end = text.len().saturating_sub(redactor.longest_secret());
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -158,17 +158,17 @@ mod tests {
     fn no_part_of_a_credential_is_left_where_a_line_was_cut() {
         let secret = "correct-horse-battery";
         let data = [("password".to_owned(), ByteString(secret.into()))].into();
-        let hidden = Hidden::of_secrets([data]);
+        let redactor = Redactor::from_secrets([data]);
         // However much of it was read.
         for read in 0..=secret.len() {
             let text = format!("{}{}", "é".repeat(LINE / 2), &secret[..read]);
             let cut = Raw { text, is_cut: true };
-            let found = hide(&hidden, cut);
+            let found = redact(&redactor, cut);
             let text = found.strip_suffix(CUT).unwrap();
             assert!(text.chars().all(|c| c == 'é'), "{read}");
             assert!(text.len() > LINE - 4 * secret.len());
         }
         let whole = Raw { text: format!("a {secret}"), is_cut: false };
-        assert_eq!(hide(&hidden, whole), "a [secret]");
+        assert_eq!(redact(&redactor, whole), "a [secret]");
     }
 }

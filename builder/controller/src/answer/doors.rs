@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mosb_build::NamedSecret;
-use mosb_build::door::{Door, DoorError};
+use mosb_build::registry_client::{RegistryClient, RegistryClientError};
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_registry::http::RetryPolicy;
@@ -27,20 +27,20 @@ struct Opened {
     secret: NamedSecret,
     settings: ClusterSettings,
     proxy: Option<Proxy>,
-    door: Arc<Door>,
+    door: Arc<RegistryClient>,
 }
 
 impl Doors {
     /// A client with the logins of a Secret.
     ///
     /// # Errors
-    /// As [`Door::open`].
+    /// As [`RegistryClient::new`].
     pub(super) fn open(
         self: &Arc<Self>,
         secret: &NamedSecret,
         settings: &ClusterSettings,
         proxy: Option<&Proxy>,
-    ) -> Result<Arc<Door>, DoorError> {
+    ) -> Result<Arc<RegistryClient>, RegistryClientError> {
         let mut opened = self.lock();
         let same = opened.iter().find(|opened| {
             opened.secret == *secret
@@ -52,7 +52,7 @@ impl Doors {
         }
         let origin = format!("secret {}", secret.name);
         let base = patience();
-        let door = Door::open(&origin, &secret.credentials, settings, proxy, base)?;
+        let door = RegistryClient::new(&origin, &secret.credentials, settings, proxy, base)?;
         let door = Arc::new(door);
         if opened.len() == AT_MOST {
             opened.remove(0);

@@ -28,7 +28,7 @@ use crate::workload::result_name;
 pub use doors::Doors;
 pub use limits::{LookupLimits, Room, Unanswered, busy_pause};
 use mosb_build::JobResult;
-use mosb_build::door::DoorError;
+use mosb_build::registry_client::RegistryClientError;
 use mosb_image::{ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
 use mosb_registry::{self as registry, Confirmed};
@@ -272,9 +272,9 @@ problem_of!(
     Error,
     ClusterSettingsError,
     registry::Error,
-    DoorError,
+    RegistryClientError,
     mosb_build::Error,
-    mosb_build::prepare::Error,
+    mosb_build::resolve::Error,
     mosb_build::SecretError,
     mosb_plan::containerfile::Error,
     mosb_plan::payload::Error,

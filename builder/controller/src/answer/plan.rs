@@ -25,9 +25,9 @@ use crate::workload::JobRequest;
 use crate::workload::OpenShiftSource;
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
-use mosb_build::prepare::{self, Drafted, Means, Wanted};
 use mosb_build::pull_repositories;
 use mosb_build::registries_conf;
+use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
 use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 use mosb_plan::api::cluster_settings::{Proxy, UserNamespaces};
@@ -135,7 +135,7 @@ pub(super) async fn plan(
     // It is large: nothing of it is copied.
     let wanted = wanted(question, config, &settings)?;
     let _room = asking.limits.hosts(room, hosts(&wanted, question)).await?;
-    let means = Means {
+    let context = PlanContext {
         client: door.client(),
         trees: None,
         on_step: &|next| {
@@ -143,22 +143,23 @@ pub(super) async fn plan(
             next.clone_into(&mut step.lock().unwrap_or_else(PoisonError::into_inner));
         },
     };
-    let (drafted, os_changed) = futures_util::join!(prepare::draft(means, wanted), compared);
-    let drafted = drafted?;
-    let base = drafted.base.pinned().ok_or_else(|| {
+    let (resolved_draft, os_changed) =
+        futures_util::join!(resolve::draft(context, wanted), compared);
+    let resolved_draft = resolved_draft?;
+    let base = resolved_draft.base.pinned().ok_or_else(|| {
         given("bad-reference", format!("{}: the base is in no registry", question.rendered))
     })?;
-    let mut planned = planned(question, &drafted, &base, os_changed?);
+    let mut planned = planned(question, &resolved_draft, &base, os_changed?);
     let with =
         recognise::With { settings: &settings, proxy: proxy.as_ref(), push: &push, pull: &pull };
-    let config = &drafted.draft.request().config;
+    let config = &resolved_draft.draft.request().config;
     planned.is_recognised = recognised(asking, question, config, with).await?;
     let copies = asking.copies(&question.pool, &planned.build).await?;
     let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
     // Compressing is most of it.
     let builder = question.builder;
     let made_of =
-        spawn_blocking(move || made_of(&drafted.draft, builder, &build, &namespace)).await;
+        spawn_blocking(move || made_of(&resolved_draft.draft, builder, &build, &namespace)).await;
     Ok(Kept {
         question: question.clone(),
         planned,
@@ -176,7 +177,7 @@ pub(super) async fn plan(
 }
 
 /// The registries that are asked.
-fn hosts(wanted: &Wanted, question: &PlanQuestion) -> BTreeSet<String> {
+fn hosts(wanted: &BuildRequest, question: &PlanQuestion) -> BTreeSet<String> {
     let base = wanted.base.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
         _ => None,
@@ -194,11 +195,11 @@ fn hosts(wanted: &Wanted, question: &PlanQuestion) -> BTreeSet<String> {
 
 fn planned(
     question: &PlanQuestion,
-    drafted: &Drafted,
+    resolved_draft: &ResolvedDraft,
     base: &PinnedRef,
     os_changed: bool,
 ) -> Planned {
-    let draft = &drafted.draft;
+    let draft = &resolved_draft.draft;
     let (inputs, build) = draft.names();
     let method = match (question.method, draft.needs_tree()) {
         (Some(method), _) => method,
@@ -207,7 +208,7 @@ fn planned(
     };
     let wrong = pulled(draft.request()).err();
     let mut warnings = draft.warnings();
-    warnings.extend(drafted.warnings.iter().cloned());
+    warnings.extend(resolved_draft.warnings.iter().cloned());
     Planned {
         inputs: inputs.hex(),
         base: base.clone(),
@@ -291,7 +292,7 @@ pub(super) fn wanted(
     question: &PlanQuestion,
     config: RenderedConfig,
     settings: &ClusterSettings,
-) -> Result<Wanted, Problem> {
+) -> Result<BuildRequest, Problem> {
     let bad = |text: &str, error: mosb_image::ReferenceError| {
         given("bad-reference", format!("{text}: {error}"))
     };
@@ -324,7 +325,7 @@ pub(super) fn wanted(
         (None, Some(text)) => Some(text.parse::<ImageRef>().map_err(|error| bad(text, error))?),
         _ => None,
     };
-    Ok(Wanted {
+    Ok(BuildRequest {
         config,
         base: base.map(Source::Registry),
         base_name,
@@ -464,9 +465,9 @@ impl Kept {
 /// What a pod of ours would plan with the Containerfile, planned here: with it, the base's tree decides nothing.
 fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSource, Problem> {
     let request = Request { method: MethodChoice::Containerfile, ..request.clone() };
-    let draft = Draft::new(request).map_err(prepare::Error::from)?;
+    let draft = Draft::new(request).map_err(resolve::Error::from)?;
     let plan = draft.finish(&BaseTree::from_entries([]));
-    let plan = plan.map_err(prepare::Error::from)?;
+    let plan = plan.map_err(resolve::Error::from)?;
     Ok(OpenShiftSource {
         dockerfile: containerfile::render(&plan)?,
         context: payload::context_maps(&plan, Some(namespace))?,

@@ -13,7 +13,7 @@ use super::plan::wanted;
 use super::{Asking, unknown};
 use mosb_build::NamedSecret;
 use mosb_build::direct::assemble;
-use mosb_build::prepare::{self, Means};
+use mosb_build::resolve::{self, PlanContext};
 use mosb_image::PinnedRef;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
@@ -118,16 +118,17 @@ async fn is_build_of(
     (inputs, image): (&str, &PinnedRef),
 ) -> Result<bool, Problem> {
     let plain = PlanQuestion { base: None, instead: None, ..question.clone() };
-    let means = Means { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
+    let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let wanted = wanted(&plain, config.clone(), settings)?;
-    let mut drafted = prepare::draft(means, wanted).await?;
+    let mut resolved_draft = resolve::draft(context, wanted).await?;
     // It may have been made by an earlier version, whose images we can still write.
-    let format = Format::all().find(|format| drafted.draft.names_in(*format).0.hex() == inputs);
-    let Some(format) = format.filter(|_| drafted.draft.needs_tree()) else {
+    let format =
+        Format::all().find(|format| resolved_draft.draft.names_in(*format).0.hex() == inputs);
+    let Some(format) = format.filter(|_| resolved_draft.draft.needs_tree()) else {
         return Ok(false);
     };
-    drafted.draft = drafted.draft.in_format(format);
-    let base = drafted.base.manifest;
+    resolved_draft.draft = resolved_draft.draft.in_format(format);
+    let base = resolved_draft.base.manifest;
     let recorded = base_trees(&asking.stores);
     let Some(tree) = recorded.get(&base) else {
         tracing::info!(
@@ -143,7 +144,7 @@ async fn is_build_of(
             return Ok(false);
         }
     };
-    let plan = prepare::finish_by(means, drafted, tree).await?.plan;
+    let plan = resolve::finish_with_tree(context, resolved_draft, tree).await?.plan;
     if plan.method != Method::Direct {
         return Ok(false);
     }

@@ -17,8 +17,8 @@ use super::act::{Existing, judge};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
 use super::snapshot::{Inputs, Made, Snapshot};
-use mosb_build::door;
 use mosb_build::fetch::{self, Fetcher};
+use mosb_build::registry_client;
 use mosb_ignition::snapshot::{Contents as Fetched, Reference};
 use mosb_image::ImageRef;
 use mosb_plan::api::{
@@ -208,7 +208,7 @@ async fn fetch_all(
     let proxy = asking.proxy(&settings).await?;
     let fetcher = Fetcher::new(fetch::Options {
         authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
-        proxy: proxy.as_ref().map(door::variables).unwrap_or_default(),
+        proxy: proxy.as_ref().map(registry_client::proxy_variables).unwrap_or_default(),
         ..fetch::Options::default()
     })?;
     Ok(fetcher.fetch_all(needs, fetched).await?)

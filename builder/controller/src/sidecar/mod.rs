@@ -19,8 +19,8 @@ use tokio::time::{sleep, timeout};
 
 use self::believed::{believed, failure};
 use crate::workload::is_runner;
-use mosb_build::handover::{Acknowledgement, Handover, POLL};
 use mosb_build::result::{DIGEST_KEY, JobResult};
+use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
 use mosb_types::ErrorClass;
@@ -101,9 +101,9 @@ pub enum Error {
         /// What it said.
         cause: String,
     },
-    /// The files of the handover.
+    /// The files of the result_dir.
     #[error(transparent)]
-    Handover(#[from] mosb_build::handover::Error),
+    ResultDir(#[from] mosb_build::result_dir::Error),
 }
 
 impl Error {
@@ -113,7 +113,7 @@ impl Error {
             Self::Unavailable { .. } => ErrorClass::Transient,
             Self::Missing { .. } | Self::OtherJob { .. } => ErrorClass::Rejected,
             Self::Config(_) | Self::Refused { .. } => ErrorClass::Internal,
-            Self::Handover(error) => error.class(),
+            Self::ResultDir(error) => error.class(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Error {
             Self::OtherJob { .. } => "other-job",
             Self::Refused { .. } => "api-refused",
             Self::Unavailable { .. } => "api-unavailable",
-            Self::Handover(error) => error.reason(),
+            Self::ResultDir(error) => error.reason(),
         }
     }
 }
@@ -223,7 +223,7 @@ impl Told {
                 result: found.bytes,
                 refused: ended.as_ref().err().map(Error::to_string),
             };
-            let answered = Handover::new(&post.result).acknowledge(&answer);
+            let answered = ResultDir::new(&post.result).acknowledge(&answer);
             self.error = ended.and(answered.map_err(Error::from)).err();
         } else {
             self.failure = Some(found.bytes);
@@ -241,7 +241,7 @@ impl Told {
 }
 
 fn bytes_in(folder: &std::path::Path) -> Option<Vec<u8>> {
-    match Handover::new(folder).result() {
+    match ResultDir::new(folder).result() {
         Ok(bytes) => bytes,
         Err(error) => {
             tracing::debug!("{error}");

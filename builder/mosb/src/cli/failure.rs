@@ -57,13 +57,13 @@ impl Failure {
             bootstrap::Error => bootstrap::Error::findings,
             bootstrap::preflight::Error => bootstrap::preflight::Error::findings,
             plan::PreBuiltError => |_: &plan::PreBuiltError| Vec::new(),
-            mosb_build::door::DoorError => |_: &mosb_build::door::DoorError| Vec::new(),
+            mosb_build::registry_client::RegistryClientError => |_: &mosb_build::registry_client::RegistryClientError| Vec::new(),
             registry::Error => |_: &registry::Error| Vec::new(),
             mosb_build::Error => |_: &mosb_build::Error| Vec::new(),
-            mosb_build::prepare::Error => |_: &mosb_build::prepare::Error| Vec::new(),
+            mosb_build::resolve::Error => |_: &mosb_build::resolve::Error| Vec::new(),
             #[cfg(feature = "cluster")]
             mosb_controller::sidecar::Error => |_: &mosb_controller::sidecar::Error| Vec::new(),
-            mosb_build::handover::Error => |_: &mosb_build::handover::Error| Vec::new(),
+            mosb_build::result_dir::Error => |_: &mosb_build::result_dir::Error| Vec::new(),
             #[cfg(feature = "cluster")]
             mosb_controller::Error => |_: &mosb_controller::Error| Vec::new(),
             containerfile::Error => |_: &containerfile::Error| Vec::new(),

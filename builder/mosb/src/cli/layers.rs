@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::Error;
 use super::objects::{PathEntry, PathType};
-use mosb_build::prepare::layers;
+use mosb_build::resolve::layers;
 use mosb_image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;

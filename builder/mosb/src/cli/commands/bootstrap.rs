@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation::{self, Installation};
-use super::preflight::{of_installation, registry_door};
+use super::preflight::{of_installation, registry_client};
 use super::render::until_rendered;
 use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
 use crate::cli::error::Error;
@@ -15,8 +15,8 @@ use crate::cli::objects::{BootstrapResult, SeededPool};
 use crate::cli::output_folder;
 use crate::cli::progress::Progress;
 use crate::cli::resolve::{Bootstrap, Settings};
-use mosb_build::door::variables;
 use mosb_build::fetch::{self, Fetcher};
+use mosb_build::registry_client::proxy_variables;
 use mosb_image::ImageRef;
 use mosb_plan::render::{self, Request};
 use mosb_types::Finding;
@@ -124,8 +124,8 @@ async fn for_kubernetes(
             pin(&mut request, checked, settings).await?;
         }
         let pins = request.pins.clone();
-        let door = async || door(checked);
-        match until_rendered(request, false, progress, door).await {
+        let new_fetcher = async || fetcher(checked);
+        match until_rendered(request, false, progress, new_fetcher).await {
             Ok(done) => rendered.push(kubernetes::RenderedPool { rendered: done, pins }),
             // What is wrong with a MachineConfig is wrong for each pool that it is for.
             Err(error) => match error.downcast_ref::<render::Error>() {
@@ -155,13 +155,13 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
     let Some(pull) = pull else {
         return Ok(());
     };
-    let door = registry_door(&pull.name, pull, checked, settings)?;
+    let registry = registry_client(&pull.name, pull, checked, settings)?;
     for render::Unpinned { image, place } in images {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
-        let digest = door.client().digest_of(&reference).await?;
+        let digest = registry.client().digest_of(&reference).await?;
         let digest = digest.ok_or_else(|| Error::NoTag {
             place: match &*place {
                 render::GIVEN => "ConfigMap mosb-config".to_owned(),
@@ -175,12 +175,12 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
 }
 
 /// The door to servers that MachineConfigs refer to.
-fn door(checked: &Checked) -> Result<Fetcher> {
+fn fetcher(checked: &Checked) -> Result<Fetcher> {
     let bundle = checked.settings.additional_trust_bundle.clone();
     let proxy = checked.settings.proxy.as_ref();
     Ok(Fetcher::new(fetch::Options {
         authorities: bundle.map(|pem| pem.into_bytes().into()),
-        proxy: proxy.map(variables).unwrap_or_default(),
+        proxy: proxy.map(proxy_variables).unwrap_or_default(),
         ..fetch::Options::default()
     })?)
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::containerfile;
-use super::prepare::{Prepared, prepare};
+use super::make_plan::{PlannedBuild, make_plan};
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
@@ -29,8 +29,8 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
         // Better to know now than when the image is built.
         digest_folder(file)?;
     }
-    let Prepared { plan, base, tree, .. } =
-        prepare(world, &build.wanted, Some(&build.target)).await?;
+    let PlannedBuild { plan, base, tree, .. } =
+        make_plan(world, &build.wanted, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
             world.progress.step(&format!("writing the layer, pushing to {}", build.target));

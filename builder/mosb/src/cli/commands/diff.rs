@@ -9,7 +9,7 @@ use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
 use crate::cli::resolve::{self, Operand};
 use crate::cli::world::World;
 use crate::cli::{input, layers};
-use mosb_build::prepare::given_base_name;
+use mosb_build::resolve::given_base_name;
 use mosb_image::Platform;
 use mosb_plan::api::{RenderedConfig, yaml};
 use mosb_plan::plan::diff;

@@ -11,9 +11,9 @@ mod image;
 mod installation;
 #[cfg(feature = "cluster")]
 mod job;
+mod make_plan;
 mod plan;
 mod preflight;
-mod prepare;
 mod render;
 mod seed;
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::containerfile::{check_space, command_lines};
-use super::prepare::{Prepared, prepare};
+use super::make_plan::{PlannedBuild, make_plan};
 use crate::cli::args::Format;
 use crate::cli::objects::Plan;
 use crate::cli::output;
@@ -21,7 +21,8 @@ use mosb_plan::plan::Method;
 /// As for a build, up to the point where something would be written.
 pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
     let target = wanted.target.as_ref();
-    let Prepared { plan, tree, base, buildah } = prepare(world, &wanted.wanted, target).await?;
+    let PlannedBuild { plan, tree, base, buildah } =
+        make_plan(world, &wanted.wanted, target).await?;
     // A text by itself is for another machine, of which nothing is known here.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {

@@ -9,7 +9,7 @@ use crate::bootstrap::preflight::{self, Cluster, Push, Remedies, Report, Wanted}
 use crate::cli::resolve::{self, Preflight, Settings};
 use crate::cli::world::options;
 use mosb_build::NamedSecret;
-use mosb_build::door::Door;
+use mosb_build::registry_client::RegistryClient;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, Options};
 
@@ -85,12 +85,12 @@ pub async fn of_installation(
     settings: &Settings,
 ) -> Result<Report> {
     let cluster = Cluster { base: base(checked), release: checked.release.clone() };
-    let (mut wanted, mut doors) = (Vec::new(), Vec::new());
+    let (mut wanted, mut clients) = (Vec::new(), Vec::new());
     for seed in &checked.seeds {
         let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
-            let opened = registry_door(origin, secret, checked, settings)?;
+            let opened = registry_client(origin, secret, checked, settings)?;
             let client = opened.client().clone();
-            doors.push(opened);
+            clients.push(opened);
             Ok(client)
         };
         let push = match &seed.push_secret {
@@ -110,7 +110,7 @@ pub async fn of_installation(
         });
     }
     let report = preflight::check(wanted, Remedies::Manifests).await;
-    drop(doors);
+    drop(clients);
     Ok(report)
 }
 
@@ -121,14 +121,14 @@ fn base(checked: &Checked) -> Option<ImageRef> {
 }
 
 /// A client with what an installation's manifests have, in a hurry.
-pub(super) fn registry_door(
+pub(super) fn registry_client(
     origin: &str,
     secret: &NamedSecret,
     checked: &Checked,
     settings: &Settings,
-) -> Result<Door> {
+) -> Result<RegistryClient> {
     let of_this_machine = options(settings, None);
     let base = Options { proxy: of_this_machine.proxy, ..preflight::options() };
     let (logins, proxy) = (&secret.credentials, checked.settings.proxy.as_ref());
-    Ok(Door::open(origin, logins, &checked.settings, proxy, base)?)
+    Ok(RegistryClient::new(origin, logins, &checked.settings, proxy, base)?)
 }

@@ -31,8 +31,8 @@ pub async fn render(wanted: &Render, settings: &Settings, progress: &Progress) -
     if wanted.resolve_tags {
         pin(&mut request, settings, progress).await?;
     }
-    let door = async || door(wanted, settings).await;
-    let rendered = until_rendered(request, wanted.offline, progress, door).await?;
+    let new_fetcher = async || fetcher(wanted, settings).await;
+    let rendered = until_rendered(request, wanted.offline, progress, new_fetcher).await?;
     let unreconcilable = match &previous {
         Some(previous) => Some(render::unreconcilable(previous, &rendered.config, Update::Daemon)?),
         None => None,
@@ -235,7 +235,7 @@ pub(super) async fn until_rendered(
     request: Request,
     offline: bool,
     progress: &Progress,
-    door: impl AsyncFn() -> Result<Fetcher>,
+    new_fetcher: impl AsyncFn() -> Result<Fetcher>,
 ) -> Result<Rendered> {
     let mut fetcher = None;
     let (mut contents, mut request) = (Contents::new(), request);
@@ -256,7 +256,7 @@ pub(super) async fn until_rendered(
         }
         let fetcher = match &mut fetcher {
             Some(fetcher) => fetcher,
-            none => none.insert(door().await?),
+            none => none.insert(new_fetcher().await?),
         };
         progress.step(&format!("fetching {}", told(needs.len())));
         fetcher.fetch_all(&needs, &mut contents).await?;
@@ -271,7 +271,7 @@ fn told(references: usize) -> String {
 }
 
 /// The door to servers, as the flags say.
-async fn door(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
+async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
     let (headers, ca) = (wanted.http_headers_file.clone(), wanted.ca.clone());
     let read = spawn_blocking(move || {
         let headers = headers.as_deref().map(input::headers).transpose()?;

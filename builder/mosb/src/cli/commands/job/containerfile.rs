@@ -9,7 +9,7 @@ use crate::cli::commands::containerfile::options;
 use crate::cli::error::Error;
 use crate::cli::resolve::{LeftImage, PodInputs, Settings};
 use crate::cli::world::World;
-use mosb_build::Hidden;
+use mosb_build::Redactor;
 use mosb_build::buildah::{self, BaseSource};
 use mosb_build::user_namespace;
 use mosb_plan::containerfile;
@@ -23,7 +23,7 @@ pub async fn build(
     inputs: &PodInputs,
     left: &LeftImage,
     settings: &Settings,
-    secrets: &Hidden,
+    secrets: &Redactor,
 ) -> Result<()> {
     if left.require_user_namespace && !user_namespace::is_own()? {
         return Err(Error::NoUserNamespace.into());
@@ -39,7 +39,7 @@ pub async fn build(
     options.volumes.extend(buildah::of_the_node(Path::new("/")));
     world.progress.step("building with buildah");
     // What it says is what `mosb logs` shows.
-    let on_line = |_, line: &str| tracing::info!("{}", secrets.hide(line));
+    let on_line = |_, line: &str| tracing::info!("{}", secrets.redact(line));
     let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));
     let left = buildah::leave(plan, &text, &base, &options, &left.image, on_line).await;
     Ok(left.map_err(mosb_build::Error::from)?)

@@ -5,14 +5,14 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::end::{End, millis};
-use super::{means, of_build, wanted};
+use super::{of_build, plan_context, read_request};
 use crate::cli::commands::build::tag_moved;
-use crate::cli::commands::prepare::as_it_was;
+use crate::cli::commands::make_plan::unwrap_source;
 use crate::cli::resolve::PodInputs;
 use crate::cli::world::World;
 use mosb_build::JobMethod;
 use mosb_build::direct;
-use mosb_build::prepare::{self, Prepared, Trees};
+use mosb_build::resolve::{self, ResolvedPlan, Trees};
 use mosb_build::result::{BaseTreeImage, Outcome, Phases};
 use mosb_image::Digest;
 use mosb_plan::plan::Method;
@@ -28,33 +28,33 @@ use mosb_types::Finding;
 /// Whatever keeps the image from being in the registry.
 pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outcome> {
     let began = Instant::now();
-    let wanted = wanted(inputs, MethodChoice::Auto).await?;
+    let request = read_request(inputs, MethodChoice::Auto).await?;
     let on_step = |step: &str| world.progress.step(step);
     let trees = inputs.base_tree.as_ref();
     let trees = trees.map(|image| Trees::Image(&world.push, image));
-    let means = means(world, trees, &on_step);
-    let drafted = prepare::draft(means, wanted).await.map_err(as_it_was)?;
-    let drafted = of_build(drafted, &inputs.build)?;
-    if !drafted.draft.needs_tree() {
-        return Ok(needs_containerfile(drafted.draft.reasons()));
+    let context = plan_context(world, trees, &on_step);
+    let resolved_draft = resolve::draft(context, request).await.map_err(unwrap_source)?;
+    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+    if !resolved_draft.draft.needs_tree() {
+        return Ok(needs_containerfile(resolved_draft.draft.reasons()));
     }
-    let prepared = prepare::finish(means, drafted).await.map_err(as_it_was)?;
-    if let Method::Containerfile(reasons) = &prepared.plan.method {
+    let resolved_plan = resolve::finish(context, resolved_draft).await.map_err(unwrap_source)?;
+    if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons));
     }
     world.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
     end.begin_push();
     let target = Target::from(inputs.push.clone());
     let (built, tree) = tokio::join!(
-        direct::build(&world.push, &prepared.plan, &prepared.base, &target),
-        push_tree(world, inputs, &prepared),
+        direct::build(&world.push, &resolved_plan.plan, &resolved_plan.base, &target),
+        push_tree(world, inputs, &resolved_plan),
     );
     let built = built?;
-    let mut warnings = prepared.plan.warnings;
+    let mut warnings = resolved_plan.plan.warnings;
     warnings.extend(built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &prepared.plan.build_name.tag()));
+    warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
     let base_tree = match tree {
-        Some(Ok(image)) => Some(BaseTreeImage { base: prepared.base.manifest, image }),
+        Some(Ok(image)) => Some(BaseTreeImage { base: resolved_plan.base.manifest, image }),
         Some(Err(warning)) => {
             warnings.push(warning);
             None
@@ -68,8 +68,8 @@ pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outco
         bytes_pulled,
         bytes_pushed,
         phases: Phases {
-            resolve: millis(prepared.resolving),
-            tree: millis(prepared.planning),
+            resolve: millis(resolved_plan.resolving),
+            tree: millis(resolved_plan.planning),
             build: millis(built.making),
             push: millis(built.pushing),
             total: millis(began.elapsed()),
@@ -87,13 +87,13 @@ fn needs_containerfile(reasons: &[Reason]) -> Outcome {
 async fn push_tree(
     world: &World,
     inputs: &PodInputs,
-    prepared: &Prepared,
+    resolved_plan: &ResolvedPlan,
 ) -> Option<Result<Digest, Finding>> {
-    let obtained = prepared.tree.as_ref()?;
+    let obtained = resolved_plan.tree.as_ref()?;
     match obtained.source {
         TreeSource::Cache => None,
         TreeSource::Computed => {
-            let (repo, base) = (&inputs.push, &prepared.base.manifest);
+            let (repo, base) = (&inputs.push, &resolved_plan.base.manifest);
             Some(tree_image::push(&world.push, repo, base, &obtained.tree).await)
         }
     }

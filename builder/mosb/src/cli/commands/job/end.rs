@@ -11,10 +11,10 @@ use anyhow::{Error, Result};
 
 use crate::cli::resolve::{PodInputs, Settings};
 use crate::cli::{ExitCode, Failure, output};
-use mosb_build::Hidden;
+use mosb_build::Redactor;
 use mosb_build::exec;
-use mosb_build::handover::Handover;
 use mosb_build::result::{JobResult, Outcome, Step};
+use mosb_build::result_dir::ResultDir;
 use mosb_plan::api::BuildName;
 use mosb_types::ErrorClass;
 
@@ -33,7 +33,7 @@ pub struct End {
     /// When the push began.
     push: OnceLock<Instant>,
     /// What no result repeats.
-    pub secrets: Hidden,
+    pub secrets: Redactor,
 }
 
 impl End {
@@ -48,7 +48,7 @@ impl End {
             step,
             push: OnceLock::new(),
             // One that can't be read is told by who needs it.
-            secrets: Hidden::of_logins(files.filter_map(|file| std::fs::read(file).ok())),
+            secrets: Redactor::from_logins(files.filter_map(|file| std::fs::read(file).ok())),
         }
     }
 
@@ -62,19 +62,19 @@ impl End {
     /// # Errors
     /// What went wrong; a success that could not be delivered.
     pub async fn hand_over(&self, folder: &Path, ended: Result<Outcome>) -> Result<ExitCode> {
-        let handover = Handover::new(folder);
+        let result_dir = ResultDir::new(folder);
         match ended {
             Ok(outcome) => {
                 let summary = summary(&outcome);
-                let text = self.tell(&handover, outcome)?;
+                let text = self.tell(&result_dir, outcome)?;
                 output::print_text(&summary)?;
-                handover.acknowledged(&text, DELIVERY).await?;
+                result_dir.acknowledged(&text, DELIVERY).await?;
                 Ok(0)
             }
             Err(error) => {
-                let told = self.tell(&handover, self.failed(&error));
+                let told = self.tell(&result_dir, self.failed(&error));
                 let delivered = match &told {
-                    Ok(text) => handover.acknowledged(text, FAILURE).await,
+                    Ok(text) => result_dir.acknowledged(text, FAILURE).await,
                     Err(_) => Ok(()),
                 };
                 // The first error is the one to end with.
@@ -92,7 +92,7 @@ impl End {
     /// What went wrong.
     pub fn leave_failure(&self, folder: &Path, ended: Result<()>) -> Result<ExitCode> {
         let Err(error) = ended else { return Ok(0) };
-        if let Err(other) = self.tell(&Handover::new(folder), self.failed(&error)) {
+        if let Err(other) = self.tell(&ResultDir::new(folder), self.failed(&error)) {
             tracing::warn!("{other}");
         }
         Err(error)
@@ -101,9 +101,9 @@ impl End {
     /// Writes a result to both places, and gives its text.
     fn tell(
         &self,
-        handover: &Handover,
+        result_dir: &ResultDir,
         outcome: Outcome,
-    ) -> Result<String, mosb_build::handover::Error> {
+    ) -> Result<String, mosb_build::result_dir::Error> {
         let result =
             JobResult { job_uid: self.job_uid.clone(), build: self.build.clone(), outcome };
         // Only there in a container; it is a second way, so that it fails is no failure.
@@ -116,7 +116,7 @@ impl End {
             tracing::debug!(%error, "no termination message");
         }
         let text = result.to_json();
-        handover.put(&text)?;
+        result_dir.put(&text)?;
         Ok(text)
     }
 
@@ -128,7 +128,7 @@ impl End {
             Some(last) => {
                 let told = failure.message.split("; its last output:").next();
                 let remedy = want.map(Want::remedy).unwrap_or_default();
-                let lines = last.lines().map(|line| self.secrets.hide(line));
+                let lines = last.lines().map(|line| self.secrets.redact(line));
                 let message = format!("{}{remedy}", told.unwrap_or_default());
                 (message, lines.collect())
             }
@@ -138,7 +138,7 @@ impl End {
             step: self.step,
             class: class(&failure, program, want),
             reason: failure.code.to_owned(),
-            message: self.secrets.hide(&message),
+            message: self.secrets.redact(&message),
             last_lines,
             push: self.push.get().map(|began| millis(began.elapsed())),
         }
@@ -327,7 +327,7 @@ mod tests {
                 termination_log: PathBuf::new(),
                 step: Step::ImageBuild,
                 push: OnceLock::new(),
-                secrets: Hidden::default(),
+                secrets: Redactor::default(),
             };
             match end.failed(&error) {
                 Outcome::Failed { class, reason: code, message, last_lines, .. } => {

@@ -15,7 +15,7 @@ use crate::cli::resolve::{InPod, PodInputs, Settings};
 use crate::cli::world::World;
 use crate::cli::{ExitCode, input};
 use end::End;
-use mosb_build::prepare::{self, Drafted, Means, Trees};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
 use mosb_controller::sidecar::{self, Post};
 use mosb_plan::api::BuildName;
@@ -65,7 +65,7 @@ pub async fn wait_for_done(post: &Post) -> Result<()> {
 }
 
 /// What is mounted, to be planned by this method.
-async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wanted> {
+async fn read_request(inputs: &PodInputs, method: MethodChoice) -> Result<resolve::BuildRequest> {
     let (folder, containerfile, trust_bundle) =
         (inputs.machine_config.clone(), inputs.containerfile.clone(), inputs.trust_bundle.clone());
     let read = spawn_blocking(move || {
@@ -75,7 +75,7 @@ async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wan
         anyhow::Ok((config, containerfile.transpose()?, trust_bundle.transpose()?))
     });
     let (config, containerfile, trust_bundle) = read.await.context("reading stopped")??;
-    Ok(prepare::Wanted {
+    Ok(resolve::BuildRequest {
         config,
         base: Some(Source::Registry(inputs.base.clone().into())),
         base_name: Some(inputs.base_name.clone()),
@@ -92,32 +92,33 @@ async fn wanted(inputs: &PodInputs, method: MethodChoice) -> Result<prepare::Wan
 
 /// The Job's own build, in the format that its name is made with: a Job of an earlier version ends as it would have with that.
 /// Refuses to go on with another build.
-fn of_build(mut drafted: Drafted, build: &BuildName) -> Result<Drafted, Error> {
-    let draft = drafted.draft;
+fn of_build(mut resolved_draft: ResolvedDraft, build: &BuildName) -> Result<ResolvedDraft, Error> {
+    let draft = resolved_draft.draft;
     let format = Format::all().find(|format| draft.names_in(*format).1 == *build);
     let format = format.ok_or_else(|| Error::OtherBuild {
         planned: draft.names().1.to_string(),
         wanted: build.to_string(),
     })?;
-    drafted.draft = draft.in_format(format);
-    Ok(drafted)
+    resolved_draft.draft = draft.in_format(format);
+    Ok(resolved_draft)
 }
 
 /// The plan of a build that runs something, which needs no tree of the base.
-async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<prepare::Prepared> {
-    let wanted = wanted(inputs, MethodChoice::Containerfile).await?;
+async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
+    let request = read_request(inputs, MethodChoice::Containerfile).await?;
     let on_step = |step: &str| world.progress.step(step);
-    let means = means(world, None, &on_step);
-    let drafted = prepare::draft(means, wanted).await;
-    let drafted = of_build(drafted.map_err(super::prepare::as_it_was)?, &inputs.build)?;
-    let planned = prepare::finish(means, drafted).await;
-    planned.map_err(super::prepare::as_it_was)
+    let context = plan_context(world, None, &on_step);
+    let resolved_draft = resolve::draft(context, request).await;
+    let resolved_draft =
+        of_build(resolved_draft.map_err(super::make_plan::unwrap_source)?, &inputs.build)?;
+    let planned = resolve::finish(context, resolved_draft).await;
+    planned.map_err(super::make_plan::unwrap_source)
 }
 
-fn means<'a>(
+fn plan_context<'a>(
     world: &'a World,
     trees: Option<Trees<'a>>,
     on_step: &'a (dyn Fn(&str) + Sync),
-) -> Means<'a> {
-    Means { client: &world.pull, trees, on_step }
+) -> PlanContext<'a> {
+    PlanContext { client: &world.pull, trees, on_step }
 }

@@ -1,4 +1,4 @@
-//! What must not be repeated from the output of a program: the credentials that it was given.
+//! Removes credentials from the output of programs that were given them.
 
 use std::collections::BTreeMap;
 
@@ -7,46 +7,47 @@ use serde_json::Value;
 
 use mosb_registry::credentials::user_and_password;
 
-/// In the place of a credential.
-const HIDDEN: &str = "[secret]";
-/// Shorter ones would be found in any text.
-const SHORTEST: usize = 5;
+/// Replaces a credential.
+const PLACEHOLDER: &str = "[secret]";
+/// Shorter secrets would match in any text.
+const MIN_SECRET_LEN: usize = 5;
 
-/// Texts to be hidden.
+/// Replaces credentials in text.
 #[derive(Default)]
-pub struct Hidden(Vec<String>);
+pub struct Redactor(Vec<String>);
 
-impl Hidden {
-    /// Everything in docker config files that may be a credential; what can't be read as one is told by who needs it.
-    pub fn of_logins(files: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        let mut hidden = Self::default();
+impl Redactor {
+    /// Redacts everything in docker config files that may be a credential. A file that can't be
+    /// parsed is ignored here; the code that logs in with it reports the error.
+    pub fn from_logins(files: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let mut redactor = Self::default();
         for file in files {
-            hidden.add_logins(&file);
+            redactor.add_logins(&file);
         }
-        hidden.sorted()
+        redactor.sorted()
     }
 
-    /// Everything that is in Secrets: logins, and each line of anything else.
-    pub fn of_secrets(secrets: impl IntoIterator<Item = BTreeMap<String, ByteString>>) -> Self {
-        let mut hidden = Self::default();
+    /// Redacts everything in Secrets: logins, and each line of anything else.
+    pub fn from_secrets(secrets: impl IntoIterator<Item = BTreeMap<String, ByteString>>) -> Self {
+        let mut redactor = Self::default();
         for value in secrets.into_iter().flat_map(BTreeMap::into_values) {
-            if !hidden.add_logins(&value.0) {
+            if !redactor.add_logins(&value.0) {
                 let text = String::from_utf8_lossy(&value.0);
-                text.lines().for_each(|line| hidden.add_line(line.trim()));
+                text.lines().for_each(|line| redactor.add_line(line.trim()));
             }
         }
-        hidden.sorted()
+        redactor.sorted()
     }
 
     fn sorted(mut self) -> Self {
-        self.0.retain(|text| text.len() >= SHORTEST);
-        // A longer one may hold a shorter one.
+        self.0.retain(|text| text.len() >= MIN_SECRET_LEN);
+        // A longer secret may contain a shorter one.
         self.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self.0.dedup();
         self
     }
 
-    /// Whether it was logins.
+    /// Returns whether the file was a docker config.
     fn add_logins(&mut self, file: &[u8]) -> bool {
         let value = serde_json::from_slice::<Value>(file).ok();
         let Some(Value::Object(entries)) = value.as_ref().and_then(|value| value.get("auths"))
@@ -67,9 +68,9 @@ impl Hidden {
         self.0.extend(others.into_iter().chain([auth]).flatten());
     }
 
-    /// A line of a key, or an address with a password in it.
+    /// A line of a key, or a URL with a password.
     fn add_line(&mut self, line: &str) {
-        // Every key begins and ends like that.
+        // The first and last line of every PEM file.
         if line.starts_with("-----") {
             return;
         }
@@ -81,21 +82,21 @@ impl Hidden {
         self.0.extend(inside.map(|(_, word)| word.to_owned()));
     }
 
-    /// The length of the longest one, in bytes.
-    pub fn longest(&self) -> usize {
+    /// Length of the longest secret, in bytes.
+    pub fn longest_secret(&self) -> usize {
         self.0.first().map_or(0, String::len)
     }
 
-    /// A line without them.
-    pub fn hide(&self, line: &str) -> String {
-        let hide = |line: String, secret: &String| line.replace(secret.as_str(), HIDDEN);
+    /// The line with each secret replaced.
+    pub fn redact(&self, line: &str) -> String {
+        let hide = |line: String, secret: &String| line.replace(secret.as_str(), PLACEHOLDER);
         self.0.iter().fold(line.to_owned(), hide)
     }
 }
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Hidden({HIDDEN})")
+        write!(f, "Redactor({PLACEHOLDER})")
     }
 }
 
@@ -107,24 +108,24 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whatever_is_a_credential_is_hidden() {
+    fn credentials_are_redacted() {
         let auth = STANDARD.encode("builder:canary-1");
         let config = json!({ "auths": { "quay.io": { "auth": &auth, "identitytoken": "canary-2" }, "x": { "password": "abc" } } });
         let key = "-----BEGIN PRIVATE KEY-----\nY2FuYXJ5LTM\n-----END PRIVATE KEY-----\n";
         let proxy = "http://proxy:canary-4@proxy.example:3128";
-        let logins = Hidden::of_logins([config.to_string().into_bytes(), Vec::new()]);
+        let logins = Redactor::from_logins([config.to_string().into_bytes(), Vec::new()]);
         let data =
             [(".dockerconfigjson", &*config.to_string()), ("tls.key", key), ("HTTPS_PROXY", proxy)];
         let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
-        let secrets = Hidden::of_secrets([data.into()]);
+        let secrets = Redactor::from_secrets([data.into()]);
         for (line, want) in [
             (format!("a {auth} b"), "a [secret] b"),
             ("-u builder:canary-1 x".to_owned(), "-u [secret] x"),
             ("canary-1canary-2".to_owned(), "[secret][secret]"),
             ("abc quay.io builder".to_owned(), "abc quay.io builder"),
         ] {
-            assert_eq!(logins.hide(&line), want);
-            assert_eq!(secrets.hide(&line), want);
+            assert_eq!(logins.redact(&line), want);
+            assert_eq!(secrets.redact(&line), want);
         }
         for (line, want) in [
             ("got Y2FuYXJ5LTM", "got [secret]"),
@@ -132,8 +133,8 @@ mod tests {
             (proxy, "[secret]"),
             ("password canary-4 refused", "password [secret] refused"),
         ] {
-            assert_eq!(secrets.hide(line), want);
-            assert_eq!(logins.hide(line), line);
+            assert_eq!(secrets.redact(line), want);
+            assert_eq!(logins.redact(line), line);
         }
         assert!(!format!("{secrets:?}").contains("canary"));
     }

@@ -10,7 +10,7 @@ use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::{Buildah, Wanted};
 use crate::cli::world::World;
 use mosb_build::buildah;
-use mosb_build::prepare::{self, Means, Trees};
+use mosb_build::resolve::{self, PlanContext, Trees};
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
 use mosb_plan::plan::BuildPlan;
@@ -21,7 +21,7 @@ use mosb_types::Finding;
 
 /// A plan, and what it was made with.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PlannedBuild {
     /// The plan.
     pub plan: BuildPlan,
     /// The base, to build on.
@@ -36,22 +36,22 @@ pub struct Prepared {
 ///
 /// # Errors
 /// Input that is missing or wrong, a base that can't be read, a plan that can't be made.
-pub async fn prepare(
+pub async fn make_plan(
     world: &World,
     wanted: &Wanted,
     target: Option<&Target>,
-) -> anyhow::Result<Prepared> {
+) -> anyhow::Result<PlannedBuild> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
     let without_instruction = |text: &String| !containerfile::has_instruction(text);
     let empty = containerfile.as_ref().is_some_and(without_instruction);
-    let means = Means {
+    let context = PlanContext {
         client: &world.pull,
         trees: world.cache.as_ref().map(Trees::Disk),
         on_step: &|step| world.progress.step(step),
     };
-    let prepared = prepare::plan(
-        means,
-        prepare::Wanted {
+    let resolving = resolve::plan(
+        context,
+        resolve::BuildRequest {
             config,
             base: wanted.base.clone(),
             base_name: None,
@@ -65,7 +65,8 @@ pub async fn prepare(
             push: target.and_then(Target::repo).cloned(),
         },
     );
-    let prepare::Prepared { mut plan, base, tree, .. } = prepared.await.map_err(as_it_was)?;
+    let resolve::ResolvedPlan { mut plan, base, tree, .. } =
+        resolving.await.map_err(unwrap_source)?;
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -83,14 +84,14 @@ pub async fn prepare(
     warnings.extend(unused_options(&plan.method, &wanted.buildah));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(Prepared { plan, base, tree: used, buildah })
+    Ok(PlannedBuild { plan, base, tree: used, buildah })
 }
 
 /// The error of the room that it comes from, which is told with all its findings.
-pub(super) fn as_it_was(error: prepare::Error) -> anyhow::Error {
+pub(super) fn unwrap_source(error: resolve::Error) -> anyhow::Error {
     match error {
-        prepare::Error::Plan(error) => error.into(),
-        prepare::Error::Registry(error) => error.into(),
+        resolve::Error::Plan(error) => error.into(),
+        resolve::Error::Registry(error) => error.into(),
         other => other.into(),
     }
 }

@@ -1,6 +1,8 @@
-//! From inputs to a plan: what they name in registries is resolved once, and the base's tree is read where it decides.
+//! Makes a plan from inputs: resolves the images that they name, once, and reads the base's tree
+//! if the plan depends on it.
 //!
-//! The command line, a build pod and the controller all plan by this, so that the same inputs are one build everywhere.
+//! The command line, a build pod and the controller all plan with this module, so that the same
+//! inputs are the same build everywhere.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,84 +29,80 @@ use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source, tree_image};
 use mosb_types::{ErrorClass, Finding};
 
-/// What somebody wants built; nothing of it is resolved yet.
+/// The inputs of a build; no image is resolved yet.
 #[derive(Debug, Clone)]
-pub struct Wanted {
-    /// The rendered config.
+pub struct BuildRequest {
     pub config: RenderedConfig,
-    /// The base; without, the config's `spec.osImageURL`.
+    /// Default: the config's `spec.osImageURL`.
     pub base: Option<Source>,
-    /// What labels call the base; without, what follows from where it was named.
+    /// How labels name the base. Default: derived from where the base comes from.
     pub base_name: Option<BaseName>,
-    /// The extensions image; without, the config's `spec.baseOSExtensionsContainerImage`. Asked for only where packages are wanted.
+    /// The extensions image; without, the config's `spec.baseOSExtensionsContainerImage`. Asked for only where packages are request.
     pub extensions_image: Option<ImageRef>,
-    /// The administrator's Containerfile. One without an instruction is none.
+    /// The administrator's Containerfile. One without an instruction is ignored.
     pub containerfile: Option<String>,
-    /// Its ARGs.
+    /// ARGs of the Containerfile.
     pub build_args: BTreeMap<String, String>,
     /// Certificates in PEM.
     pub trust_bundle: Option<Bytes>,
     /// Which image of an index.
     pub platform: Option<Platform>,
-    /// How to build.
     pub method: MethodChoice,
-    /// The base may itself be built from a rendered config.
+    /// Whether the base may itself be built from a rendered config.
     pub on_top: bool,
-    /// The repository to push to; none for an OCI layout.
+    /// The repository to push to; `None` for an OCI layout.
     pub push: Option<RepoRef>,
 }
 
-/// What it is done with.
+/// The clients and caches that planning uses.
 #[derive(Clone, Copy)]
-pub struct Means<'a> {
-    /// Registries and layouts, to read.
+pub struct PlanContext<'a> {
+    /// Reads registries and layouts.
     pub client: &'a Client,
-    /// Where base trees are kept; none, and each is computed.
+    /// Where base trees are cached; without, each is computed.
     pub trees: Option<Trees<'a>>,
-    /// Told before each step, in words for people.
+    /// Called before each step with its description for people.
     pub on_step: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Where base trees are kept.
+/// Where base trees are cached.
 #[derive(Debug, Clone, Copy)]
 pub enum Trees<'a> {
     /// A folder, which is read and written.
     Disk(&'a TreeCache),
-    /// The image with the tree of the one base that is meant, which is read, and what it is read with.
+    /// An image with the tree of this base, and the client that pulls it.
     Image(&'a Client, &'a PinnedRef),
 }
 
-impl std::fmt::Debug for Means<'_> {
+impl std::fmt::Debug for PlanContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Means").field("trees", &self.trees).finish_non_exhaustive()
+        f.debug_struct("PlanContext").field("trees", &self.trees).finish_non_exhaustive()
     }
 }
 
-/// A plan without what the base's tree decides. Its names are those of the whole plan.
+/// A plan without the parts that depend on the base's tree. It has the names of the whole plan.
 #[derive(Debug)]
-pub struct Drafted {
-    /// The draft.
+pub struct ResolvedDraft {
     pub draft: Draft,
     /// The base, to build on.
     pub base: Resolved,
-    /// What the reader should know.
     pub warnings: Vec<Finding>,
-    /// How long registries took.
+    /// Time spent waiting for registries.
     pub resolving: Duration,
 }
 
-/// A plan, and what it was made with.
+/// A plan, and the images and tree that it was made with.
 #[derive(Debug)]
-pub struct Prepared {
-    /// The plan; its warnings hold all there were.
+pub struct ResolvedPlan {
+    /// Holds all warnings.
     pub plan: BuildPlan,
     /// The base, to build on.
     pub base: Resolved,
     /// The base's tree, if it was needed.
     pub tree: Option<Obtained>,
-    /// How long registries took.
+    /// Time spent waiting for registries.
     pub resolving: Duration,
-    /// How long it took to read the base's tree, and to plan with it.
+    /// Time spent reading the base's tree and planning with it.
     pub planning: Duration,
 }
 
@@ -145,7 +143,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the caller should do.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NoBase { .. } | Self::ConfigImage { .. } => ErrorClass::InvalidInput,
@@ -167,93 +164,103 @@ impl Error {
     }
 }
 
-/// Resolves what the inputs name, and decides what can be decided without the base's tree. Asks registries for manifests
-/// and configs only.
+/// Resolves the images that the inputs name, and decides what doesn't depend on the base's tree.
+/// Requests only manifests and configs.
 ///
 /// # Errors
 /// Input that is missing or wrong, a base that can't be found or isn't one.
-pub async fn draft(means: Means<'_>, wanted: Wanted) -> Result<Drafted, Error> {
+pub async fn draft(
+    context: PlanContext<'_>,
+    request: BuildRequest,
+) -> Result<ResolvedDraft, Error> {
     let began = Instant::now();
-    let config = &wanted.config;
-    // A broken config is told before anything is asked of a registry.
+    let config = &request.config;
+    // A broken config is reported before any registry is contacted.
     if let Some(raw) = config.ignition() {
         ignition::parse(raw).map_err(|source| plan::Error::Ignition {
             config: config.name().to_string(),
             source,
         })?;
     }
-    let source = base_source(&wanted)?;
-    let resolved = resolve(means, "base", &source, wanted.platform.as_ref()).await?;
-    let base = base(&wanted, &resolved)?;
-    let mut warnings: Vec<_> = means.client.unchecked_signature(&source).into_iter().collect();
-    let extensions_image = extensions_image(means, &wanted, &base, &mut warnings).await?;
-    let containerfile = wanted.containerfile.filter(|text| has_instruction(text));
+    let source = base_source(&request)?;
+    let resolved = resolve(context, "base", &source, request.platform.as_ref()).await?;
+    let base = base(&request, &resolved)?;
+    let mut warnings: Vec<_> = context.client.unchecked_signature(&source).into_iter().collect();
+    let extensions_image = extensions_image(context, &request, &base, &mut warnings).await?;
+    let containerfile = request.containerfile.filter(|text| has_instruction(text));
     let build_args = match &containerfile {
-        Some(_) => wanted.build_args,
+        Some(_) => request.build_args,
         None => BTreeMap::new(),
     };
     if let Some(text) = &containerfile {
         let platform = &base.config.platform;
-        warnings.extend(unchecked_images(means.client, text, &build_args, platform));
+        warnings.extend(unchecked_images(context.client, text, &build_args, platform));
     }
     let resolving = began.elapsed();
     let draft = Draft::new(Request {
-        config: wanted.config,
+        config: request.config,
         base,
         extensions_image,
         containerfile,
         build_args,
-        trust_bundle: wanted.trust_bundle,
-        method: wanted.method,
-        on_top: wanted.on_top,
-        push: wanted.push,
+        trust_bundle: request.trust_bundle,
+        method: request.method,
+        on_top: request.on_top,
+        push: request.push,
     })?;
-    Ok(Drafted { draft, base: resolved, warnings, resolving })
+    Ok(ResolvedDraft { draft, base: resolved, warnings, resolving })
 }
 
-/// Makes the whole plan: [`draft`], then the base's tree where it is needed, then the rest.
+/// Makes the whole plan: [`draft`], then [`finish`].
 ///
 /// # Errors
 /// As [`draft`]; a base whose layers can't be read, and what the real Ignition would fail on.
-pub async fn plan(means: Means<'_>, wanted: Wanted) -> Result<Prepared, Error> {
-    let drafted = draft(means, wanted).await?;
-    finish(means, drafted).await
+pub async fn plan(context: PlanContext<'_>, request: BuildRequest) -> Result<ResolvedPlan, Error> {
+    let resolved_draft = draft(context, request).await?;
+    finish(context, resolved_draft).await
 }
 
-/// The rest of a plan, by the base's tree where it is needed.
+/// Finishes a plan, reading the base's tree if it is needed.
 ///
 /// # Errors
 /// A base whose layers can't be read, and what the real Ignition would fail on.
-pub async fn finish(means: Means<'_>, drafted: Drafted) -> Result<Prepared, Error> {
+pub async fn finish(
+    context: PlanContext<'_>,
+    resolved_draft: ResolvedDraft,
+) -> Result<ResolvedPlan, Error> {
     let began = Instant::now();
-    let tree = match drafted.draft.needs_tree() {
+    let tree = match resolved_draft.draft.needs_tree() {
         true => {
-            (means.on_step)("reading the base's tree");
-            let base = &drafted.draft.request().base;
-            Some(obtain(means, base, &drafted.base).await?)
+            (context.on_step)("reading the base's tree");
+            let base = &resolved_draft.draft.request().base;
+            Some(obtain(context, base, &resolved_draft.base).await?)
         }
         false => None,
     };
-    finish_with(means, drafted, tree, began).await
+    finish_with(context, resolved_draft, tree, began).await
 }
 
-/// The rest of a plan by a tree that is at hand: no layer of the base is read.
+/// Finishes a plan with a tree that the caller has: no layer of the base is read.
 ///
 /// # Errors
 /// What the real Ignition would fail on.
-pub async fn finish_by(
-    means: Means<'_>,
-    drafted: Drafted,
+pub async fn finish_with_tree(
+    context: PlanContext<'_>,
+    resolved_draft: ResolvedDraft,
     tree: BaseTree,
-) -> Result<Prepared, Error> {
+) -> Result<ResolvedPlan, Error> {
     let obtained = Obtained { tree, source: TreeSource::Cache, warnings: Vec::new() };
-    finish_with(means, drafted, Some(obtained), Instant::now()).await
+    finish_with(context, resolved_draft, Some(obtained), Instant::now()).await
 }
 
-/// The tree of a base: kept somewhere, else from its layers.
-async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Obtained, Error> {
+/// The tree of a base: from a cache, else from its layers.
+async fn obtain(
+    context: PlanContext<'_>,
+    base: &Base,
+    resolved: &Resolved,
+) -> Result<Obtained, Error> {
     let mut warnings = Vec::new();
-    let disk = match means.trees {
+    let disk = match context.trees {
         Some(Trees::Image(client, image)) => {
             match tree_image::pull(client, image, &resolved.manifest).await {
                 Ok(tree) => {
@@ -274,7 +281,7 @@ async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Ob
             obtained.warnings.splice(0..0, warnings);
             Ok(obtained)
         }
-        // What is wrong with a layer doesn't say of which image.
+        // The error of a layer doesn't name the image.
         Err(registry::Error::Layer(source)) => {
             Err(Error::Layer { image: resolved.pinned_text(), source })
         }
@@ -283,13 +290,13 @@ async fn obtain(means: Means<'_>, base: &Base, resolved: &Resolved) -> Result<Ob
 }
 
 async fn finish_with(
-    means: Means<'_>,
-    drafted: Drafted,
+    context: PlanContext<'_>,
+    resolved_draft: ResolvedDraft,
     obtained: Option<Obtained>,
     began: Instant,
-) -> Result<Prepared, Error> {
-    (means.on_step)("planning");
-    let Drafted { draft, base, mut warnings, resolving } = drafted;
+) -> Result<ResolvedPlan, Error> {
+    (context.on_step)("planning");
+    let ResolvedDraft { draft, base, mut warnings, resolving } = resolved_draft;
     let tree = match &obtained {
         Some(obtained) => {
             warnings.extend(obtained.warnings.iter().cloned());
@@ -301,10 +308,10 @@ async fn finish_with(
     let mut plan = finished.expect("planning does not panic and is not cancelled")?;
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(Prepared { plan, base, tree: obtained, resolving, planning: began.elapsed() })
+    Ok(ResolvedPlan { plan, base, tree: obtained, resolving, planning: began.elapsed() })
 }
 
-/// The layers of an image as manifest and config describe them, the lowest first.
+/// The layers of an image as manifest and config describe them, lowest first.
 pub fn layers(base: &Base, resolved: &Resolved) -> Vec<Layer> {
     let layers = resolved.layers.iter().zip(&base.config.diff_ids);
     layers
@@ -319,21 +326,21 @@ pub fn layers(base: &Base, resolved: &Resolved) -> Vec<Layer> {
 }
 
 async fn resolve(
-    means: Means<'_>,
+    context: PlanContext<'_>,
     what: &str,
     source: &Source,
     platform: Option<&Platform>,
 ) -> Result<Resolved, Error> {
-    (means.on_step)(&format!("resolving {what} {source}"));
-    Ok(means.client.resolve(source, platform).await?)
+    (context.on_step)(&format!("resolving {what} {source}"));
+    Ok(context.client.resolve(source, platform).await?)
 }
 
-/// The base that was given, else `spec.osImageURL`.
-fn base_source(wanted: &Wanted) -> Result<Source, Error> {
-    if let Some(source) = &wanted.base {
+/// The given base, else `spec.osImageURL`.
+fn base_source(request: &BuildRequest) -> Result<Source, Error> {
+    if let Some(source) = &request.base {
         return Ok(source.clone());
     }
-    let config = &wanted.config;
+    let config = &request.config;
     let url = config
         .os_image_url
         .as_ref()
@@ -353,9 +360,9 @@ fn wrong_image(config: &RenderedConfig, field: &'static str, source: ReferenceEr
     Error::ConfigImage { config: config.name().to_string(), field, source }
 }
 
-fn base(wanted: &Wanted, resolved: &Resolved) -> Result<Base, Error> {
-    let config = &wanted.config;
-    let name = match (&wanted.base_name, &wanted.base, &config.os_image_url) {
+fn base(request: &BuildRequest, resolved: &Resolved) -> Result<Base, Error> {
+    let config = &request.config;
+    let name = match (&request.base_name, &request.base, &config.os_image_url) {
         (Some(name), _, _) => name.clone(),
         (None, None, Some(url)) => BaseName::from_os_image_url(url)
             .map_err(|source| wrong_image(config, "spec.osImageURL", source))?,
@@ -371,7 +378,7 @@ fn base(wanted: &Wanted, resolved: &Resolved) -> Result<Base, Error> {
     Ok(base.map_err(plan::Error::from)?)
 }
 
-/// What labels call a base that was given, and not named by the config.
+/// How labels name a base that was given instead of named by the config.
 pub fn given_base_name(base: &Resolved) -> BaseName {
     match base.pinned() {
         Some(pinned) => BaseName::from_registry(pinned.repo(), base.manifest),
@@ -379,7 +386,7 @@ pub fn given_base_name(base: &Resolved) -> BaseName {
     }
 }
 
-/// What the policy asks for the images that only buildah pulls, and nobody checks.
+/// Images that only buildah pulls, for which the policy requires signatures that are not checked.
 fn unchecked_images(
     client: &Client,
     text: &str,
@@ -389,8 +396,8 @@ fn unchecked_images(
     let images = match containerfile::images(text, build_args, platform) {
         Ok(images) => images,
         Err(error) => {
-            // By hand, buildah reads it and says what is wrong; in a cluster, whoever asked for the plan does.
-            tracing::debug!(%error, "it is not known whose signatures are not checked");
+            // On the command line buildah reports what is wrong; in a cluster the planner does.
+            tracing::debug!(%error, "can't list the images whose signatures are not checked");
             return Vec::new();
         }
     };
@@ -398,32 +405,32 @@ fn unchecked_images(
     sources.filter_map(|source| client.unchecked_signature(&source)).collect()
 }
 
-/// The image with packages, where packages are wanted.
+/// The image with packages, where packages are request.
 async fn extensions_image(
-    means: Means<'_>,
-    wanted: &Wanted,
+    context: PlanContext<'_>,
+    request: &BuildRequest,
     base: &Base,
     warnings: &mut Vec<Finding>,
 ) -> Result<Option<PinnedRef>, Error> {
-    let config = &wanted.config;
+    let config = &request.config;
     let needed = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
     if !needed {
-        if let Some(image) = &wanted.extensions_image {
+        if let Some(image) = &request.extensions_image {
             let message = "the config wants neither extensions nor another kernel, so nothing of this image is used";
             warnings
                 .push(Finding::new("extensions-image-unused", message).object(image.to_string()));
         }
         return Ok(None);
     }
-    let image = match (&wanted.extensions_image, &config.extensions_image) {
+    let image = match (&request.extensions_image, &config.extensions_image) {
         (Some(image), _) => image.clone(),
         (None, Some(url)) => config_image(config, "spec.baseOSExtensionsContainerImage", url)?,
         (None, None) => return Ok(None),
     };
     let platform = Some(&base.config.platform);
     let source = Source::Registry(image);
-    let resolved = resolve(means, "extensions image", &source, platform).await?;
-    warnings.extend(means.client.unchecked_signature(&source));
+    let resolved = resolve(context, "extensions image", &source, platform).await?;
+    warnings.extend(context.client.unchecked_signature(&source));
     Ok(resolved.pinned())
 }
 

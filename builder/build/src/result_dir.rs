@@ -1,5 +1,5 @@
-//! How a result gets from the container that has it to the sidecar, and the word that it was delivered back: two files in a
-//! folder that both see.
+//! Passes a result from the container that has it to the sidecar, and the acknowledgement back: two
+//! files in a directory that both containers mount.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -15,24 +15,24 @@ use mosb_image::Digest;
 use mosb_registry::folder::Folder;
 use mosb_types::ErrorClass;
 
-/// Name of the file that says what became of the result.
+/// Name of the file with the acknowledgement.
 const ACKNOWLEDGED: &str = "acknowledged";
-/// The most that is read of it.
+/// Most bytes read of the acknowledgement.
 const ACKNOWLEDGED_LIMIT: u64 = 8 * 1024;
-/// How often one side looks for what the other wrote.
+/// How often each side checks for the other's file.
 pub const POLL: Duration = Duration::from_millis(10);
 
-/// The folder.
+/// The directory that a build container and the sidecar share.
 #[derive(Debug, Clone)]
-pub struct Handover {
+pub struct ResultDir {
     folder: PathBuf,
 }
 
-/// What the sidecar says of a result.
+/// The sidecar's answer to a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Acknowledgement {
-    /// SHA-256 of the result's bytes, so that an earlier result's is none for a later one.
+    /// SHA-256 of the result, so that an earlier acknowledgement does not count for a later result.
     pub result: Digest,
     /// Why it can't be delivered, if it can't.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,6 @@ pub struct Acknowledgement {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file of ours.
     #[error("{}: not writable; is the volume of the result mounted, and this user's?", path.display())]
     Write {
         /// The file.
@@ -51,24 +50,17 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// What is in the folder can't be read.
     #[error(transparent)]
     Read(#[from] mosb_registry::Error),
-    /// The sidecar did not answer in time.
     #[error(
-        "the sidecar did not acknowledge the result within {} s; its log tells why", limit.as_secs()
+        "the sidecar did not acknowledge the result within {} s; see its log", limit.as_secs()
     )]
-    NotAcknowledged {
-        /// The time it had.
-        limit: Duration,
-    },
-    /// The sidecar can't deliver it.
+    NotAcknowledged { limit: Duration },
     #[error("the sidecar can't deliver the result: {0}")]
     Refused(String),
 }
 
 impl Error {
-    /// What the caller should do.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::NotAcknowledged { .. } => ErrorClass::Transient,
@@ -76,7 +68,6 @@ impl Error {
         }
     }
 
-    /// The word for scripts.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Write { .. } | Self::Read(_) => "result-folder",
@@ -86,13 +77,13 @@ impl Error {
     }
 }
 
-impl Handover {
-    /// In this folder, which is there.
+impl ResultDir {
+    /// `folder` must exist.
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// Puts a result there, whole or not at all, in place of any other.
+    /// Writes a result atomically; it replaces an earlier one.
     ///
     /// # Errors
     /// The folder can't be written to.
@@ -100,17 +91,18 @@ impl Handover {
         self.write(RESULT_KEY, result.as_bytes())
     }
 
-    /// The bytes of a result, if there is one. The folder may be another container's to write, so nothing in it is followed.
+    /// The bytes of a result, if there is one. Another container may write to the directory, so no
+    /// symbolic link is followed.
     ///
     /// # Errors
-    /// Something else is in its place.
+    /// There is something other than a regular file, or a file that is too large.
     pub fn result(&self) -> Result<Option<Vec<u8>>, Error> {
         let limit = RESULT_LIMIT as u64;
         let found = Folder::open(&self.folder)?.read(RESULT_KEY, "the result", limit)?;
         Ok(found.map(Vec::from))
     }
 
-    /// Says what became of a result.
+    /// Writes the acknowledgement of a result.
     ///
     /// # Errors
     /// The folder can't be written to.
@@ -119,10 +111,10 @@ impl Handover {
         self.write(ACKNOWLEDGED, &text)
     }
 
-    /// Waits until this result was acknowledged.
+    /// Waits until this result is acknowledged.
     ///
     /// # Errors
-    /// It wasn't in time, or can't be delivered.
+    /// It is not acknowledged in time, or can't be delivered.
     pub async fn acknowledged(&self, result: &str, limit: Duration) -> Result<(), Error> {
         let want = Digest::of(result.as_bytes());
         let wait = async {
@@ -132,16 +124,16 @@ impl Handover {
                     "the acknowledgement",
                     ACKNOWLEDGED_LIMIT,
                 )?;
-                let said: Option<Acknowledgement> =
+                let answer: Option<Acknowledgement> =
                     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-                match said {
+                match answer {
                     Some(Acknowledgement { result, refused }) if result == want => {
                         return match refused {
                             Some(why) => Err(Error::Refused(why)),
                             None => Ok(()),
                         };
                     }
-                    // Of an earlier result.
+                    // Still that of an earlier result.
                     _ => sleep(POLL).await,
                 }
             }
@@ -173,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_result_is_acknowledged_by_its_own_bytes() {
         let folder = tempfile::tempdir().unwrap();
-        let side = Handover::new(folder.path());
+        let side = ResultDir::new(folder.path());
         assert_eq!(side.result().unwrap(), None);
         side.put("first").unwrap();
         side.put("second").unwrap();
@@ -201,10 +193,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let secret = tempfile::NamedTempFile::new().unwrap();
         let path = folder.path().join(RESULT_KEY);
-        let side = Handover::new(folder.path());
+        let side = ResultDir::new(folder.path());
         std::os::unix::fs::symlink(secret.path(), &path).unwrap();
         assert_eq!(side.result().unwrap_err().reason(), "result-folder");
-        // A link in the place is replaced, not written through.
+        // A symbolic link is replaced, not followed.
         side.put("mine").unwrap();
         assert_eq!(fs::read(secret.path()).unwrap(), b"");
         fs::write(&path, vec![b' '; RESULT_LIMIT + 1]).unwrap();

@@ -1,4 +1,4 @@
-//! A registry client made of what a cluster says: credentials, CAs, mirrors, proxy.
+//! A registry client for the settings of a cluster: credentials, CAs, mirrors, proxy.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,28 +14,25 @@ use mosb_registry::http::{ProxyVariables, Secret};
 use mosb_registry::{self as registry, CertDirs, Client, CredentialSources, Logins, Options};
 use mosb_types::ErrorClass;
 
-/// A client, and the folder with the files that it reads; both go together.
+/// A client, and the temporary folder with the files that it reads.
 #[derive(Debug)]
-pub struct Door {
+pub struct RegistryClient {
     client: Client,
-    // Only this user can look into it.
+    // Readable by this user only; deleted when this is dropped.
     _files: TempDir,
 }
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DoorError {
-    /// The folder for CAs and mirrors.
+pub enum RegistryClientError {
     #[error("a temporary folder for certificates: {0}; make room below /tmp")]
     Files(#[source] io::Error),
-    /// What was given can't be used.
     #[error(transparent)]
     Registry(#[from] registry::Error),
 }
 
-impl DoorError {
-    /// What the caller should do.
+impl RegistryClientError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Files(_) => ErrorClass::Transient,
@@ -43,7 +40,6 @@ impl DoorError {
         }
     }
 
-    /// The word for scripts.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Files(_) => "file-error",
@@ -52,20 +48,21 @@ impl DoorError {
     }
 }
 
-impl Door {
-    /// Makes one; connects to nothing yet. `origin` is what messages call the logins, such as `secret push-secret`. Time
-    /// limits, retries and whether certificates are checked are those of `base`; so is the proxy without `proxy`.
+impl RegistryClient {
+    /// Does not connect yet. `origin` names the logins in messages, such as `secret push-secret`.
+    /// Timeouts, retries and certificate verification are those of `base`; so is the proxy if
+    /// `proxy` is `None`.
     ///
     /// # Errors
-    /// Logins, CAs or mirrors that can't be used, or no room for the files.
-    pub fn open(
+    /// Invalid logins, CAs or mirrors, or files that can't be written.
+    pub fn new(
         origin: &str,
         logins: &DockerConfigJson,
         settings: &ClusterSettings,
         proxy: Option<&Proxy>,
         base: Options,
-    ) -> Result<Self, DoorError> {
-        let files = files(settings).map_err(DoorError::Files)?;
+    ) -> Result<Self, RegistryClientError> {
+        let files = files(settings).map_err(RegistryClientError::Files)?;
         let root = files.path();
         let there = |name: &str| Some(root.join(name)).filter(|path| path.exists());
         let client = Client::new(&Options {
@@ -78,7 +75,7 @@ impl Door {
                 per_host: there(HOSTS).into_iter().collect(),
                 everywhere: there(EVERYWHERE),
             },
-            proxy: proxy.map_or(base.proxy, variables),
+            proxy: proxy.map_or(base.proxy, proxy_variables),
             registries_conf: there(MIRRORS).map(|path| (path, true)),
             signature_policy: there(POLICY).map(|path| (path, true)),
             ..base
@@ -86,7 +83,7 @@ impl Door {
         Ok(Self { client, _files: files })
     }
 
-    /// The client; of use as long as the door is there.
+    /// The client; usable as long as `self` exists.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -133,8 +130,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// The proxy as a client takes it.
-pub fn variables(proxy: &Proxy) -> ProxyVariables {
+/// The proxy settings of the cluster in the form that the client takes.
+pub fn proxy_variables(proxy: &Proxy) -> ProxyVariables {
     ProxyVariables {
         http: proxy.http_proxy.as_ref().map(|url| Secret::new(url.expose().to_owned())),
         https: proxy.https_proxy.as_ref().map(|url| Secret::new(url.expose().to_owned())),
@@ -147,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_reads_is_for_this_user_alone_and_gone_with_it() {
+    fn files_are_private_and_deleted_with_the_client() {
         let settings = ClusterSettings {
             image_registry_bundles: [("registry.example:5000".to_owned(), "pem".to_owned())].into(),
             ..ClusterSettings::default()
