@@ -32,13 +32,18 @@ pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     report.table("tree", Table::of_race(&times, "crane and zcat"));
     let stored = megabytes(base.stored);
     report.at_most(
-        format!("tree of {stored} in {} layers against crane and zcat", base.layers.len()),
+        format!("tree of {stored} in {} layers vs. crane and zcat", base.layers.len()),
         times[2].to(&times[0]),
         1.2,
         "×",
     );
     let peak = peaks.iter().max().expect("it ran");
-    report.at_most("resident memory meanwhile", *peak as f64 / f64::from(1 << 20), 64.0, "MiB");
+    report.at_most(
+        "resident memory while reading that tree",
+        *peak as f64 / f64::from(1 << 20),
+        64.0,
+        "MiB",
+    );
 }
 
 fn crane_and_zcat(world: &World, base: &Base, parallel: usize) -> Duration {

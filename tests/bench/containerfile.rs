@@ -86,13 +86,9 @@ fn pushes(world: &World, base: &Base, rounds: usize, report: &mut Report) {
         }
     };
     let times = race(vec![
-        Contender::new(
-            "`buildah push`, which remembers the pull of the base",
-            rounds,
-            theirs(0, &[]),
-        ),
-        Contender::new("`buildah push`, which does not", rounds, theirs(1, &FORGETFUL)),
-        Contender::new("mosb: leaving what is new, checking it, pushing", rounds, || {
+        Contender::new("`buildah push`, with a record of the base's pull", rounds, theirs(0, &[])),
+        Contender::new("`buildah push`, without that record", rounds, theirs(1, &FORGETFUL)),
+        Contender::new("mosb: export new content, check it, push it", rounds, || {
             let out = world.fresh("image");
             fs::create_dir_all(&out).unwrap();
             let built = leave(world, base, host, "overlay", &ours, &out);

@@ -19,8 +19,7 @@ pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {
         }),
     ]);
     report.table("mounts", Table::of_race(&times, "same repository"));
-    let what =
-        format!("base of {} layers in another repository against the same", base.layers.len());
+    let what = format!("base of {} layers in another repository vs. the same", base.layers.len());
     report.at_most(what, times[1].to(&times[0]), 1.5, "×");
 }
 
@@ -45,11 +44,11 @@ pub fn copies(world: &World, base: &Base, small: &Base, rounds: usize, report: &
     ]);
     to_another_registry(world, small, small_peak);
     report.table("copies", Table::of_race(&times, "crane copy"));
-    let what = format!("{} into another registry against crane copy", megabytes(base.stored));
+    let what = format!("{} into another registry vs. crane copy", megabytes(base.stored));
     report.at_most(what, times[1].to(&times[0]), 1.2, "×");
     let [small_peak, peak] = peaks.map(|peak| peak as f64 / f64::from(1 << 20));
     let what = format!(
-        "resident memory of that, beside {small_peak:.0} MiB for {}",
+        "resident memory during that copy ({small_peak:.0} MiB for {})",
         megabytes(small.stored)
     );
     report.at_most(what, peak, 64.0, "MiB");

@@ -27,12 +27,12 @@ const COUNTS: [(usize, usize, usize); 3] = [(50, 5, 15), (500, 5, 15), (5000, 1,
 pub fn measure(world: &World, report: &mut Report) {
     let mut table = Table::new([
         "",
-        "in all",
+        "total size",
         "Ignition's library",
         "mosb render",
         "×",
-        "peak memory of the one",
-        "of the other",
+        "peak memory, Ignition's",
+        "peak memory, mosb's",
         "×",
     ]);
     let mut took = Vec::new();
@@ -62,7 +62,7 @@ pub fn measure(world: &World, report: &mut Report) {
             format!("{memory:.2}"),
         ]);
         if count == 500 {
-            let what = format!("merging {count} MachineConfigs against Ignition's library");
+            let what = format!("merging {count} MachineConfigs vs. Ignition's library");
             report.at_most(format!("{what}, time"), time, 0.33, "×");
             report.at_most(format!("{what}, memory"), memory, 0.5, "×");
         }
@@ -72,7 +72,7 @@ pub fn measure(world: &World, report: &mut Report) {
     let [few, some, many] = took[..] else { unreachable!("one for each count") };
     // Each against what it would be if only the number counted; starting the program is the same for all.
     let growth = (many - few) / (some - few) * 450.0 / 4950.0;
-    report.at_most("growth from 50 over 500 to 5000", growth, 1.2, "× linear");
+    report.at_most("growth from 50 to 500 to 5000 MachineConfigs", growth, 1.2, "× linear");
 }
 
 fn go(directory: &Path) -> Command {

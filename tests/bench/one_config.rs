@@ -74,19 +74,21 @@ pub fn measure(
     report.table(name, table);
     let base_name = base.shape.name;
     report.at_most(
-        format!("library against the bare calls, {base_name} base"),
+        format!("library vs. bare calls, {base_name} base"),
         times[2].to(&times[0]),
         1.25,
         "×",
     );
     if base_name != crate::base::SMALL.name {
         let faster = times[7].median().as_secs_f64() / times[3].median().as_secs_f64();
-        report.at_least("buildah with an empty store against the program", faster, 300.0, "×");
+        report.at_least("buildah with an empty store vs. the program", faster, 300.0, "×");
     }
     let most = moved.iter().map(|moved: &Moved| moved.all - moved.layer).max();
     let kib = most.expect("it was built") as f64 / 1024.0;
-    let what =
-        format!("bytes moved beside the layer of {}, {base_name} base", megabytes(moved[0].layer));
+    let what = format!(
+        "bytes transferred besides the layer of {}, {base_name} base",
+        megabytes(moved[0].layer)
+    );
     report.at_most(what, kib, (ALLOWED >> 10) as f64, "KiB");
 }
 

@@ -90,7 +90,7 @@ impl Report {
 
     /// Fills the template. Each of its tables must have been measured.
     pub fn write(&self, path: &Path) {
-        let mut goals = Table::new(["goal", "wanted", "found", "reached"]);
+        let mut goals = Table::new(["goal", "limit", "measured", "reached"]);
         for goal in &self.goals {
             goals.row([
                 goal.what.clone(),

@@ -48,10 +48,8 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
             built.borrow_mut().push(phases.clone());
             phases.total()
         }),
-        Contender::new("`mosb build` by hand, all of it", rounds, || {
-            site.by_hand(&cluster, &cache)
-        }),
-        Contender::new("a bare Job of `true`, from its making to its end", rounds, || {
+        Contender::new("`mosb build` by hand, total", rounds, || site.by_hand(&cluster, &cache)),
+        Contender::new("a plain Job of `true`, from creation to end", rounds, || {
             let (took, begun) = site.bare_job(&cluster);
             started.borrow_mut().push(begun);
             took
@@ -66,7 +64,7 @@ pub fn measure(world: &World, rounds: usize, slow: usize, report: &mut Report) {
 
     report.table("cluster-phases", steps(built));
     let mut table = Table::of_race(&times, "in the cluster");
-    table.row(against(&times[0], "of the bare Job: until its process runs", started, rounds));
+    table.row(against(&times[0], "of the plain Job: until its process runs", started, rounds));
     report.table("cluster", table);
     goals(built, &times, report);
 
@@ -90,13 +88,13 @@ fn against(first: &Times, what: &str, took: Duration, rounds: usize) -> [String;
 fn goals(built: &[Phases], times: &[Times], report: &mut Report) {
     let ours = median(built.iter().map(Phases::ours));
     report.at_most(
-        "from the pool's change to its status, without the pod's start and the registry",
+        "pool change to status, without pod start and registry",
         ours.as_secs_f64(),
         1.0,
         "s",
     );
     let most = built.iter().map(Phases::ours).max().expect("it was built");
-    report.at_most("the same, the slowest round", most.as_secs_f64(), 1.0, "s");
+    report.at_most("the same, in the slowest round", most.as_secs_f64(), 1.0, "s");
     eprintln!("cluster against by hand: {:.1}", times[0].to(&times[1]));
 }
 
@@ -110,18 +108,18 @@ fn steps(rounds: &[Phases]) -> Table {
     for (point, what) in POINTS.iter().enumerate().skip(1) {
         row((*what).to_owned(), &|phases| phases.step(point));
     }
-    row("**all of it**".to_owned(), &Phases::total);
-    row("of it the pod's start".to_owned(), &Phases::pod_start);
-    row("of it the pod's requests to the registry".to_owned(), &Phases::registry);
-    row("of it the rest, which is **ours**".to_owned(), &Phases::ours);
+    row("**total**".to_owned(), &Phases::total);
+    row("of that: pod start".to_owned(), &Phases::pod_start);
+    row("of that: the pod's requests to the registry".to_owned(), &Phases::registry);
+    row("of that: the rest, **mosb**".to_owned(), &Phases::ours);
     let millis =
         |count: fn(&Phases) -> u64| move |phases: &Phases| Duration::from_millis(count(phases));
-    row("in the pod: asking for the base".to_owned(), &millis(|it| it.build.resolve));
+    row("in the pod: querying the base".to_owned(), &millis(|it| it.build.resolve));
     row("in the pod: the base's tree, planning".to_owned(), &millis(|it| it.build.tree));
     row("in the pod: making the layer".to_owned(), &millis(|it| it.build.build));
     row("in the pod: pushing".to_owned(), &millis(|it| it.build.push));
-    row("in the pod: all that the program did".to_owned(), &millis(|it| it.build.total));
-    row("afterwards: the Job is gone".to_owned(), &|phases| phases.cleared);
+    row("in the pod: the program in total".to_owned(), &millis(|it| it.build.total));
+    row("afterwards: Job deleted".to_owned(), &|phases| phases.cleared);
     table
 }
 

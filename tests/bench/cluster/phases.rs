@@ -22,15 +22,15 @@ pub struct Phases {
 /// What is reached at each point; between the two that are Kubernetes' own is the pod's start.
 pub const POINTS: [&str; 11] = [
     "the pool's change is seen",
-    "MachineOSBuild made",
-    "Job made, suspended",
-    "all that its pod needs made",
+    "MachineOSBuild created",
+    "Job created, suspended",
+    "everything that its pod needs created",
     "Job unsuspended",
-    "pod made",
-    "process of `wait-for-done` begun",
-    "process of `image-build` begun",
-    "result told in the ConfigMap",
-    "confirmed, and in the MachineOSBuild's status",
+    "pod created",
+    "process of `wait-for-done` started",
+    "process of `image-build` started",
+    "result in the ConfigMap",
+    "confirmed, in the MachineOSBuild's status",
     "image in the MachineOSConfig's status",
 ];
 const UNSUSPENDED: usize = 4;

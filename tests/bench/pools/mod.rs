@@ -194,35 +194,35 @@ fn idle(
         eprintln!("  idle: {} {}", one.verb, one.target);
     }
     let reads = since.iter().filter(|one| one.is_read()).count() + looked.len();
-    let mut table = Table::new(["", "in all"]);
+    let mut table = Table::new(["", "value"]);
     for (what, found) in [
-        ("reads beside the watches", reads.to_string()),
-        ("watches of kinds that this cluster has not, tried again", unknown.len().to_string()),
+        ("reads other than watches", reads.to_string()),
+        ("watches of kinds that the cluster lacks, retried", unknown.len().to_string()),
         ("writes", (since.len() + looked.len() - reads).to_string()),
         ("renewals of the Lease", renewed.len().to_string()),
-        ("seconds of a processor", format!("{processor:.2}")),
+        ("CPU seconds", format!("{processor:.2}")),
         ("resident memory", format!("{:.0} MiB", controller.resident())),
     ] {
         table.row([what.to_owned(), found]);
     }
     report.table("pools-idle", table);
-    let what = format!("reads in a minute of nothing, {count} pools");
+    let what = format!("reads in an idle minute, {count} pools");
     report.at_most(what, reads as f64, 0.0, "");
 }
 
 fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
     let mut table = Table::new([
         "pools",
-        "all Jobs made",
+        "all Jobs created",
         "all Jobs run",
-        "for each pool",
+        "per pool",
         "writes",
-        "writes a second",
+        "writes/s",
         "× raw",
         "reads",
-        "seconds of processors",
+        "CPU s",
         "peak memory",
-        "memory after",
+        "after",
     ]);
     for stage in stages {
         table.row([
@@ -242,7 +242,7 @@ fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
     report.table("pools", table);
     println!("raw: {raw:.0} writes a second");
     let [few, some, many] = stages else { unreachable!("one for each count") };
-    let what = format!("writes a second against a bare client's, {} pools at once", many.pools);
+    let what = format!("writes a second vs. a bare client, {} pools at once", many.pools);
     report.at_least(what, many.rate() / raw * 100.0, 80.0, "%");
     let what = format!("resident memory of the controller, {} pools at once", many.pools);
     report.at_most(what, many.peak, 128.0, "MiB");
@@ -253,7 +253,7 @@ fn tell(stages: &[Stage], raw: f64, report: &mut Report) {
         (of(many) - of(few)) / (of(some) - of(few)) * (pools(some) - pools(few))
             / (pools(many) - pools(few))
     };
-    let what = format!("growth from {} over {} to {} pools", few.pools, some.pools, many.pools);
+    let what = format!("growth from {} to {} to {} pools", few.pools, some.pools, many.pools);
     let time = growth(|stage| stage.all.as_secs_f64());
     report.at_most(format!("{what}, time"), time, 1.2, "× linear");
     let time = growth(|stage| stage.processor);
