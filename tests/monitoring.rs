@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mosb_build::JobMethod;
 use mosb_controller::metrics::Metrics;
-use mosb_controller::{Snapshot, Step};
+use mosb_controller::{Action, Snapshot};
 use mosb_plan::api::MachineOsBuild;
 use serde_json::{Value, json};
 
@@ -70,15 +70,15 @@ fn everything() -> Metrics {
     };
     let metrics = Metrics::default();
     let steps = [
-        Step::CreateBuild { build: Box::new(new) },
-        Step::CreateRunner {
+        Action::CreateBuild { build: Box::new(new) },
+        Action::CreateRunner {
             builder: mosb_plan::api::ImageBuilderType::Job,
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
             attempt: 2,
             method: JobMethod::Direct,
         },
-        Step::WriteBuildStatus {
+        Action::WriteBuildStatus {
             name: "worker-b".to_owned(),
             uid: "b".to_owned(),
             resource_version: String::new(),

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use tracing::Instrument as _;
 
-use super::act::{Acting, Round, Stopped};
-use super::answer::{Asking, Kept, busy_pause};
+use super::action::{Action, Decision};
+use super::apply::{ApplyError, Executor, ReconcilePass};
 use super::decide::{decide, refused};
 use super::inputs::inputs_digest;
+use super::lookup::{ImageStatus, Problem};
+use super::lookups::{CachedPlan, Resolver, busy_pause};
 use super::metrics::Metrics;
 use super::observe::{Facts, observe};
 use super::pending_problem::PendingProblem;
 use super::pool_reason::PoolReason;
 use super::probe;
-use super::question::{ImageStatus, Problem};
 use super::queue::Outcome;
 use super::snapshot::Snapshot;
-use super::step::{Decision, Step};
 use mosb_image::ImageRef;
 use mosb_plan::api::labels;
 use mosb_types::ErrorClass;
@@ -39,9 +39,9 @@ const PLANS: usize = 64;
 #[derive(Debug)]
 pub struct Engine {
     /// Finds out.
-    pub asking: Asking,
+    pub resolver: Resolver,
     /// Acts.
-    pub acting: Acting,
+    pub executor: Executor,
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// What is known beside the watches.
@@ -65,7 +65,7 @@ struct Note {
     /// What was last logged.
     reason: String,
     /// So that an unchanged plan is not asked for again while its Job is being made.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<CachedPlan>>,
     /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
     written: Vec<(String, String)>,
     /// UIDs of objects that we created: as long as one is not seen, our view is old.
@@ -87,10 +87,10 @@ struct BusyHosts {
 
 impl Engine {
     /// Nothing was looked at yet.
-    pub fn new(asking: Asking, acting: Acting, metrics: Arc<Metrics>) -> Self {
+    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
         Self {
-            asking,
-            acting,
+            resolver,
+            executor,
             metrics,
             facts: Mutex::default(),
             nested: Mutex::default(),
@@ -101,16 +101,16 @@ impl Engine {
     /// Looks at a key, and says when to look again. While it is paused nothing is done unless the inputs of its problem changed.
     pub async fn look(&self, key: &str, is_paused: bool) -> Outcome {
         let began = Instant::now();
-        if !self.acting.stores.board.missing().is_empty() {
+        if !self.executor.stores.board.missing().is_empty() {
             return Outcome::Behind(BLIND);
         }
-        if self.asking.limits.are_busy(&self.busy(key)) {
+        if self.resolver.limits.are_busy(&self.busy(key)) {
             return Outcome::Behind(busy_pause());
         }
         let facts = self.facts(key).await;
-        let mut world = observe(&self.acting.stores, key, facts);
-        let rendered = world.pool.as_ref().map(|pool| pool.spec.configuration.name.clone());
-        let build = world
+        let mut snapshot = observe(&self.executor.stores, key, facts);
+        let rendered = snapshot.pool.as_ref().map(|pool| pool.spec.configuration.name.clone());
+        let build = snapshot
             .config
             .as_ref()
             .and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
@@ -120,20 +120,20 @@ impl Engine {
             rendered = rendered.unwrap_or_default(),
             build = build.unwrap_or_default()
         );
-        if self.is_behind(key, &world) {
+        if self.is_behind(key, &snapshot) {
             // The watch tells what we wrote, and wakes us.
             return Outcome::Behind(ECHO);
         }
         let problem = self.problem(key);
-        if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs_digest(&world))) {
+        if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs_digest(&snapshot))) {
             if is_paused {
                 return Outcome::Paused;
             }
-            world.earlier_problem = Some(problem.earlier());
+            snapshot.earlier_problem = Some(problem.earlier());
         }
-        self.metrics.observe(&world);
-        self.metrics.configs(self.acting.stores.configs.len());
-        let (outcome, error) = self.round(key, &mut world, facts).instrument(span).await;
+        self.metrics.observe(&snapshot);
+        self.metrics.configs(self.executor.stores.configs.len());
+        let (outcome, error) = self.round(key, &mut snapshot, facts).instrument(span).await;
         self.metrics.round(began.elapsed(), error.as_deref());
         outcome
     }
@@ -141,20 +141,20 @@ impl Engine {
     async fn round(
         &self,
         key: &str,
-        world: &mut Snapshot,
+        snapshot: &mut Snapshot,
         facts: Facts,
     ) -> (Outcome, Option<String>) {
         let mut kept = self.kept(key);
         let mut asked = false;
-        let mut decision = decide(world, Timestamp::now());
+        let mut decision = decide(snapshot, Timestamp::now());
         for _ in 0..QUESTIONS {
-            if decision.ask.is_empty() {
+            if decision.lookups.is_empty() {
                 break;
             }
             asked = true;
-            let (before, expected) = (world.clone(), self.busy(key));
+            let (before, expected) = (snapshot.clone(), self.busy(key));
             let answered = tokio::select! {
-                answered = self.asking.answer(&decision.ask, world, &mut kept, &expected) => answered,
+                answered = self.resolver.resolve(&decision.lookups, snapshot, &mut kept, &expected) => answered,
                 () = self.changed(key, before, facts) => {
                     tracing::debug!("{key}: it changed while it was looked at");
                     return (Outcome::Behind(Duration::ZERO), None);
@@ -166,38 +166,40 @@ impl Engine {
             if is_busy {
                 return (Outcome::Behind(busy_pause()), None);
             }
-            decision = decide(world, Timestamp::now());
+            decision = decide(snapshot, Timestamp::now());
         }
         self.tell(key, &decision);
-        let problem = problem_of(world, &decision);
-        let makes_runners = |step: &Step| {
+        let problem = problem_of(snapshot, &decision);
+        let makes_runners = |action: &Action| {
             matches!(
-                step,
-                Step::CreateBuild { .. } | Step::CreateRunner { .. } | Step::CreateInputs { .. }
+                action,
+                Action::CreateBuild { .. }
+                    | Action::CreateRunner { .. }
+                    | Action::CreateInputs { .. }
             )
         };
         // Credentials are kept no longer than runners are being made.
-        let keep = asked && decision.steps.iter().any(makes_runners);
+        let keep = asked && decision.actions.iter().any(makes_runners);
         let facts = *self.facts.lock().expect("nobody panics while holding it");
-        let mut round = Round::new(key, kept.clone(), facts);
-        let done = self.acting.all(&decision.steps, &mut round).await;
-        let written = decision.steps.iter().filter_map(written);
+        let mut pass = ReconcilePass::new(key, kept.clone(), facts);
+        let done = self.executor.apply_all(&decision.actions, &mut pass).await;
+        let written = decision.actions.iter().filter_map(written);
         let done_to =
-            |(uid, seen): &(String, String)| round.left(uid).is_some_and(|left| left != seen);
+            |(uid, seen): &(String, String)| pass.left(uid).is_some_and(|left| left != seen);
         let mut written: Vec<_> = written.filter(done_to).collect();
-        written.extend_from_slice(round.passed());
-        match world.config.is_none() && world.pool.is_none() {
+        written.extend_from_slice(pass.passed());
+        match snapshot.config.is_none() && snapshot.pool.is_none() {
             true => self.notes().forget(key),
             false => {
                 let kept = kept.filter(|_| keep);
-                self.notes().note(key, kept, written, round.created().to_vec());
+                self.notes().note(key, kept, written, pass.created().to_vec());
             }
         }
         match done {
             Ok(()) => {
-                self.metrics.wrote(world, &decision.steps);
-                self.remember(key, world, problem.as_ref());
-                match (problem, decision.again) {
+                self.metrics.wrote(snapshot, &decision.actions);
+                self.remember(key, snapshot, problem.as_ref());
+                match (problem, decision.requeue_after) {
                     (Some(problem), _) => {
                         let passes = problem.class == ErrorClass::Transient;
                         let error = passes.then_some(problem.reason);
@@ -207,37 +209,36 @@ impl Engine {
                     (None, None) => (Outcome::Idle, None),
                 }
             }
-            Err(stopped) => {
-                let outcome = match stopped.class() {
+            Err(apply_error) => {
+                let outcome = match apply_error.class() {
                     None => Outcome::Stale,
                     Some(class) => Outcome::Failed(class),
                 };
-                let config = world.config.as_ref();
-                let wrote =
-                    config.is_some_and(|config| round.left(config.metadata.uid()).is_some());
+                let config = snapshot.config.as_ref();
+                let wrote = config.is_some_and(|config| pass.left(config.metadata.uid()).is_some());
                 // What was just written is not seen yet, and would be written over. The next round says it.
-                let reported = told(&stopped).filter(|_| !wrote);
+                let reported = told(&apply_error).filter(|_| !wrote);
                 if outcome != Outcome::Stale {
-                    self.remember(key, world, reported.as_ref());
+                    self.remember(key, snapshot, reported.as_ref());
                 }
                 if let Some(problem) = reported {
-                    let steps = refused(world, problem, Timestamp::now());
-                    if let Err(error) = self.acting.all(&steps, &mut round).await {
+                    let actions = refused(snapshot, problem, Timestamp::now());
+                    if let Err(error) = self.executor.apply_all(&actions, &mut pass).await {
                         tracing::warn!(reason = error.reason(), "{key}: {error}");
                     }
                 }
-                match &stopped {
-                    Stopped::Stale(_) => tracing::debug!("{key}: {stopped}"),
-                    _ => tracing::warn!(reason = stopped.reason(), "{key}: {stopped}"),
+                match &apply_error {
+                    ApplyError::Conflict(_) => tracing::debug!("{key}: {apply_error}"),
+                    _ => tracing::warn!(reason = apply_error.reason(), "{key}: {apply_error}"),
                 }
-                (outcome, Some(stopped.reason().to_owned()))
+                (outcome, Some(apply_error.reason().to_owned()))
             }
         }
     }
 
     /// Until something is otherwise than it was. A lookup may take a minute, and is of no use then.
     async fn changed(&self, key: &str, before: Snapshot, facts: Facts) {
-        let stores = &self.acting.stores;
+        let stores = &self.executor.stores;
         tokio::time::sleep(COMPARED).await;
         let inputs = inputs_digest(&before);
         loop {
@@ -264,7 +265,7 @@ impl Engine {
     }
 
     fn asked_for(&self, key: &str) -> (Option<i64>, String) {
-        let stores = &self.acting.stores;
+        let stores = &self.executor.stores;
         let config = stores.configs.get(key);
         let pool = config
             .as_ref()
@@ -279,9 +280,9 @@ impl Engine {
     }
 
     /// Keeps what was reported of this world, if anything was.
-    fn remember(&self, key: &str, world: &Snapshot, problem: Option<&Problem>) {
+    fn remember(&self, key: &str, snapshot: &Snapshot, problem: Option<&Problem>) {
         let new = problem.map(|problem| {
-            let inputs = inputs_digest(world);
+            let inputs = inputs_digest(snapshot);
             PendingProblem::new(self.problem(key).as_ref(), inputs, problem)
         });
         if let Some(note) = self.notes().by_key.get_mut(key) {
@@ -304,7 +305,7 @@ impl Engine {
         }
     }
 
-    fn kept(&self, key: &str) -> Option<Arc<Kept>> {
+    fn kept(&self, key: &str) -> Option<Arc<CachedPlan>> {
         self.notes().by_key.get(key)?.kept.clone()
     }
 
@@ -314,7 +315,7 @@ impl Engine {
     }
 
     /// Whether the stores still show what was before our last writes.
-    fn is_behind(&self, key: &str, world: &Snapshot) -> bool {
+    fn is_behind(&self, key: &str, snapshot: &Snapshot) -> bool {
         let notes = self.notes();
         let Some(note) = notes.by_key.get(key) else {
             return false;
@@ -323,24 +324,24 @@ impl Engine {
             return false;
         }
         let seen = |uid: &str, version: &str| {
-            let metas = world
+            let metas = snapshot
                 .builds
                 .iter()
                 .map(|build| &build.metadata)
-                .chain(world.config.iter().map(|config| &config.metadata))
-                .chain(world.pool.iter().map(|pool| &pool.metadata));
+                .chain(snapshot.config.iter().map(|config| &config.metadata))
+                .chain(snapshot.pool.iter().map(|pool| &pool.metadata));
             let mut same = metas.filter(|meta| meta.uid() == uid);
-            let runners = world.runners.iter().map(|seen| &seen.runner);
+            let runners = snapshot.runners.iter().map(|seen| &seen.runner);
             let mut runners = runners.filter(|runner| runner.uid() == uid);
-            let mut components = world.components.iter().filter(|one| one.uid == uid);
+            let mut components = snapshot.components.iter().filter(|one| one.uid == uid);
             same.any(|meta| meta.resource_version() == version)
                 || runners.any(|one| one.metadata().resource_version.as_deref() == Some(version))
                 || components.any(|one| one.resource_version == version)
         };
         let is_there = |uid: &String| {
-            let mut builds = world.builds.iter();
-            let mut runners = world.runners.iter();
-            let mut inputs = world.inputs.iter();
+            let mut builds = snapshot.builds.iter();
+            let mut runners = snapshot.runners.iter();
+            let mut inputs = snapshot.inputs.iter();
             inputs.any(|input| input.uid == *uid)
                 || runners.any(|seen| seen.runner.uid() == uid)
                 || builds.any(|build| build.metadata.uid() == uid)
@@ -351,7 +352,7 @@ impl Engine {
 
     async fn facts(&self, key: &str) -> Facts {
         let mut facts = *self.facts.lock().expect("nobody panics while holding it");
-        let config = self.acting.stores.configs.get(key);
+        let config = self.executor.stores.configs.get(key);
         let nested = config.is_some_and(|config| {
             let pre_built = config.metadata.annotation(labels::PRE_BUILT_IMAGE);
             let images = [Some(&*config.spec.rendered_image_push_spec), pre_built];
@@ -370,7 +371,7 @@ impl Engine {
         if let Some(known) = known {
             return known;
         }
-        match probe::nested_digests_refused(&self.acting.client, config).await {
+        match probe::nested_digests_refused(&self.executor.client, config).await {
             Ok(refused) => {
                 *self.nested.lock().expect("nobody panics while holding it") = Some(refused);
                 refused
@@ -397,7 +398,7 @@ impl Notes {
     fn note(
         &mut self,
         key: &str,
-        kept: Option<Arc<Kept>>,
+        kept: Option<Arc<CachedPlan>>,
         written: Vec<(String, String)>,
         created: Vec<String>,
     ) {
@@ -420,17 +421,19 @@ impl Notes {
 }
 
 /// What a step changes, and the version that it was changed from.
-fn written(step: &Step) -> Option<(String, String)> {
-    match step {
-        Step::WriteBuildStatus { uid, resource_version, .. }
-        | Step::WriteConfigStatus { uid, resource_version, .. }
-        | Step::UpdateConfig { uid, resource_version, .. }
-        | Step::UpdateComponent { uid, resource_version, .. }
-        | Step::Unsuspend { uid, resource_version, .. }
-        | Step::WritePoolCondition { uid, resource_version, .. } => {
+fn written(action: &Action) -> Option<(String, String)> {
+    match action {
+        Action::WriteBuildStatus { uid, resource_version, .. }
+        | Action::WriteConfigStatus { uid, resource_version, .. }
+        | Action::UpdateConfig { uid, resource_version, .. }
+        | Action::UpdateComponent { uid, resource_version, .. }
+        | Action::Unsuspend { uid, resource_version, .. }
+        | Action::WritePoolCondition { uid, resource_version, .. } => {
             Some((uid.clone(), resource_version.clone()))
         }
-        Step::AnnotateBuild(change) | Step::AnnotateConfig(change) | Step::AnnotatePool(change) => {
+        Action::AnnotateBuild(change)
+        | Action::AnnotateConfig(change)
+        | Action::AnnotatePool(change) => {
             Some((change.uid.clone(), change.resource_version.clone()))
         }
         _ => None,
@@ -438,19 +441,23 @@ fn written(step: &Step) -> Option<(String, String)> {
 }
 
 /// What somebody must mend before a step can be carried out.
-fn told(stopped: &Stopped) -> Option<Problem> {
-    let class = stopped.class().filter(|class| *class != ErrorClass::Transient)?;
-    Some(Problem { class, reason: stopped.reason().to_owned(), message: stopped.to_string() })
+fn told(apply_error: &ApplyError) -> Option<Problem> {
+    let class = apply_error.class().filter(|class| *class != ErrorClass::Transient)?;
+    Some(Problem {
+        class,
+        reason: apply_error.reason().to_owned(),
+        message: apply_error.to_string(),
+    })
 }
 
 /// What a round reports: a lookup that may go another way next time before anything else.
-fn problem_of(world: &Snapshot, decision: &Decision) -> Option<Problem> {
-    let answers = &world.answers;
-    let plan = answers.plan.as_ref().and_then(|plan| plan.as_ref().err());
-    let exists = answers.exists.values().filter_map(ImageStatus::problem);
-    let os_image = answers.os_image.values();
+fn problem_of(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
+    let lookup_results = &snapshot.lookup_results;
+    let plan = lookup_results.plan.as_ref().and_then(|plan| plan.as_ref().err());
+    let exists = lookup_results.exists.values().filter_map(ImageStatus::problem);
+    let os_image = lookup_results.os_image.values();
     let os_image = os_image.filter_map(|named| named.as_ref().err());
-    let results = answers.results.values();
+    let results = lookup_results.results.values();
     let results = results.filter_map(|found| found.as_ref().err());
     let decided = match &decision.reason {
         PoolReason::Problem(problem) => Some(problem),

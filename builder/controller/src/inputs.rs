@@ -18,28 +18,28 @@ use mosb_plan::api::{
 pub type Versions = BTreeMap<String, Option<String>>;
 
 /// The digest of all that a failed reconcile of a MachineOSConfig would have to differ in to go another way.
-pub fn inputs_digest(world: &Snapshot) -> Digest {
-    let mut world = world.clone();
-    world.answers = Default::default();
-    world.earlier_problem = None;
-    if let Some(config) = &mut world.config {
+pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
+    let mut snapshot = snapshot.clone();
+    snapshot.lookup_results = Default::default();
+    snapshot.earlier_problem = None;
+    if let Some(config) = &mut snapshot.config {
         forget_version(&mut config.metadata);
         config.status = Default::default();
     }
-    if let Some(pool) = &mut world.pool {
+    if let Some(pool) = &mut snapshot.pool {
         forget_version(&mut pool.metadata);
         pool.status.conditions = foreign(&pool.status.conditions);
         pool.status.machine_count = 0;
         pool.status.updated_machine_count = 0;
     }
-    for build in &mut world.builds {
+    for build in &mut snapshot.builds {
         forget_version(&mut build.metadata);
         build.status = Default::default();
     }
-    for component in &mut world.components {
+    for component in &mut snapshot.components {
         component.resource_version.clear();
     }
-    for seen in &mut world.runners {
+    for seen in &mut snapshot.runners {
         seen.quiet = Default::default();
         let metadata = match &mut seen.runner {
             Runner::Job(job) => &mut job.metadata,
@@ -51,7 +51,7 @@ pub fn inputs_digest(world: &Snapshot) -> Digest {
             pod.metadata.resource_version = None;
         }
     }
-    Digest::of(format!("{world:?}").as_bytes())
+    Digest::of(format!("{snapshot:?}").as_bytes())
 }
 
 fn forget_version(metadata: &mut Metadata) {

@@ -5,9 +5,9 @@
 //! steps are done. The invariant: same world, same steps; and whatever is written carries the UID and resourceVersion of what
 //! it was decided from, so a stale view costs another round and never an object.
 
-pub mod act;
+mod action;
 mod active_reconciles;
-pub mod answer;
+pub mod apply;
 mod connect;
 mod decide;
 pub mod engine;
@@ -20,13 +20,14 @@ pub mod lease;
 mod lease_gate;
 mod limit;
 mod logs;
+mod lookup;
+pub mod lookups;
 pub mod metrics;
 mod namespaces;
 mod observe;
 mod pending_problem;
 mod pool_reason;
 mod probe;
-mod question;
 pub mod queue;
 pub mod render;
 mod run;
@@ -35,29 +36,28 @@ pub mod shelf;
 pub mod sidecar;
 mod snapshot;
 pub mod status;
-mod step;
 pub mod stores;
 mod view;
 pub mod watch;
 pub mod workload;
 
+pub use action::{Action, Annotate, Decision};
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
 pub use kept_logs::KeepLogs;
 pub use logs::{Line as LogLine, kept_logs, logs};
+pub use lookup::{
+    BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Problem, Pull,
+};
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
-pub use question::{
-    Answers, BaseInstead, ImageStatus, PlanQuestion, Planned, Problem, Pull, Question,
-};
 pub use run::{Options, run};
 pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenRunner,
     Snapshot, Support,
 };
-pub use step::{Annotate, Decision, Step};
 pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};
 

@@ -93,7 +93,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         config: config.as_deref().cloned(),
         pool: pool.as_deref().cloned(),
         builds,
-        answers: Default::default(),
+        lookup_results: Default::default(),
         earlier_problem: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::question::Problem;
+use super::lookup::Problem;
 use super::snapshot::EarlierProblem;
 use mosb_image::Digest;
 

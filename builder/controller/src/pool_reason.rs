@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::question::Problem;
+use super::lookup::Problem;
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Error;
-use super::act::Acting;
 use super::active_reconciles::ActiveReconciles;
-use super::answer::{Asking, LookupLimits};
+use super::apply::Executor;
 use super::engine::{Engine, QUESTIONS};
 use super::lease::{Lease, Times};
 use super::lease_gate::gated;
+use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::observe::concerned;
@@ -122,24 +122,24 @@ pub async fn run(
     );
     // For whatever is written from here on.
     let client = gated(client, &lease, &options.namespaces.own);
-    let asking = Asking {
+    let resolver = Resolver {
         client: client.clone(),
         stores: Arc::clone(&stores),
-        doors: Arc::default(),
+        registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
     let renderer = options
         .render
         .then(|| {
-            let (asking, lease) = (asking.clone(), lease.clone());
-            Renderer::new(asking, lease, options.identity.clone(), Arc::clone(&active))
+            let (resolver, lease) = (resolver.clone(), lease.clone());
+            Renderer::new(resolver, lease, options.identity.clone(), Arc::clone(&active))
         })
         .map(Arc::new);
     let waking = (Arc::clone(&stores), Arc::clone(&queue), renderer.clone());
     always.spawn(wake_all(waking, causes_seen, nodes));
     let engine = Arc::new(Engine::new(
-        asking,
-        Acting {
+        resolver,
+        Executor {
             client,
             stores: Arc::clone(&stores),
             lease: lease.clone(),
@@ -156,9 +156,9 @@ pub async fn run(
     }
     tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);
-    let (stopping, stopped) = watch::channel(false);
+    let (stopping, apply_error) = watch::channel(false);
     let loops = (Arc::clone(&queue), renderer, active);
-    let mut work = tokio::spawn(act(engine, loops, stopped, nodes_changed));
+    let mut work = tokio::spawn(act(engine, loops, apply_error, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
@@ -231,10 +231,10 @@ async fn wake_all(
 async fn act(
     engine: Arc<Engine>,
     (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
-    stopped: watch::Receiver<bool>,
+    apply_error: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
-    let board = &engine.acting.stores.board;
+    let board = &engine.executor.stores.board;
     let waiting = timeout(Duration::from_secs(5), board.complete()).await;
     if waiting.is_err() {
         for missing in board.missing() {
@@ -249,14 +249,14 @@ async fn act(
         workers.spawn(worker(
             Arc::clone(&engine),
             (Arc::clone(&queue), Arc::clone(&active)),
-            stopped.clone(),
+            apply_error.clone(),
         ));
     }
     if let Some(renderer) = renderer {
         renderer.begin();
         for _ in 0..RENDERERS {
-            let (renderer, stopped) = (Arc::clone(&renderer), stopped.clone());
-            workers.spawn(async move { renderer.work(stopped).await });
+            let (renderer, apply_error) = (Arc::clone(&renderer), apply_error.clone());
+            workers.spawn(async move { renderer.work(apply_error).await });
         }
     }
     while let Some(ended) = workers.join_next().await {
@@ -271,13 +271,13 @@ async fn act(
 async fn worker(
     engine: Arc<Engine>,
     (queue, active): (Arc<Queue<String>>, Arc<ActiveReconciles>),
-    mut stopped: watch::Receiver<bool>,
+    mut apply_error: watch::Receiver<bool>,
 ) {
     loop {
         let key = tokio::select! {
             // A key that is due must not be taken any more.
             biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return,
+            _ = apply_error.wait_for(|apply_error| *apply_error) => return,
             key = queue.next() => key,
         };
         let look = engine.look(&key, queue.is_paused(&key));
@@ -294,8 +294,8 @@ async fn probe_nodes(
     mut nodes_changed: watch::Receiver<()>,
 ) {
     loop {
-        let acting = &engine.acting;
-        match probe::user_namespaces(&acting.client, &acting.stores.namespace).await {
+        let executor = &engine.executor;
+        match probe::user_namespaces(&executor.client, &executor.stores.namespace).await {
             Ok(support) => {
                 let before = {
                     let mut facts = engine.facts.lock().expect("nobody panics while holding it");
@@ -303,7 +303,7 @@ async fn probe_nodes(
                 };
                 if before != support {
                     tracing::info!("user namespaces of pods: {support:?}");
-                    for key in concerned(&acting.stores, &Cause::All) {
+                    for key in concerned(&executor.stores, &Cause::All) {
                         queue.wake(&key);
                     }
                 }

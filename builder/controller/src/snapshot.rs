@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::inputs::Versions;
-use super::question::Answers;
+use super::lookup::LookupResults;
 use crate::workload::InputKind;
 use crate::workload::Runner;
 use mosb_build::JobResult;
@@ -49,7 +49,7 @@ pub struct Snapshot {
     /// The versions of what lookups read.
     pub versions: Versions,
     /// What this reconcile was answered so far.
-    pub answers: Answers,
+    pub lookup_results: LookupResults,
     /// The problem that the last reconcile reported, if nothing changed since that it depends on.
     pub earlier_problem: Option<EarlierProblem>,
 }
@@ -57,7 +57,7 @@ pub struct Snapshot {
 /// A problem that was met before with the same inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierProblem {
-    /// As [`Problem::cause`](super::question::Problem::cause) names it.
+    /// As [`Problem::cause`](super::lookup::Problem::cause) names it.
     pub cause: String,
     /// For how long there have been problems with these inputs.
     pub lasted: Duration,

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::Error;
 use super::decide::decide;
 use super::kinds::Kind;
+use super::lookup::Problem;
 use super::observe::{Facts, observe};
 use super::pool_reason::PoolReason;
-use super::question::Problem;
 use super::stores::Stores;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_types::ErrorClass;
@@ -126,7 +126,7 @@ fn view(stores: &Stores, key: &str) -> View {
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
         .filter(|condition| condition.is_true());
     // What must be asked first was asked by the controller, and is told in the pool's condition if it led to nothing.
-    let reason = match (decision.ask.is_empty(), degraded) {
+    let reason = match (decision.lookups.is_empty(), degraded) {
         (false, Some(condition)) => PoolReason::Problem(Problem {
             class: ErrorClass::InvalidInput,
             reason: condition.reason.clone(),

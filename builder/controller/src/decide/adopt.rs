@@ -1,34 +1,34 @@
 //! A build that takes over the image in service, because machines apply the difference of the configs themselves.
 
+use super::super::lookup::{ImageStatus, Lookup, Planned};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{ImageStatus, Planned, Question};
-use super::Round;
-use super::drive::Driven;
-use super::wish::BuildOn;
+use super::DecisionBuilder;
+use super::desired_build::BuildOn;
+use super::progress::BuildProgress;
 use crate::status::{Progress, build_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineOsBuild, labels};
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// The build whose image is in service.
     pub(super) fn in_service(&self) -> Option<&'a MachineOsBuild> {
         let image = &*self.config.status.current_image_pull_spec;
         let has_it = |build: &&MachineOsBuild| build.status.image() == Some(image);
         let current = self.current().filter(has_it);
-        current.or_else(|| self.world.builds.iter().find(has_it))
+        current.or_else(|| self.snapshot.builds.iter().find(has_it))
     }
 
     /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
     pub(super) fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
-        let source = self.in_service().filter(|_| self.wish.build_on == BuildOn::OsChange)?;
+        let source = self.in_service().filter(|_| self.desired.build_on == BuildOn::OsChange)?;
         let rendered = &source.spec.machine_config.name;
         let only_rendered = match source.metadata.annotation(labels::WANTED) {
-            Some(wanted) if source.is_pre_built() => wanted == self.wish.seeded_with(rendered),
-            Some(wanted) => wanted == self.wish.wanted_with(rendered),
+            Some(wanted) if source.is_pre_built() => wanted == self.desired.seeded_with(rendered),
+            Some(wanted) => wanted == self.desired.wanted_with(rendered),
             None => self.config.status.observed_generation == self.config.metadata.generation,
         };
         let adoptable = only_rendered
-            && *rendered != self.wish.rendered.as_str()
+            && *rendered != self.desired.rendered.as_str()
             && !planned.os_changed
             && planned.containerfile_problem.is_none()
             && !self.config.metadata.annotations.contains_key(labels::REBUILD);
@@ -40,7 +40,7 @@ impl<'a> Round<'a> {
     pub(super) fn recognisable(&self) -> Option<(&'a MachineOsBuild, PinnedRef)> {
         let source = self.in_service().filter(|build| build.is_pre_built())?;
         let annotations = &self.config.metadata.annotations;
-        if self.wish.containerfile.is_some() || annotations.contains_key(labels::REBUILD) {
+        if self.desired.containerfile.is_some() || annotations.contains_key(labels::REBUILD) {
             return None;
         }
         let image = source.status.image()?.parse().ok()?;
@@ -48,15 +48,15 @@ impl<'a> Round<'a> {
     }
 
     /// Copies the image of another build, once the registry answered for it.
-    pub(super) fn adopt(&mut self, build: &'a MachineOsBuild) -> Result<Driven, Question> {
+    pub(super) fn adopt(&mut self, build: &'a MachineOsBuild) -> Result<BuildProgress, Lookup> {
         let from = build.metadata.annotation(labels::ADOPTED_FROM);
-        let mut builds = self.world.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         let source = builds.find(|one| Some(&*one.metadata.name) == from);
         let image = source.and_then(|source| source.status.image()?.parse().ok());
-        let gone = |round: &mut Self| {
-            round.delete_build(build, "the image that it was to adopt is gone");
+        let gone = |builder: &mut Self| {
+            builder.delete_build(build, "the image that it was to adopt is gone");
             let reason = PoolReason::Replacing(build.metadata.name.clone());
-            Ok(Driven::To(build.status.clone(), reason))
+            Ok(BuildProgress::State(build.status.clone(), reason))
         };
         let (Some(source), Some(image)) = (source, image) else {
             return gone(self);
@@ -71,12 +71,12 @@ impl<'a> Round<'a> {
                     Some(_) => PoolReason::Recognised(text),
                     None => PoolReason::Adopting(text),
                 };
-                Ok(Driven::To(status, reason))
+                Ok(BuildProgress::State(status, reason))
             }
             ImageStatus::Missing => gone(self),
             ImageStatus::Unknown(problem) => {
                 let reason = self.problem(problem);
-                Ok(Driven::To(build.status.clone(), reason))
+                Ok(BuildProgress::State(build.status.clone(), reason))
             }
         }
     }

@@ -1,15 +1,15 @@
 //! Which build is wanted: the one in service or on its way, an older one, one that adopts the image in service, or a new one.
 
+use super::super::action::{Action, Annotate};
+use super::super::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{ImageStatus, PlanQuestion, Planned, Question};
-use super::super::step::{Annotate, Step};
-use super::Round;
-use super::wish::BuildOn;
+use super::DecisionBuilder;
+use super::desired_build::BuildOn;
 use crate::status::{EventReason, OTHER_DEGRADED};
 use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 
-impl<'a> Round<'a> {
-    pub(super) fn run(&mut self) -> Result<PoolReason, Question> {
+impl<'a> DecisionBuilder<'a> {
+    pub(super) fn run(&mut self) -> Result<PoolReason, Lookup> {
         if let Some(seed) = self.seed.clone()
             && let Some(reason) = self.put_in_service(&seed)?
         {
@@ -20,7 +20,7 @@ impl<'a> Round<'a> {
         }
         let fitting = self.current().filter(|build| self.fits(build));
         match fitting.or_else(|| self.begun()) {
-            Some(build) => self.pursue(build),
+            Some(build) => self.advance(build),
             None => self.choose(),
         }
     }
@@ -28,7 +28,7 @@ impl<'a> Round<'a> {
     /// The build that the MachineOSConfig names.
     pub(super) fn current(&self) -> Option<&'a MachineOsBuild> {
         let name = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD)?;
-        let mut builds = self.world.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         builds.find(|build| build.metadata.name == name && !build.metadata.is_going_away())
     }
 
@@ -36,8 +36,8 @@ impl<'a> Round<'a> {
     pub(super) fn fits(&self, build: &MachineOsBuild) -> bool {
         if self.is_ours(build) {
             let wanted = match build.is_pre_built() {
-                true => &self.wish.seeded,
-                false => &self.wish.wanted,
+                true => &self.desired.seeded,
+                false => &self.desired.wanted,
             };
             return build.metadata.annotation(labels::WANTED) == Some(wanted)
                 && build.status.state() != Some(BuildCondition::Interrupted)
@@ -50,12 +50,12 @@ impl<'a> Round<'a> {
             && !self.config.metadata.annotations.contains_key(labels::REBUILD)
             && build.status.image() == Some(&*status.current_image_pull_spec)
             && status.observed_generation == self.config.metadata.generation
-            && build.spec.machine_config.name == self.wish.rendered.as_str()
+            && build.spec.machine_config.name == self.desired.rendered.as_str()
     }
 
     /// Whether a build has the image of an older config, and every config shall have its own.
     fn is_outdated(&self, build: &MachineOsBuild) -> bool {
-        self.wish.build_on == BuildOn::EveryConfig
+        self.desired.build_on == BuildOn::EveryConfig
             && build.metadata.annotation(labels::ADOPTED_FROM).is_some()
             && build.metadata.annotation(labels::RECOGNISED).is_none()
     }
@@ -68,15 +68,15 @@ impl<'a> Round<'a> {
     }
 
     /// Finds out what would be built, and takes that.
-    fn choose(&mut self) -> Result<PoolReason, Question> {
+    fn choose(&mut self) -> Result<PoolReason, Lookup> {
         if let Some(reason) = self.seeded_before()? {
             return Ok(reason);
         }
         // Which image it names nobody can tell, and that one may be pre-built.
-        if let Some(lost) = self.world.lost_components.first() {
+        if let Some(lost) = self.snapshot.lost_components.first() {
             return Ok(PoolReason::SeedGone(lost.clone()));
         }
-        let plan = self.plan(|| self.plan_question(None, self.wish.builder))?;
+        let plan = self.plan(|| self.plan_lookup(None, self.desired.builder))?;
         match plan {
             Ok(planned) => self.take(planned),
             Err(problem) => {
@@ -95,26 +95,26 @@ impl<'a> Round<'a> {
     }
 
     /// The question what would be built; of a build that exists already: exactly that.
-    pub(super) fn plan_question(
+    pub(super) fn plan_lookup(
         &self,
         build: Option<&MachineOsBuild>,
         builder: ImageBuilderType,
-    ) -> Question {
-        let wish = &self.wish;
+    ) -> Lookup {
+        let desired = &self.desired;
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
         let direct = mosb_build::JobMethod::Containerfile;
-        let compare = self.in_service().filter(|_| wish.build_on == BuildOn::OsChange);
-        Question::Plan(Box::new(PlanQuestion {
-            pool: wish.pool.clone(),
-            rendered: wish.rendered.clone(),
-            containerfile: wish.containerfile.clone(),
-            push: wish.push.clone(),
-            push_secret: wish.push_secret.clone(),
-            pull_secret: wish.pull_secret.clone(),
-            platform: wish.platform.clone(),
+        let compare = self.in_service().filter(|_| desired.build_on == BuildOn::OsChange);
+        Lookup::Plan(Box::new(PlanLookup {
+            pool: desired.pool.clone(),
+            rendered: desired.rendered.clone(),
+            containerfile: desired.containerfile.clone(),
+            push: desired.push.clone(),
+            push_secret: desired.push_secret.clone(),
+            pull_secret: desired.pull_secret.clone(),
+            platform: desired.platform.clone(),
             base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
-            instead: wish.instead.clone(),
+            instead: desired.instead.clone(),
             builder,
             method: method.filter(|method| *method == direct.as_str()).map(|_| direct),
             compare: compare.map(|build| build.spec.machine_config.name.clone()),
@@ -126,9 +126,9 @@ impl<'a> Round<'a> {
     }
 
     /// Takes the build of this identity, or makes it.
-    pub(super) fn take(&mut self, planned: &Planned) -> Result<PoolReason, Question> {
+    pub(super) fn take(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let name = planned.build.as_str();
-        let mut builds = self.world.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         let Some(build) = builds.find(|build| build.metadata.name == name) else {
             return match self.take_older_format(planned)? {
                 Some(reason) => Ok(reason),
@@ -162,11 +162,11 @@ impl<'a> Round<'a> {
             self.delete_build(build, "its image is not there any more, or not of this config");
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
-        self.pursue_as_wanted(build)
+        self.advance_as_wanted(build)
     }
 
     /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
-    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Question> {
+    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Lookup> {
         if self.config.metadata.annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
@@ -179,7 +179,7 @@ impl<'a> Round<'a> {
                 continue;
             };
             match self.exists(&image, build)? {
-                ImageStatus::Present(_) => return self.pursue_as_wanted(build).map(Some),
+                ImageStatus::Present(_) => return self.advance_as_wanted(build).map(Some),
                 ImageStatus::Missing => {}
                 ImageStatus::Unknown(problem) => return Ok(Some(self.problem(problem))),
             }
@@ -188,17 +188,17 @@ impl<'a> Round<'a> {
     }
 
     /// Follows a build, and notes on it that it is what is wanted.
-    fn pursue_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Question> {
-        if build.metadata.annotation(labels::WANTED) != Some(&*self.wish.wanted) {
+    fn advance_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
+        if build.metadata.annotation(labels::WANTED) != Some(&*self.desired.wanted) {
             let mut annotate = Annotate::of(&build.metadata);
-            annotate.set(labels::WANTED, self.wish.wanted.clone());
-            self.steps.push(Step::AnnotateBuild(annotate));
+            annotate.set(labels::WANTED, self.desired.wanted.clone());
+            self.actions.push(Action::AnnotateBuild(annotate));
         }
-        self.pursue(build)
+        self.advance(build)
     }
 
     /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
-    fn make(&mut self, planned: &Planned) -> Result<PoolReason, Question> {
+    fn make(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let recognised = self.recognisable().filter(|_| planned.is_recognised);
         if let Some((source, image)) = self.adoptable(planned).or(recognised) {
             match self.exists(&image, source)? {
@@ -255,7 +255,7 @@ impl<'a> Round<'a> {
             self.tell_config(EventReason::RebuildRequested, uid, note);
             let mut annotate = Annotate::of(metadata);
             annotate.set(labels::REBUILD_OF, uid);
-            self.steps.push(Step::AnnotateConfig(annotate));
+            self.actions.push(Action::AnnotateConfig(annotate));
         } else {
             self.delete_build(build, "a rebuild was asked for");
         }

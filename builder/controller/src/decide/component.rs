@@ -2,9 +2,9 @@
 //!
 //! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed, so that manifests can be applied in any order.
 
+use super::super::action::Action;
 use super::super::snapshot::{SeenComponent, Snapshot};
-use super::super::step::Step;
-use super::Round;
+use super::DecisionBuilder;
 use super::seed::Seed;
 use crate::status::SEEDED;
 use mosb_plan::api::{component_name, condition};
@@ -12,64 +12,63 @@ use mosb_plan::api::{component_name, condition};
 /// How far the MachineConfig of a pre-built image is.
 pub(super) enum Component {
     /// It is there, claimed, and brings the image.
-    There(String),
+    Ready(String),
     /// It is going away, and another one takes its place.
-    Going(String),
+    Deleting(String),
     /// This is to be done.
-    Steps {
+    Pending {
         name: String,
         /// Whether the pool will be pointed at another image by it.
         points: bool,
-        steps: Vec<Step>,
+        actions: Vec<Action>,
     },
 }
 
 /// The end of those that were claimed for this MachineOSConfig, and whose pool has none any more.
-pub(super) fn unwanted(world: &Snapshot) -> Vec<Step> {
-    let components = world
-        .components
-        .iter()
-        .filter(|one| one.claim.as_ref() == Some(&world.name) && !one.is_wanted && !one.going_away);
+pub(super) fn unwanted(snapshot: &Snapshot) -> Vec<Action> {
+    let components = snapshot.components.iter().filter(|one| {
+        one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.going_away
+    });
     let deleted = components
-        .map(|one| Step::DeleteComponent { name: one.name.clone(), uid: one.uid.clone() });
+        .map(|one| Action::DeleteComponent { name: one.name.clone(), uid: one.uid.clone() });
     deleted.collect()
 }
 
 impl Seed {
     /// How far the MachineConfig is. One in the other spelling will do if it brings the image.
-    pub fn component(&self, world: &Snapshot) -> Component {
+    pub fn component(&self, snapshot: &Snapshot) -> Component {
         let name = component_name(&self.pool);
-        let of_pool = || world.components.iter().filter(|one| one.pool == self.pool);
+        let of_pool = || snapshot.components.iter().filter(|one| one.pool == self.pool);
         let own = of_pool().find(|one| one.name == name);
         let Some(found) = own.or_else(|| of_pool().find(|one| one.brings(&self.image))) else {
-            let create = Step::CreateComponent {
+            let create = Action::CreateComponent {
                 pool: self.pool.clone(),
                 image: self.image.clone(),
-                config: world.name.clone(),
+                config: snapshot.name.clone(),
             };
-            return Component::Steps { name, points: true, steps: vec![create] };
+            return Component::Pending { name, points: true, actions: vec![create] };
         };
         if found.going_away {
-            return Component::Going(found.name.clone());
+            return Component::Deleting(found.name.clone());
         }
         let points = !found.brings(&self.image);
         let update = |one: &SeenComponent| {
             let image = (one.name == found.name && points).then(|| self.image.clone());
-            let claimed = one.claim.as_ref() == Some(&world.name);
+            let claimed = one.claim.as_ref() == Some(&snapshot.name);
             let done = image.is_none() && claimed || one.going_away;
-            (!done).then(|| claim(one, image, &world.name))
+            (!done).then(|| claim(one, image, &snapshot.name))
         };
-        let steps: Vec<Step> = of_pool().filter_map(update).collect();
+        let actions: Vec<Action> = of_pool().filter_map(update).collect();
         let name = found.name.clone();
-        match steps.is_empty() {
-            true => Component::There(name),
-            false => Component::Steps { name, points, steps },
+        match actions.is_empty() {
+            true => Component::Ready(name),
+            false => Component::Pending { name, points, actions },
         }
     }
 }
 
-fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str) -> Step {
-    Step::UpdateComponent {
+fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str) -> Action {
+    Action::UpdateComponent {
         name: one.name.clone(),
         uid: one.uid.clone(),
         resource_version: one.resource_version.clone(),
@@ -78,11 +77,11 @@ fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str
     }
 }
 
-impl Round<'_> {
+impl DecisionBuilder<'_> {
     /// Those of the pool, whoever claimed them.
     fn components(&self) -> impl Iterator<Item = &SeenComponent> {
-        let of_pool = |one: &&SeenComponent| one.pool == self.wish.pool && !one.going_away;
-        self.world.components.iter().filter(of_pool)
+        let of_pool = |one: &&SeenComponent| one.pool == self.desired.pool && !one.going_away;
+        self.snapshot.components.iter().filter(of_pool)
     }
 
     /// Whether the MachineConfig that brought the pool's first image is gone.
@@ -97,9 +96,9 @@ impl Round<'_> {
             None => seeded,
             Some(_) => !one.is_claim_good,
         };
-        let name = &self.world.name;
-        let steps: Vec<_> =
+        let name = &self.snapshot.name;
+        let actions: Vec<_> =
             self.components().filter(lost).map(|one| claim(one, None, name)).collect();
-        self.steps.extend(steps);
+        self.actions.extend(actions);
     }
 }

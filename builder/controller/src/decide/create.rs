@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::question::Planned;
-use super::super::step::Step;
-use super::Round;
+use super::super::action::Action;
+use super::super::lookup::Planned;
+use super::DecisionBuilder;
 use crate::status::{Event, EventReason, Progress, Regarding, build_status};
 use mosb_plan::api::{
     API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
@@ -16,17 +16,17 @@ use mosb_plan::api::{
 /// The longest value of a label.
 pub(super) const LABEL_LIMIT: usize = 63;
 
-impl Round<'_> {
+impl DecisionBuilder<'_> {
     /// Makes a build of this plan; with a source, one that adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
-        let wish = &self.wish;
+        let desired = &self.desired;
         let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let reasons: Vec<&str> = planned.reasons.iter().map(|one| &*one.code).collect();
         let mut annotations = [
             annotation(labels::INPUTS, &planned.inputs),
-            annotation(labels::WANTED, &wish.wanted),
+            annotation(labels::WANTED, &desired.wanted),
             annotation(labels::BASE, &planned.base.to_string()),
-            annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &wish.push_secret),
+            annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &desired.push_secret),
         ]
         .into_iter()
         .collect::<BTreeMap<_, _>>();
@@ -51,7 +51,7 @@ impl Round<'_> {
         let build = self.new_build(planned.build.as_str(), annotations);
         self.tell_change(planned);
         self.warn();
-        self.steps.push(Step::CreateBuild { build: Box::new(build) });
+        self.actions.push(Action::CreateBuild { build: Box::new(build) });
     }
 
     /// A build of what is wanted, with this name and these annotations.
@@ -60,15 +60,15 @@ impl Round<'_> {
         name: &str,
         annotations: BTreeMap<String, String>,
     ) -> MachineOsBuild {
-        let wish = &self.wish;
+        let desired = &self.desired;
         let owner = &self.config.metadata;
         let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
         MachineOsBuild {
             metadata: Metadata {
                 name: name.to_owned(),
                 labels: [
-                    label(labels::TARGET_MACHINE_CONFIG_POOL, wish.pool.as_str()),
-                    label(labels::RENDERED_MACHINE_CONFIG, wish.rendered.as_str()),
+                    label(labels::TARGET_MACHINE_CONFIG_POOL, desired.pool.as_str()),
+                    label(labels::RENDERED_MACHINE_CONFIG, desired.rendered.as_str()),
                     label(labels::MACHINE_OS_CONFIG, &owner.name),
                 ]
                 .into(),
@@ -85,9 +85,9 @@ impl Round<'_> {
                 ..Metadata::default()
             },
             spec: MachineOsBuildSpec {
-                machine_config: NameRef { name: wish.rendered.to_string() },
+                machine_config: NameRef { name: desired.rendered.to_string() },
                 machine_os_config: NameRef { name: owner.name.clone() },
-                rendered_image_push_spec: wish.push_spec(),
+                rendered_image_push_spec: desired.push_spec(),
             },
             status: MachineOsBuildStatus::default(),
         }
@@ -96,9 +96,9 @@ impl Round<'_> {
     /// Tells the pool that another config is on its way to an image.
     fn tell_change(&mut self, planned: &Planned) {
         let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
-        let mut builds = self.world.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         let before = builds.find(|build| Some(&*build.metadata.name) == named);
-        let (Some(before), new) = (before, self.wish.rendered.as_str()) else {
+        let (Some(before), new) = (before, self.desired.rendered.as_str()) else {
             return;
         };
         let old = &before.spec.machine_config.name;
@@ -109,7 +109,7 @@ impl Round<'_> {
         let note = format!("{old} is followed by {new}");
         let edge = planned.build.as_str();
         let event = Event::new(on, EventReason::PoolConfigChanged, edge, note);
-        self.steps.push(Step::Event(event));
+        self.actions.push(Action::Event(event));
     }
 
     /// Puts an end to all builds of ours but this one and those that succeeded; of these, to what is left of their Jobs.
@@ -131,55 +131,55 @@ impl Round<'_> {
             return;
         }
         let end = interrupted(build, "something else is wanted by now", self.now);
-        self.steps.extend(end);
+        self.actions.extend(end);
     }
 
     pub(super) fn delete_build(&mut self, build: &MachineOsBuild, why: &str) {
         if !self.is_deleted(build) {
-            self.steps.extend(deleted(build, why));
+            self.actions.extend(deleted(build, why));
         }
     }
 
     fn is_deleted(&self, build: &MachineOsBuild) -> bool {
-        let is = |step: &Step| matches!(step, Step::DeleteBuild { uid, .. } if uid == build.metadata.uid());
-        self.steps.iter().any(is)
+        let is = |action: &Action| matches!(action, Action::DeleteBuild { uid, .. } if uid == build.metadata.uid());
+        self.actions.iter().any(is)
     }
 
     /// Writes a build's status if it is another.
     pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
         if status != build.status {
-            self.steps.push(status_of(build, status));
+            self.actions.push(status_of(build, status));
         }
     }
 }
 
 /// The end of a build: it says that it was interrupted if it was on its way, and goes with all it has.
-pub(super) fn interrupted(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Step> {
-    let mut steps = Vec::new();
+pub(super) fn interrupted(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Action> {
+    let mut actions = Vec::new();
     if !build.status.is_terminal() {
         let status = build_status(&build.status, Progress::Interrupted, now);
-        steps.push(told(build, EventReason::BuildInterrupted, why));
-        steps.push(status_of(build, status));
+        actions.push(told(build, EventReason::BuildInterrupted, why));
+        actions.push(status_of(build, status));
     }
-    steps.extend(deleted(build, why));
-    steps
+    actions.extend(deleted(build, why));
+    actions
 }
 
-fn deleted(build: &MachineOsBuild, why: &str) -> [Step; 2] {
-    let delete = Step::DeleteBuild {
+fn deleted(build: &MachineOsBuild, why: &str) -> [Action; 2] {
+    let delete = Action::DeleteBuild {
         name: build.metadata.name.clone(),
         uid: build.metadata.uid().to_owned(),
     };
     [told(build, EventReason::BuildDeleted, why), delete]
 }
 
-fn told(build: &MachineOsBuild, reason: EventReason, why: &str) -> Step {
+fn told(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action {
     let on = Regarding::new("MachineOSBuild", &build.metadata);
-    Step::Event(Event::new(on, reason, "", why))
+    Action::Event(Event::new(on, reason, "", why))
 }
 
-fn status_of(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Step {
-    Step::WriteBuildStatus {
+fn status_of(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Action {
+    Action::WriteBuildStatus {
         name: build.metadata.name.clone(),
         uid: build.metadata.uid().to_owned(),
         resource_version: build.metadata.resource_version().to_owned(),

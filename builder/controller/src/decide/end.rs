@@ -2,13 +2,13 @@
 
 use jiff::SignedDuration;
 
+use super::super::action::{Action, Annotate};
+use super::super::lookup::{ImageStatus, Lookup};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{ImageStatus, Question};
 use super::super::snapshot::{SeenRunner, base_of};
-use super::super::step::{Annotate, Step};
-use super::Round;
-use super::attempt::Setback;
-use super::drive::Driven;
+use super::DecisionBuilder;
+use super::attempt_failure::AttemptFailure;
+use super::progress::BuildProgress;
 use super::runner::{method_of, number};
 use crate::status::{EventReason, Progress, build_status};
 use crate::workload::InputKind;
@@ -23,7 +23,7 @@ use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_types::Finding;
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// The pod told how it ended.
     pub(super) fn finish(
         &mut self,
@@ -31,21 +31,21 @@ impl<'a> Round<'a> {
         runner: &'a Runner,
         attempt: u32,
         result: JobResult,
-    ) -> Result<Driven, Question> {
+    ) -> Result<BuildProgress, Lookup> {
         match result.outcome {
             Outcome::Succeeded { digest, .. } => self.confirm(build, runner, attempt, digest),
             Outcome::NeedsContainerfile { reasons } => {
                 if method_of(build) == JobMethod::Containerfile {
                     let wrong =
                         "it was built with the Containerfile, and asked for the Containerfile";
-                    let setback = Setback::Lost(Lost::Failed(wrong.to_owned()));
-                    return Ok(self.set_back(build, Some(runner), attempt, &setback));
+                    let failure = AttemptFailure::Lost(Lost::Failed(wrong.to_owned()));
+                    return Ok(self.record_failure(build, Some(runner), attempt, &failure));
                 }
                 Ok(self.change_method(build, runner, attempt, &reasons))
             }
             Outcome::Failed { step, class, reason, message, last_lines, push: _ } => {
-                let setback = Setback::Told { step, class, reason, message, last_lines };
-                Ok(self.set_back(build, Some(runner), attempt, &setback))
+                let failure = AttemptFailure::Reported { step, class, reason, message, last_lines };
+                Ok(self.record_failure(build, Some(runner), attempt, &failure))
             }
         }
     }
@@ -57,11 +57,11 @@ impl<'a> Round<'a> {
         runner: &'a Runner,
         attempt: u32,
         digest: Digest,
-    ) -> Result<Driven, Question> {
+    ) -> Result<BuildProgress, Lookup> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
-            let setback = Setback::Lost(Lost::Failed(format!("{spec:?} is no image")));
-            return Ok(self.set_back(build, Some(runner), attempt, &setback));
+            let failure = AttemptFailure::Lost(Lost::Failed(format!("{spec:?} is no image")));
+            return Ok(self.record_failure(build, Some(runner), attempt, &failure));
         };
         let image = image.repo().pinned(digest);
         match self.exists(&image, build)? {
@@ -73,48 +73,48 @@ impl<'a> Round<'a> {
                 let end = Progress::Succeeded { runner: Some(&self.reference(runner)), image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
-                Ok(Driven::To(status, PoolReason::UpToDate(text)))
+                Ok(BuildProgress::State(status, PoolReason::UpToDate(text)))
             }
             ImageStatus::Missing => {
-                let setback = Setback::NotThere(image.to_string());
-                Ok(self.set_back(build, Some(runner), attempt, &setback))
+                let failure = AttemptFailure::ImageMissing(image.to_string());
+                Ok(self.record_failure(build, Some(runner), attempt, &failure))
             }
             ImageStatus::Unknown(problem) => {
                 let reason = self.problem(problem);
                 let running = Progress::Building(&self.reference(runner));
                 let status = build_status(&build.status, running, self.now);
                 self.write_build(build, status.clone());
-                Ok(Driven::To(status, reason))
+                Ok(BuildProgress::State(status, reason))
             }
         }
     }
 
     /// It ended without an image: another one, or the end of the build.
-    pub(super) fn set_back(
+    pub(super) fn record_failure(
         &mut self,
         build: &MachineOsBuild,
         runner: Option<&Runner>,
         attempt: u32,
-        setback: &Setback,
-    ) -> Driven {
-        self.keep_logs(build);
+        failure: &AttemptFailure,
+    ) -> BuildProgress {
+        self.archive_logs(build);
         let name = build.metadata.name.clone();
-        let line = setback.line();
-        let failures = number(build, labels::FAILURES) + u32::from(setback.counts());
+        let line = failure.line();
+        let failures = number(build, labels::FAILURES) + u32::from(failure.counts());
         let edge = format!("{attempt}");
-        let reason = match setback {
-            Setback::Lost(Lost::Deleted) => EventReason::JobDeleted,
+        let reason = match failure {
+            AttemptFailure::Lost(Lost::Deleted) => EventReason::JobDeleted,
             _ => EventReason::JobFailed,
         };
         self.tell_build(build, reason, &edge, format!("attempt {attempt}: {line}"));
-        let retries = self.world.cluster.run_retries;
-        if setback.is_the_last(failures, attempt, method_of(build), retries) {
+        let retries = self.snapshot.cluster.run_retries;
+        if failure.is_final(failures, attempt, method_of(build), retries) {
             let named = runner.map(|runner| self.reference(runner));
-            let message = setback.message();
+            let message = failure.message();
             let end = Progress::Failed { runner: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
             let read = runner.map_or(String::new(), |runner| {
-                let (what, namespace) = (kind(runner.builder()), &self.world.cluster.namespace);
+                let (what, namespace) = (kind(runner.builder()), &self.snapshot.cluster.namespace);
                 let called = format!("{}/{}", what.to_lowercase(), runner.name());
                 let read = match runner {
                     // Only OpenShift's own client knows which pod that is.
@@ -127,9 +127,9 @@ impl<'a> Round<'a> {
             });
             self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
-            return Driven::To(status, PoolReason::Failed { build: name, message: line });
+            return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
         }
-        let pause = setback.pause(attempt);
+        let pause = failure.pause(attempt);
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
         annotate.set(labels::FAILURES, failures.to_string());
@@ -137,12 +137,12 @@ impl<'a> Round<'a> {
         let until = self.now + SignedDuration::try_from(pause).unwrap_or_default();
         annotate.set(labels::NOT_BEFORE, until.to_string());
         annotate.remove(labels::JOB_UID);
-        self.steps.push(Step::AnnotateBuild(annotate));
+        self.actions.push(Action::AnnotateBuild(annotate));
         if let Some(runner) = runner {
             self.delete_runner(runner);
         }
-        self.again = Some(pause);
-        Driven::To(
+        self.requeue_after = Some(pause);
+        BuildProgress::State(
             build.status.clone(),
             PoolReason::Waiting {
                 build: name,
@@ -160,8 +160,8 @@ impl<'a> Round<'a> {
         runner: &Runner,
         attempt: u32,
         reasons: &[Finding],
-    ) -> Driven {
-        self.keep_logs(build);
+    ) -> BuildProgress {
+        self.archive_logs(build);
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
             "{runner} found that something must be run ({}): another one follows, with the Containerfile",
@@ -174,19 +174,19 @@ impl<'a> Round<'a> {
         annotate.set(labels::REASON, codes.join(","));
         annotate.remove(labels::NOT_BEFORE);
         annotate.remove(labels::JOB_UID);
-        self.steps.push(Step::AnnotateBuild(annotate));
+        self.actions.push(Action::AnnotateBuild(annotate));
         self.delete_runner(runner);
         let running = Progress::Building(&self.reference(runner));
         let status = build_status(&build.status, running, self.now);
         self.write_build(build, status.clone());
-        Driven::To(status, PoolReason::Preparing(build.metadata.name.clone()))
+        BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
     /// Once a build has its image, nothing else is kept of it but its logs and what was learnt about the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
         let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
         for seen in runners {
-            let result = self.world.results.get(&build.metadata.name);
+            let result = self.snapshot.results.get(&build.metadata.name);
             let told = observe(&seen.runner, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = told
                 && let Outcome::Succeeded {
@@ -197,13 +197,13 @@ impl<'a> Round<'a> {
                 && method_of(build) == JobMethod::Direct
                 // A tree of another base would decide what later builds on that one look like.
                 && base_of(build) == Some(tree.base)
-                && !self.world.cluster.base_trees.contains_key(&tree.base)
+                && !self.snapshot.cluster.base_trees.contains_key(&tree.base)
             {
-                self.steps.push(Step::RecordBaseTree { base: tree.base, image: tree.image });
+                self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
             }
             let runner = &seen.runner;
             if !runner.is_going_away() {
-                self.keep_logs(build);
+                self.archive_logs(build);
                 let what = kind(runner.builder());
                 let note = format!("the image is there, so its {what} and what that needed go");
                 self.tell_build(build, EventReason::JobDeleted, runner.uid(), note);
@@ -211,11 +211,11 @@ impl<'a> Round<'a> {
             self.delete_runner(runner);
         }
         // The account of a Pod was there before the Pod, so it does not go with it.
-        let inputs = self.world.inputs.iter();
+        let inputs = self.snapshot.inputs.iter();
         let own = inputs.filter(|one| one.build == build.metadata.name && !one.going_away);
         for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {
             if account.runner_uid.is_empty() {
-                self.steps.push(Step::DeleteInput {
+                self.actions.push(Action::DeleteInput {
                     kind: account.kind,
                     name: account.name.clone(),
                     uid: account.uid.clone(),

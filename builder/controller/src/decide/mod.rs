@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `opt_in` | whether anybody asks for images |
 //! | `component` | which MachineConfig brings the pool its pre-built image |
-//! | `wish` | what is wanted, and whether it can be built at all |
+//! | `desired` | what is wanted, and whether it can be built at all |
 //! | `seed` | how a pre-built image is put in service, before anything else is thought of |
 //! | `seeded` | what is said and left of it afterwards |
 //! | `choose` | which build that is: the one there is, an older one, an adopted one, a new one |
@@ -21,33 +21,33 @@
 //! Every round sees everything anew; a step that was lost is simply decided again. Whatever takes part in a decision is in an object.
 
 mod adopt;
-mod attempt;
+mod archive_logs;
+mod attempt_failure;
 mod choose;
 mod component;
 mod create;
-mod drive;
+mod desired_build;
 mod end;
-mod keep;
 mod opt_in;
 mod prepare;
+mod progress;
+mod report_status;
 mod runner;
 mod seed;
 mod seeded;
-mod serve;
-mod wish;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::desired_build::DesiredBuild;
 use self::seed::Seed;
-use self::wish::Wish;
-use super::pool_reason::PoolReason;
-use super::question::{
-    ImageStatus, LOOKUP_TIMEOUT, NO_RENDERED_CONFIG, Planned, Problem, Pull, Question,
+use super::action::{Action, Annotate, Decision};
+use super::lookup::{
+    ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull,
 };
+use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
-use super::step::{Annotate, Decision, Step};
 use crate::status::{Event, EventReason, Regarding};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
@@ -60,25 +60,25 @@ const TOGETHER: Duration = Duration::from_secs(5);
 const LASTING: Duration = Duration::from_secs(60);
 
 /// Everything that should change, in order. Pure: same world, same steps.
-pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
-    if let Some(who) = &world.cluster.other_builder {
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
+    if let Some(who) = &snapshot.cluster.other_builder {
         return Decision::nothing(PoolReason::OtherBuilder(who.clone()));
     }
-    let unwanted = component::unwanted(world);
+    let unwanted = component::unwanted(snapshot);
     if !unwanted.is_empty() {
         return Decision::of(PoolReason::OptingOut, unwanted);
     }
-    let Some(config) = &world.config else {
-        return opt_in::without_config(world, now);
+    let Some(config) = &snapshot.config else {
+        return opt_in::without_config(snapshot, now);
     };
     if config.metadata.is_going_away() {
         return Decision::nothing(PoolReason::OptingOut);
     }
-    if let Some(decision) = opt_in::follow_label(world, config) {
+    if let Some(decision) = opt_in::follow_label(snapshot, config) {
         return decision;
     }
     let blocked = |reason: PoolReason| {
-        let mut steps = Vec::new();
+        let mut actions = Vec::new();
         // What runs is for an older wish, whatever becomes of this one. Not so where only the nodes went or others came.
         let is_older = !matches!(reason, PoolReason::NoNode | PoolReason::MixedPlatforms(_));
         let running = |build: &&MachineOsBuild| {
@@ -87,59 +87,64 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
                 && !build.metadata.is_going_away()
                 && !build.status.is_terminal()
         };
-        for build in world.builds.iter().filter(running) {
-            steps.extend(create::interrupted(build, "what is wanted can't be built", now));
+        for build in snapshot.builds.iter().filter(running) {
+            actions.extend(create::interrupted(build, "what is wanted can't be built", now));
         }
-        serve::block(world, config, &reason, now, &mut steps);
-        Decision::of(reason, steps)
+        report_status::block(snapshot, config, &reason, now, &mut actions);
+        Decision::of(reason, actions)
     };
     let name = &config.spec.machine_config_pool.name;
-    if !world.rivals.is_empty() && config.metadata.name != *name {
-        return blocked(PoolReason::Rivals(world.rivals.clone()));
+    if !snapshot.rivals.is_empty() && config.metadata.name != *name {
+        return blocked(PoolReason::Rivals(snapshot.rivals.clone()));
     }
-    let Some(pool) = &world.pool else {
+    let Some(pool) = &snapshot.pool else {
         let reason = PoolReason::NoPool(name.clone());
         return match still_new(config, now) {
-            Some(again) => Decision { again: Some(again), ..Decision::nothing(reason) },
+            Some(again) => Decision { requeue_after: Some(again), ..Decision::nothing(reason) },
             None => blocked(reason),
         };
     };
-    let wish = match Wish::of(world, config, pool) {
-        Ok(wish) => Some(wish),
+    let desired = match DesiredBuild::of(snapshot, config, pool) {
+        Ok(desired) => Some(desired),
         Err(PoolReason::NotRendered) => None,
         Err(reason) => return blocked(reason),
     };
-    let seed = match Seed::of(world, config, wish.as_ref()) {
+    let seed = match Seed::of(snapshot, config, desired.as_ref()) {
         Ok(seed) => seed,
         Err(reason) => return blocked(reason),
     };
-    let Some(wish) = wish else {
+    let Some(desired) = desired else {
         return match seed {
-            Some(seed) => seed.before_there_is_a_config(world, config, now),
+            Some(seed) => seed.before_there_is_a_config(snapshot, config, now),
             None => {
-                let mut steps = Vec::new();
-                serve::unblock(config, now, &mut steps);
-                Decision::of(PoolReason::NotRendered, steps)
+                let mut actions = Vec::new();
+                report_status::unblock(config, now, &mut actions);
+                Decision::of(PoolReason::NotRendered, actions)
             }
         };
     };
-    let mut round = Round {
-        world,
+    let mut builder = DecisionBuilder {
+        snapshot,
         now,
         config,
         pool,
-        wish,
+        desired,
         seed,
-        steps: Vec::new(),
-        again: None,
+        actions: Vec::new(),
+        requeue_after: None,
         is_blocked: false,
     };
-    match round.run() {
+    match builder.run() {
         Ok(reason) => {
-            round.after_seeding();
-            Decision { ask: Vec::new(), steps: round.steps, reason, again: round.again }
+            builder.after_seeding();
+            Decision {
+                lookups: Vec::new(),
+                actions: builder.actions,
+                reason,
+                requeue_after: builder.requeue_after,
+            }
         }
-        Err(question) => Decision::asking(question),
+        Err(lookup) => Decision::needs(lookup),
     }
 }
 
@@ -164,30 +169,30 @@ fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
 }
 
 /// What to say of a step that the cluster, or what the user wrote, does not allow: nobody would look for it in a log.
-pub fn refused(world: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Step> {
-    let mut steps = Vec::new();
-    if let Some(config) = &world.config {
-        serve::block(world, config, &PoolReason::Problem(problem), now, &mut steps);
+pub fn refused(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if let Some(config) = &snapshot.config {
+        report_status::block(snapshot, config, &PoolReason::Problem(problem), now, &mut actions);
     }
-    steps
+    actions
 }
 
 /// One decision on its way. A question ends it; the steps so far are then forgotten.
-struct Round<'a> {
-    world: &'a Snapshot,
+struct DecisionBuilder<'a> {
+    snapshot: &'a Snapshot,
     now: Timestamp,
     config: &'a MachineOsConfig,
     pool: &'a MachineConfigPool,
-    wish: Wish,
+    desired: DesiredBuild,
     /// The image that must be put in service first; none once it is.
     seed: Option<Seed>,
-    steps: Vec<Step>,
-    again: Option<Duration>,
+    actions: Vec<Action>,
+    requeue_after: Option<Duration>,
     /// Whether it was told in this round that somebody must mend something.
     is_blocked: bool,
 }
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// Whether a build was made by us for this very MachineOSConfig.
     fn is_ours(&self, build: &MachineOsBuild) -> bool {
         is_ours(build, self.config)
@@ -195,30 +200,26 @@ impl<'a> Round<'a> {
 
     /// The builds that we made and that are not going away.
     fn ours(&self) -> impl Iterator<Item = &'a MachineOsBuild> {
-        let builds = self.world.builds.iter();
+        let builds = self.snapshot.builds.iter();
         builds.filter(|build| self.is_ours(build) && !build.metadata.is_going_away())
     }
 
     fn plan(
         &self,
-        question: impl FnOnce() -> Question,
-    ) -> Result<&'a Result<Planned, Problem>, Question> {
-        self.world.answers.plan.as_ref().ok_or_else(question)
+        lookup: impl FnOnce() -> Lookup,
+    ) -> Result<&'a Result<Planned, Problem>, Lookup> {
+        self.snapshot.lookup_results.plan.as_ref().ok_or_else(lookup)
     }
 
     /// Whether a registry has an image.
-    fn exists(
-        &self,
-        image: &PinnedRef,
-        build: &MachineOsBuild,
-    ) -> Result<&'a ImageStatus, Question> {
+    fn exists(&self, image: &PinnedRef, build: &MachineOsBuild) -> Result<&'a ImageStatus, Lookup> {
         let secret = build.metadata.annotation(labels::RENDERED_IMAGE_PUSH_SECRET);
-        let found = self.world.answers.exists.get(image);
-        found.ok_or_else(|| Question::Exists {
+        let found = self.snapshot.lookup_results.exists.get(image);
+        found.ok_or_else(|| Lookup::Exists {
             image: image.clone(),
-            secret: secret.unwrap_or(&self.wish.push_secret).to_owned(),
+            secret: secret.unwrap_or(&self.desired.push_secret).to_owned(),
             // An image that came from elsewhere may be where nothing is pushed to.
-            pull: match *image.repo() == self.wish.push {
+            pull: match *image.repo() == self.desired.push {
                 true => Pull::Not,
                 false => pull_of(self.config),
             },
@@ -228,7 +229,7 @@ impl<'a> Round<'a> {
     /// Tells of a problem if somebody must mend it, or if it does not pass.
     fn problem(&mut self, problem: &Problem) -> PoolReason {
         let reason = PoolReason::Problem(problem.clone());
-        if is_told(self.world, problem) {
+        if is_told(self.snapshot, problem) {
             self.block(&reason);
         }
         reason
@@ -236,7 +237,7 @@ impl<'a> Round<'a> {
 
     fn block(&mut self, reason: &PoolReason) {
         self.is_blocked = true;
-        serve::block(self.world, self.config, reason, self.now, &mut self.steps);
+        report_status::block(self.snapshot, self.config, reason, self.now, &mut self.actions);
     }
 
     fn tell_build(
@@ -247,18 +248,18 @@ impl<'a> Round<'a> {
         note: impl Into<String>,
     ) {
         let on = Regarding::new("MachineOSBuild", &build.metadata);
-        self.steps.push(Step::Event(Event::new(on, reason, edge, note)));
+        self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
     }
 
     fn tell_config(&mut self, reason: EventReason, edge: &str, note: impl Into<String>) {
         let on = Regarding::new("MachineOSConfig", &self.config.metadata);
-        self.steps.push(Step::Event(Event::new(on, reason, edge, note)));
+        self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
     }
 }
 
 /// Whether a problem is told: somebody must mend it, or it does not pass. When it is looked at again is the queue's to say.
-fn is_told(world: &Snapshot, problem: &Problem) -> bool {
-    let earlier = world.earlier_problem.as_ref();
+fn is_told(snapshot: &Snapshot, problem: &Problem) -> bool {
+    let earlier = snapshot.earlier_problem.as_ref();
     let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
     let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
     problem.class != ErrorClass::Transient || at_once || lasts
@@ -273,13 +274,13 @@ fn pull_of(config: &MachineOsConfig) -> Pull {
 }
 
 impl Decision {
-    fn asking(question: Question) -> Self {
+    fn needs(lookup: Lookup) -> Self {
         Self {
-            ask: vec![question.clone()],
-            ..Self::nothing(match question {
-                Question::Plan(_) | Question::OsImage { .. } => PoolReason::Planning,
-                Question::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
-                Question::Result { build } => PoolReason::Preparing(build.to_string()),
+            lookups: vec![lookup.clone()],
+            ..Self::nothing(match lookup {
+                Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
+                Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
+                Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
             })
         }
     }
@@ -288,8 +289,8 @@ impl Decision {
         Self::of(reason, Vec::new())
     }
 
-    fn of(reason: PoolReason, steps: Vec<Step>) -> Self {
-        Self { ask: Vec::new(), steps, reason, again: None }
+    fn of(reason: PoolReason, actions: Vec<Action>) -> Self {
+        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
     }
 }
 

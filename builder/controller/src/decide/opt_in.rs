@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
+use super::super::action::{Action, Annotate, Decision};
 use super::super::pool_reason::PoolReason;
 use super::super::snapshot::{LabelOptIn, Snapshot};
-use super::super::step::{Annotate, Decision, Step};
 use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
 use mosb_plan::api::{
     ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig, MachineOsConfigSpec, NameRef,
@@ -12,15 +12,15 @@ use mosb_plan::api::{
 };
 
 /// Nobody asks with a MachineOSConfig: makes one if the pool's label asks, else clears what an earlier one left on the pool.
-pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {
-    let Some(pool) = &world.pool else {
+pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
+    let Some(pool) = &snapshot.pool else {
         return Decision::nothing(PoolReason::NotOptedIn);
     };
-    match &world.label {
-        Some(label) if !world.cluster.machine_config_operator => match spec(pool, label) {
+    match &snapshot.label {
+        Some(label) if !snapshot.cluster.machine_config_operator => match spec(pool, label) {
             Ok(spec) => Decision::of(
                 PoolReason::OptingIn,
-                vec![Step::CreateConfig {
+                vec![Action::CreateConfig {
                     name: pool.metadata.name.clone(),
                     pool_uid: pool.metadata.uid().to_owned(),
                     spec,
@@ -33,26 +33,26 @@ pub(super) fn without_config(world: &Snapshot, now: Timestamp) -> Decision {
 }
 
 /// What the label says now, for a MachineOSConfig that was made for it; none if there is nothing to do.
-pub(super) fn follow_label(world: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
+pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
     config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
     let (name, uid) = (config.metadata.name.clone(), config.metadata.uid().to_owned());
-    let pool = world.pool.as_ref()?;
-    let Some(label) = &world.label else {
-        let step = Step::DeleteConfig { name, uid };
-        return Some(Decision::of(PoolReason::OptingOut, vec![step]));
+    let pool = snapshot.pool.as_ref()?;
+    let Some(label) = &snapshot.label else {
+        let action = Action::DeleteConfig { name, uid };
+        return Some(Decision::of(PoolReason::OptingOut, vec![action]));
     };
     // Without its ConfigMaps the last that they said holds.
     let spec = spec(pool, label).ok()?;
     if spec == config.spec {
         return None;
     }
-    let step = Step::UpdateConfig {
+    let action = Action::UpdateConfig {
         name,
         uid,
         resource_version: config.metadata.resource_version().to_owned(),
         spec,
     };
-    Some(Decision::of(PoolReason::OptingIn, vec![step]))
+    Some(Decision::of(PoolReason::OptingIn, vec![action]))
 }
 
 fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigSpec, String> {
@@ -88,7 +88,7 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     let conditions =
         pool_conditions(&metadata.name, &pool.status.conditions, PoolBuild::OptedOut, now);
     let image = metadata.annotations.get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
-    let mut steps = Vec::new();
+    let mut actions = Vec::new();
     if conditions.is_some() || image.is_some() {
         let on = Regarding {
             kind: "MachineConfigPool",
@@ -98,10 +98,10 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
         let edge = metadata.resource_version();
         let note = "the pool has no MachineOSConfig any more; its images stay in the registry";
         let event = Event::new(on, EventReason::ConfigDeleted, edge, note);
-        steps.push(Step::Event(event));
+        actions.push(Action::Event(event));
     }
     if let Some(conditions) = conditions {
-        steps.push(Step::WritePoolCondition {
+        actions.push(Action::WritePoolCondition {
             name: metadata.name.clone(),
             uid: metadata.uid().to_owned(),
             resource_version: metadata.resource_version().to_owned(),
@@ -111,10 +111,10 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     if image.is_some() {
         let mut annotate = Annotate::of(metadata);
         annotate.remove.insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
-        steps.push(Step::AnnotatePool(annotate));
+        actions.push(Action::AnnotatePool(annotate));
     }
-    match steps.is_empty() {
+    match actions.is_empty() {
         true => Decision::nothing(PoolReason::NotOptedIn),
-        false => Decision::of(PoolReason::OptingOut, steps),
+        false => Decision::of(PoolReason::OptingOut, actions),
     }
 }

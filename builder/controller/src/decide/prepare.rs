@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::super::action::Action;
+use super::super::lookup::{Lookup, Problem};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{Problem, Question};
 use super::super::snapshot::BuildNodes;
-use super::super::step::Step;
-use super::Round;
-use super::attempt::{LONGEST, Setback};
+use super::DecisionBuilder;
+use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
 use super::create::LABEL_LIMIT;
-use super::drive::Driven;
+use super::progress::BuildProgress;
 use super::runner::{method_of, needs_of};
 use crate::status::{EventReason, Progress, build_status};
 use crate::workload::Lost;
@@ -22,18 +22,23 @@ use mosb_build::JobMethod;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
 use mosb_types::ErrorClass;
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// There is no runner of this attempt.
     pub(super) fn start(
         &mut self,
         build: &'a MachineOsBuild,
         attempt: u32,
         is_older_there: bool,
-    ) -> Result<Driven, Question> {
+    ) -> Result<BuildProgress, Lookup> {
         let name = build.metadata.name.clone();
-        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
+        let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
         if build.metadata.annotation(labels::JOB_UID).is_some() {
-            return Ok(self.set_back(build, None, attempt, &Setback::Lost(Lost::Deleted)));
+            return Ok(self.record_failure(
+                build,
+                None,
+                attempt,
+                &AttemptFailure::Lost(Lost::Deleted),
+            ));
         }
         if is_older_there || self.is_in_the_way(&name) {
             let runners: Vec<_> = self.runners_of(build).collect();
@@ -43,7 +48,7 @@ impl<'a> Round<'a> {
             return same(PoolReason::Replacing(name));
         }
         if let Some(pause) = self.pause(build) {
-            self.again = Some(pause);
+            self.requeue_after = Some(pause);
             return same(PoolReason::Waiting {
                 build: name,
                 attempt,
@@ -51,12 +56,12 @@ impl<'a> Round<'a> {
                 why: build.metadata.annotation(labels::REASON).unwrap_or_default().to_owned(),
             });
         }
-        if self.world.build_nodes == (BuildNodes::ControlPlane { exists: false }) {
+        if self.snapshot.build_nodes == (BuildNodes::ControlPlane { exists: false }) {
             let reason = PoolReason::NoControlPlaneNode { build: name, why: None };
             self.block(&reason);
             return same(reason);
         }
-        let planned = match self.plan(|| self.plan_question(Some(build), self.wish.builder))? {
+        let planned = match self.plan(|| self.plan_lookup(Some(build), self.desired.builder))? {
             Ok(planned) => planned,
             Err(problem) => {
                 let reason = self.problem(problem);
@@ -64,7 +69,7 @@ impl<'a> Round<'a> {
             }
         };
         if planned.build.as_str() != name {
-            return Ok(Driven::Elsewhere(planned.clone()));
+            return Ok(BuildProgress::InputsChanged(planned.clone()));
         }
         if let Some(problem) = &planned.containerfile_problem {
             let message = format!("Containerfile: {}", problem.message);
@@ -72,22 +77,24 @@ impl<'a> Round<'a> {
             let status = build_status(&build.status, end, self.now);
             self.tell_build(build, EventReason::BuildFailed, "", &*message);
             self.write_build(build, status.clone());
-            return Ok(Driven::To(status, PoolReason::Failed { build: name, message }));
+            return Ok(BuildProgress::State(status, PoolReason::Failed { build: name, message }));
         }
         if attempt == 1 {
-            let note =
-                format!("building {} for pool {}", build.spec.machine_config.name, self.wish.pool);
+            let note = format!(
+                "building {} for pool {}",
+                build.spec.machine_config.name, self.desired.pool
+            );
             self.tell_build(build, EventReason::BuildStarted, "", note);
-            let what = kind(self.wish.builder);
+            let what = kind(self.desired.builder);
             let note = format!("its {what} and what that needs are being made");
             self.tell_build(build, EventReason::BuildPreparing, "", note);
         }
-        self.steps.push(Step::CreateRunner {
+        self.actions.push(Action::CreateRunner {
             build: name.clone(),
             build_uid: build.metadata.uid().to_owned(),
             attempt,
-            builder: self.wish.builder,
-            method: self.method_for(self.wish.builder, build),
+            builder: self.desired.builder,
+            method: self.method_for(self.desired.builder, build),
         });
         same(PoolReason::Preparing(name))
     }
@@ -102,7 +109,7 @@ impl<'a> Round<'a> {
 
     /// Whether a runner of an earlier build of the same name is still there: it goes with its owner.
     fn is_in_the_way(&self, name: &str) -> bool {
-        self.world.runners.iter().any(|seen| {
+        self.snapshot.runners.iter().any(|seen| {
             let mut owners = seen.runner.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.kind == "MachineOSBuild" && owner.name == name)
         })
@@ -113,7 +120,7 @@ impl<'a> Round<'a> {
         let until: Timestamp = time.parse().ok()?;
         let left = until.duration_since(self.now);
         // No pause is longer: the clock was set back since, and is not waited for.
-        let is_pause = left.is_positive() && left.unsigned_abs() <= LONGEST;
+        let is_pause = left.is_positive() && left.unsigned_abs() <= MAX_BACKOFF;
         is_pause.then(|| left.unsigned_abs())
     }
 
@@ -123,13 +130,13 @@ impl<'a> Round<'a> {
         build: &MachineOsBuild,
         runner: &Runner,
         attempt: u32,
-    ) -> Result<Option<PoolReason>, Question> {
+    ) -> Result<Option<PoolReason>, Lookup> {
         let (uid, needs) = (runner.uid(), needs_of(runner));
         let label = shortened(&build.metadata.name, LABEL_LIMIT);
         let mut missing = needs.is_empty();
         let mut waits = false;
         for (kind, name) in &needs {
-            let mut seen = self.world.inputs.iter();
+            let mut seen = self.snapshot.inputs.iter();
             match seen.find(|one| one.kind == *kind && one.name == *name) {
                 None => missing = true,
                 Some(one) if one.going_away => waits = true,
@@ -147,7 +154,7 @@ impl<'a> Round<'a> {
                 }
                 Some(one) => {
                     waits = true;
-                    self.steps.push(Step::DeleteInput {
+                    self.actions.push(Action::DeleteInput {
                         kind: one.kind,
                         name: one.name.clone(),
                         uid: one.uid.clone(),
@@ -167,7 +174,7 @@ impl<'a> Round<'a> {
         }
         if !missing {
             if !begins_by_itself {
-                self.steps.push(Step::Unsuspend {
+                self.actions.push(Action::Unsuspend {
                     builder: runner.builder(),
                     name: runner.name().to_owned(),
                     uid: uid.to_owned(),
@@ -180,10 +187,10 @@ impl<'a> Round<'a> {
             }
             return Ok(None);
         }
-        match self.plan(|| self.plan_question(Some(build), runner.builder()))? {
+        match self.plan(|| self.plan_lookup(Some(build), runner.builder()))? {
             // Another identity by now: what this one would be given is not what it was made for.
             Ok(planned) if planned.build.as_str() != name => self.delete_runner(runner),
-            Ok(_) => self.steps.push(Step::CreateInputs {
+            Ok(_) => self.actions.push(Action::CreateInputs {
                 build: name,
                 build_uid: build.metadata.uid().to_owned(),
                 builder: runner.builder(),

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::super::action::{Action, Decision};
+use super::super::lookup::{ImageStatus, Lookup, Problem, Pull};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{ImageStatus, Problem, Pull, Question};
 use super::super::snapshot::Snapshot;
-use super::super::step::{Decision, Step};
 use super::component::Component;
-use super::wish::Wish;
-use super::{Round, is_told, pull_of, serve};
+use super::desired_build::DesiredBuild;
+use super::{DecisionBuilder, is_told, pull_of, report_status};
 use crate::status::{EventReason, seeded_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -46,19 +46,19 @@ struct SeededBuild {
 impl Seed {
     /// The image that a MachineOSConfig is to begin with; none if it names none, or has begun with something else.
     pub fn of(
-        world: &Snapshot,
+        snapshot: &Snapshot,
         config: &MachineOsConfig,
-        wish: Option<&Wish>,
+        desired: Option<&DesiredBuild>,
     ) -> Result<Option<Self>, PoolReason> {
         let metadata = &config.metadata;
         let Some(text) = metadata.annotation(labels::PRE_BUILT_IMAGE) else {
             return Ok(None);
         };
         let bad = |why: String| PoolReason::BadConfig(why);
-        let nested = !world.cluster.nested_digests_refused;
+        let nested = !snapshot.cluster.nested_digests_refused;
         let image = pre_built_image(text, nested);
         let find = |name: &str| {
-            let mut builds = world.builds.iter();
+            let mut builds = snapshot.builds.iter();
             builds.find(|build| build.metadata.name == name)
         };
         // What was in service and is gone says nothing; what is named may be another builder's.
@@ -77,10 +77,10 @@ impl Seed {
         let pool = spec.machine_config_pool.name.parse();
         let pool: PoolName =
             pool.map_err(|cause| bad(format!("spec.machineConfigPool.name {cause}")))?;
-        let mut build = wish.map(|wish| {
-            let inputs = pre_built_inputs(&pool, &wish.rendered, &image);
+        let mut build = desired.map(|desired| {
+            let inputs = pre_built_inputs(&pool, &desired.rendered, &image);
             SeededBuild {
-                name: inputs.build_name(&pool, Some(&wish.push)).to_string(),
+                name: inputs.build_name(&pool, Some(&desired.push)).to_string(),
                 inputs: inputs.hex(),
                 is_next: true,
             }
@@ -112,29 +112,31 @@ impl Seed {
     /// While the pool has no rendered config: nothing but what its first one is to be rendered from.
     pub fn before_there_is_a_config(
         &self,
-        world: &Snapshot,
+        snapshot: &Snapshot,
         config: &MachineOsConfig,
         now: Timestamp,
     ) -> Decision {
-        match self.component(world) {
-            Component::There(name) => {
-                let mut steps = Vec::new();
-                serve::unblock(config, now, &mut steps);
-                Decision::of(self.not_rendered(name), steps)
+        match self.component(snapshot) {
+            Component::Ready(name) => {
+                let mut actions = Vec::new();
+                report_status::unblock(config, now, &mut actions);
+                Decision::of(self.not_rendered(name), actions)
             }
-            Component::Going(name) => Decision::nothing(PoolReason::Replacing(name)),
-            Component::Steps { name, points, steps } => {
-                match points.then(|| self.there(world)).transpose() {
-                    Ok(None | Some(Ok(_))) => Decision::of(PoolReason::SeedComponent(name), steps),
+            Component::Deleting(name) => Decision::nothing(PoolReason::Replacing(name)),
+            Component::Pending { name, points, actions } => {
+                match points.then(|| self.there(snapshot)).transpose() {
+                    Ok(None | Some(Ok(_))) => {
+                        Decision::of(PoolReason::SeedComponent(name), actions)
+                    }
                     Ok(Some(Err(problem))) => {
                         let reason = PoolReason::Problem(problem.clone());
-                        let mut steps = Vec::new();
-                        if is_told(world, &problem) {
-                            serve::block(world, config, &reason, now, &mut steps);
+                        let mut actions = Vec::new();
+                        if is_told(snapshot, &problem) {
+                            report_status::block(snapshot, config, &reason, now, &mut actions);
                         }
-                        Decision::of(reason, steps)
+                        Decision::of(reason, actions)
                     }
-                    Err(question) => Decision::asking(question),
+                    Err(lookup) => Decision::needs(lookup),
                 }
             }
         }
@@ -147,10 +149,10 @@ impl Seed {
     /// The image, if the registry answers for it.
     fn there<'a>(
         &self,
-        world: &'a Snapshot,
-    ) -> Result<Result<&'a Confirmed<PinnedRef>, Problem>, Question> {
-        match world.answers.exists.get(&self.image) {
-            None => Err(Question::Exists {
+        snapshot: &'a Snapshot,
+    ) -> Result<Result<&'a Confirmed<PinnedRef>, Problem>, Lookup> {
+        match snapshot.lookup_results.exists.get(&self.image) {
+            None => Err(Lookup::Exists {
                 image: self.image.clone(),
                 secret: self.push_secret.clone(),
                 pull: self.pull.clone(),
@@ -177,20 +179,20 @@ fn in_service(config: &MachineOsConfig) -> Option<&str> {
     (!status.current_image_pull_spec.is_empty()).then_some(&build.name)
 }
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// The next thing to do for a pre-built image; none if it was in service, and the pool's config is another one by now.
-    pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<PoolReason>, Question> {
-        let world = self.world;
-        let component = match seed.component(world) {
-            Component::There(name) => name,
-            Component::Going(name) => return Ok(Some(PoolReason::Replacing(name))),
-            Component::Steps { name, points, steps } => {
+    pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<PoolReason>, Lookup> {
+        let snapshot = self.snapshot;
+        let component = match seed.component(snapshot) {
+            Component::Ready(name) => name,
+            Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
+            Component::Pending { name, points, actions } => {
                 // No pool is pointed at an image that nobody has.
-                if points && let Err(problem) = seed.there(world)? {
+                if points && let Err(problem) = seed.there(snapshot)? {
                     return Ok(Some(self.problem(&problem)));
                 }
                 // Only once these were allowed is nothing in the way.
-                self.steps.extend(steps);
+                self.actions.extend(actions);
                 self.unblock();
                 return Ok(Some(PoolReason::SeedComponent(name)));
             }
@@ -217,24 +219,24 @@ impl<'a> Round<'a> {
         &self,
         component: &str,
         image: &PinnedRef,
-    ) -> Result<Result<bool, Problem>, Question> {
+    ) -> Result<Result<bool, Problem>, Lookup> {
         let mut sources = self.pool.spec.configuration.source.iter();
         if !sources.any(|source| source.name == component) {
             return Ok(Ok(false));
         }
-        let rendered = &self.wish.rendered;
-        match self.world.answers.os_image.get(rendered) {
-            None => Err(Question::OsImage { rendered: rendered.clone() }),
+        let rendered = &self.desired.rendered;
+        match self.snapshot.lookup_results.os_image.get(rendered) {
+            None => Err(Lookup::OsImage { rendered: rendered.clone() }),
             Some(Ok(named)) => Ok(Ok(named.parse::<PinnedRef>().as_ref() == Ok(image))),
             Some(Err(problem)) => Ok(Err(problem.clone())),
         }
     }
 
     /// The build that stands for the image: made, over, served.
-    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Question> {
+    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Lookup> {
         let name = &wanted.name;
         let seeding = PoolReason::Seeding(seed.image.to_string());
-        let mut builds = self.world.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         let build = builds.find(|build| build.metadata.name == *name);
         if let Some(build) = build
             && (build.metadata.is_going_away() || !self.is_ours(build))
@@ -243,7 +245,7 @@ impl<'a> Round<'a> {
             return Ok(PoolReason::Replacing(name.clone()));
         }
         let Some(build) = build else {
-            if let Err(problem) = seed.there(self.world)? {
+            if let Err(problem) = seed.there(self.snapshot)? {
                 return Ok(self.problem(&problem));
             }
             self.supersede(None);
@@ -257,7 +259,7 @@ impl<'a> Round<'a> {
             }
             Some(BuildCondition::Succeeded) => build.status.clone(),
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {
-                match seed.there(self.world)? {
+                match seed.there(self.snapshot)? {
                     Ok(image) => seeded_status(&build.status, image, self.now),
                     Err(problem) => return Ok(self.problem(&problem)),
                 }
@@ -278,8 +280,8 @@ impl<'a> Round<'a> {
     fn create_seeded(&mut self, wanted: &SeededBuild) {
         let annotations: BTreeMap<String, String> = [
             (labels::INPUTS, &wanted.inputs),
-            (labels::WANTED, &self.wish.seeded),
-            (labels::RENDERED_IMAGE_PUSH_SECRET, &self.wish.push_secret),
+            (labels::WANTED, &self.desired.seeded),
+            (labels::RENDERED_IMAGE_PUSH_SECRET, &self.desired.push_secret),
         ]
         .map(|(key, value)| (key.to_owned(), value.clone()))
         .into();
@@ -289,6 +291,6 @@ impl<'a> Round<'a> {
         // As the MachineOSConfig has it: nothing is pushed.
         let spec = &self.config.spec.rendered_image_push_spec;
         build.spec.rendered_image_push_spec.clone_from(spec);
-        self.steps.push(Step::CreateBuild { build: Box::new(build) });
+        self.actions.push(Action::CreateBuild { build: Box::new(build) });
     }
 }

@@ -1,9 +1,9 @@
 //! A pre-built image after it was put in service: taken again, told of, and what is left of seeding.
 
+use super::super::action::{Action, Annotate};
+use super::super::lookup::{ImageStatus, Lookup};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{ImageStatus, Question};
-use super::super::step::{Annotate, Step};
-use super::Round;
+use super::DecisionBuilder;
 use crate::status::{EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED, Said};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
@@ -12,9 +12,9 @@ use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition,
 const SAYS: &str = "the pool's first image was built elsewhere";
 const SAYS_MISSING: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
 
-impl Round<'_> {
+impl DecisionBuilder<'_> {
     /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
-    pub(super) fn seeded_before(&mut self) -> Result<Option<PoolReason>, Question> {
+    pub(super) fn seeded_before(&mut self) -> Result<Option<PoolReason>, Lookup> {
         let annotations = &self.config.metadata.annotations;
         if annotations.contains_key(labels::REBUILD) {
             return Ok(None);
@@ -25,7 +25,7 @@ impl Round<'_> {
             return Ok(None);
         };
         match self.exists(&image, build)? {
-            ImageStatus::Present(_) => self.pursue(build).map(Some),
+            ImageStatus::Present(_) => self.advance(build).map(Some),
             ImageStatus::Missing => Ok(None),
             ImageStatus::Unknown(problem) => Ok(Some(self.problem(problem))),
         }
@@ -59,7 +59,7 @@ impl Round<'_> {
 
     /// Once all is as it should be: what is left of seeding goes.
     pub(super) fn after_seeding(&mut self) {
-        if !self.steps.is_empty() || self.seed.is_some() {
+        if !self.actions.is_empty() || self.seed.is_some() {
             return;
         }
         self.claim_again();
@@ -76,7 +76,7 @@ impl Round<'_> {
             let image = build.status.image().and_then(|image| image.parse().ok());
             build.is_pre_built() && image.is_some_and(|image: PinnedRef| text.parse() == Ok(image))
         };
-        if !self.world.builds.iter().any(began_with_it) {
+        if !self.snapshot.builds.iter().any(began_with_it) {
             let note = format!(
                 "annotation {} is taken away, as there is an image in service already; to begin with {text}, delete this MachineOSConfig and create it anew",
                 labels::PRE_BUILT_IMAGE
@@ -86,6 +86,6 @@ impl Round<'_> {
         }
         let mut annotate = Annotate::of(metadata);
         annotate.remove(labels::PRE_BUILT_IMAGE);
-        self.steps.push(Step::AnnotateConfig(annotate));
+        self.actions.push(Action::AnnotateConfig(annotate));
     }
 }

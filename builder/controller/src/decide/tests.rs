@@ -1,8 +1,8 @@
+mod archive_logs;
 mod component;
 mod events;
 mod failure;
 mod format;
-mod keep;
 mod others;
 mod property;
 mod reuse;

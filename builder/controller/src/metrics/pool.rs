@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
+use super::super::action::Action;
 use super::super::snapshot::{SeenRunner, Snapshot};
-use super::super::step::Step;
 use super::{Metrics, Pool, PoolState};
 use crate::workload::Runner;
 use mosb_build::result::{JobResult, Outcome, Step as Container};
@@ -21,9 +21,9 @@ const PUSH_STATES: [&str; 3] = ["pushing", "succeeded", "failed"];
 
 impl Metrics {
     /// The gauges of a pool, from what is seen.
-    pub fn observe(&self, world: &Snapshot) {
-        let (Some(config), Some(pool)) = (&world.config, &world.pool) else {
-            self.forget(&world.name);
+    pub fn observe(&self, snapshot: &Snapshot) {
+        let (Some(config), Some(pool)) = (&snapshot.config, &snapshot.pool) else {
+            self.forget(&snapshot.name);
             return;
         };
         let name = pool.metadata.name.clone();
@@ -35,13 +35,13 @@ impl Metrics {
                     family.get_or_create(&of(state)).set(value);
                 }
             };
-        let build = current(world, config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
+        let build = current(snapshot, config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
         only(&self.build_state, &STATES, build.map(|build| state(&build.status)));
-        let job = build.and_then(|build| job_state(world, build));
+        let job = build.and_then(|build| job_state(snapshot, build));
         only(&self.job_state, &JOB_STATES, job);
-        only(&self.push_state, &PUSH_STATES, build.and_then(|build| push_state(world, build)));
+        only(&self.push_state, &PUSH_STATES, build.and_then(|build| push_state(snapshot, build)));
         let pool_label = Pool { pool: name.clone() };
-        let active = world.builds.iter().filter(|build| !build.status.is_terminal());
+        let active = snapshot.builds.iter().filter(|build| !build.status.is_terminal());
         let count = i64::try_from(active.count()).unwrap_or(i64::MAX);
         self.active.get_or_create(&pool_label).set(count);
         self.updated_nodes.get_or_create(&pool_label).set(pool.status.updated_machine_count);
@@ -76,23 +76,23 @@ impl Metrics {
     }
 
     /// Counts what was just written.
-    pub fn wrote(&self, world: &Snapshot, steps: &[Step]) {
-        let Some(pool) = world.pool.as_ref().map(|pool| pool.metadata.name.clone()) else {
+    pub fn wrote(&self, snapshot: &Snapshot, actions: &[Action]) {
+        let Some(pool) = snapshot.pool.as_ref().map(|pool| pool.metadata.name.clone()) else {
             return;
         };
-        for step in steps {
+        for action in actions {
             let label = Pool { pool: pool.clone() };
-            match step {
-                Step::CreateBuild { build } if !build.is_pre_built() => {
+            match action {
+                Action::CreateBuild { build } if !build.is_pre_built() => {
                     self.config_changes.get_or_create(&label).inc();
                 }
-                Step::CreateRunner { attempt, .. } if *attempt > 1 => {
+                Action::CreateRunner { attempt, .. } if *attempt > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
-                Step::WriteBuildStatus { name, status, .. } => {
-                    let before = world.builds.iter().find(|build| build.metadata.name == *name);
+                Action::WriteBuildStatus { name, status, .. } => {
+                    let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
                     if let Some(before) = before.filter(|build| !build.is_pre_built()) {
-                        self.build_wrote(&pool, before, status, world.results.get(name));
+                        self.build_wrote(&pool, before, status, snapshot.results.get(name));
                     }
                 }
                 _ => {}
@@ -139,12 +139,12 @@ impl Metrics {
 }
 
 /// The build in use or on its way: the annotated one, else the newest.
-fn current<'a>(world: &'a Snapshot, annotated: Option<&str>) -> Option<&'a MachineOsBuild> {
+fn current<'a>(snapshot: &'a Snapshot, annotated: Option<&str>) -> Option<&'a MachineOsBuild> {
     let named = |build: &&MachineOsBuild| Some(build.metadata.name.as_str()) == annotated;
     let newest =
         |build: &&MachineOsBuild| build.metadata.creation_timestamp.as_ref().map(|at| at.0);
-    let mut builds = world.builds.iter();
-    builds.find(named).or_else(|| world.builds.iter().max_by_key(newest))
+    let mut builds = snapshot.builds.iter();
+    builds.find(named).or_else(|| snapshot.builds.iter().max_by_key(newest))
 }
 
 fn state(status: &MachineOsBuildStatus) -> &'static str {
@@ -158,18 +158,18 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
 }
 
 /// What runs a build.
-fn runner_of<'a>(world: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenRunner> {
+fn runner_of<'a>(snapshot: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenRunner> {
     let owned = |seen: &&SeenRunner| {
         let owners = seen.runner.metadata().owner_references.iter().flatten();
         let mut owners = owners.map(|owner| &owner.uid);
         owners.any(|uid| uid == build.metadata.uid())
     };
-    world.runners.iter().find(owned)
+    snapshot.runners.iter().find(owned)
 }
 
 /// Of the push alone. Before it begins there is none: `RUN` lines may run for an hour. A direct build pushes while it builds.
-fn push_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    let seen = runner_of(world, build)?;
+fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
+    let seen = runner_of(snapshot, build)?;
     if let Runner::Build(build) = &seen.runner {
         let status = build.status.as_ref()?;
         return match (&*status.phase, &*status.reason) {
@@ -179,7 +179,7 @@ fn push_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> 
             _ => None,
         };
     }
-    let told = world.results.get(&build.metadata.name);
+    let told = snapshot.results.get(&build.metadata.name);
     let told = told.filter(|result| result.job_uid == seen.runner.uid());
     match told.map(|result| &result.outcome) {
         Some(Outcome::Succeeded { .. }) => Some("succeeded"),
@@ -201,8 +201,8 @@ fn is_pushing(pod: &Pod) -> bool {
 }
 
 /// Of a Pod too: what counts is what runs the build.
-fn job_state(world: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    match &runner_of(world, build)?.runner {
+fn job_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
+    match &runner_of(snapshot, build)?.runner {
         Runner::Job(job) => {
             let status = job.status.as_ref()?;
             let is = |kind: &str| {
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn world(build: Value) -> Snapshot {
+    fn snapshot(build: Value) -> Snapshot {
         let read = |value: Value| serde_json::from_value(value).unwrap();
         Snapshot {
             name: "worker".to_owned(),
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn gauges_follow_what_is_seen_and_go_with_it() {
         let metrics = Metrics::default();
-        metrics.observe(&world(build("Building")));
+        metrics.observe(&snapshot(build("Building")));
         let text = metrics.text();
         for line in [
             "ocl_build_state{pool=\"worker\",state=\"building\"} 1",
@@ -287,8 +287,8 @@ mod tests {
         serde_json::from_value(result).unwrap()
     }
 
-    fn failed(step: &str, push: Option<u64>) -> Value {
-        json!({ "outcome": "Failed", "step": step, "class": "refused", "reason": "x", "message": "m", "push": push })
+    fn failed(action: &str, push: Option<u64>) -> Value {
+        json!({ "outcome": "Failed", "step": action, "class": "refused", "reason": "x", "message": "m", "push": push })
     }
 
     fn succeeded() -> Value {
@@ -311,16 +311,16 @@ mod tests {
                 _ => "Failed",
             };
             let ended: MachineOsBuild = serde_json::from_value(build(condition)).unwrap();
-            let mut before = world(build("Building"));
+            let mut before = snapshot(build("Building"));
             let name = ended.metadata.name.clone();
             before.results.insert(name.clone(), result(outcome));
-            let step = Step::WriteBuildStatus {
+            let action = Action::WriteBuildStatus {
                 name,
                 uid: String::new(),
                 resource_version: String::new(),
                 status: Box::new(ended.status),
             };
-            metrics.wrote(&before, &[step]);
+            metrics.wrote(&before, &[action]);
             let text = metrics.text();
             let lines: Vec<&str> = text
                 .lines()
@@ -382,7 +382,7 @@ mod tests {
         ] {
             let mut of = build("Building");
             of["metadata"]["uid"] = json!("build-1");
-            let mut seen = world(of);
+            let mut seen = snapshot(of);
             let owner = |kind: &str, uid: &str| json!([{ "apiVersion": "x/v1", "kind": kind, "name": "x", "uid": uid, "controller": true }]);
             let uid = if what == "another's result" { "job-2" } else { "job-1" };
             let job: k8s_openapi::api::batch::v1::Job = serde_json::from_value(
@@ -412,14 +412,14 @@ mod tests {
     fn an_end_is_counted_when_it_is_written_and_not_when_it_is_seen() {
         let metrics = Metrics::default();
         let ended: MachineOsBuild = serde_json::from_value(build("Succeeded")).unwrap();
-        let step = Step::WriteBuildStatus {
+        let action = Action::WriteBuildStatus {
             name: "worker-b".to_owned(),
             uid: String::new(),
             resource_version: String::new(),
             status: Box::new(ended.status),
         };
-        metrics.wrote(&world(build("Building")), std::slice::from_ref(&step));
-        metrics.wrote(&world(build("Succeeded")), &[step]);
+        metrics.wrote(&snapshot(build("Building")), std::slice::from_ref(&action));
+        metrics.wrote(&snapshot(build("Succeeded")), &[action]);
         let text = metrics.text();
         for line in [
             "ocl_build_total{pool=\"worker\",state=\"succeeded\"} 1",

@@ -5,11 +5,11 @@ use kube::api::{Patch, PropagationPolicy};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::super::act::{Stopped, delete_params, deleted, patch, post, stopped};
-use super::super::answer::Asking;
+use super::super::apply::{ApplyError, apply_error, delete_params, deleted, patch, post};
 use super::super::kinds::Kind;
 use super::super::lease::Lease;
-use super::super::question::Problem;
+use super::super::lookup::Problem;
+use super::super::lookups::Resolver;
 use super::super::{Error, error, events};
 use super::contents::find;
 use super::decide::Step;
@@ -19,7 +19,7 @@ use mosb_types::ErrorClass;
 /// With what steps about one pool are carried out.
 #[derive(Debug)]
 pub(super) struct Acting<'a> {
-    pub asking: &'a Asking,
+    pub resolver: &'a Resolver,
     /// Without which nothing is written.
     pub lease: &'a Lease,
     /// Who we are, for events.
@@ -34,8 +34,8 @@ impl Acting<'_> {
     /// Carries out the steps in their order. The first that fails ends it.
     ///
     /// # Errors
-    /// [`Stopped`].
-    pub async fn all(&self, steps: &[Step]) -> Result<(), Stopped> {
+    /// [`ApplyError`].
+    pub async fn all(&self, steps: &[Step]) -> Result<(), ApplyError> {
         let mut version = self.metadata.resource_version().to_owned();
         for step in steps {
             if !self.lease.is_held() {
@@ -43,7 +43,7 @@ impl Acting<'_> {
             }
             match step {
                 Step::Tell(event) => {
-                    let told = events::tell(&self.asking.client, self.instance, event).await;
+                    let told = events::tell(&self.resolver.client, self.instance, event).await;
                     if let Err(error) = told {
                         tracing::warn!("{error}");
                     }
@@ -61,7 +61,7 @@ impl Acting<'_> {
                     let pool = &self.metadata.name;
                     let (params, change) = (patch(), Patch::Merge(&change));
                     let written = api.patch_status(pool, &params, &change).await;
-                    let written = written.map_err(stopped(self.pool(), "patch status"))?;
+                    let written = written.map_err(apply_error(self.pool(), "patch status"))?;
                     version = written.metadata.resource_version.unwrap_or_default();
                 }
                 Step::Delete { name, uid } => {
@@ -76,14 +76,14 @@ impl Acting<'_> {
     }
 
     fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        Api::all_with(self.asking.client.clone(), &kind.resource())
+        Api::all_with(self.resolver.client.clone(), &kind.resource())
     }
 
     fn pool(&self) -> String {
         format!("machineconfigpool {}", self.metadata.name)
     }
 
-    async fn create(&self, name: &str) -> Result<(), Stopped> {
+    async fn create(&self, name: &str) -> Result<(), ApplyError> {
         let wanted = self.object.as_ref().expect("it was rendered in this round");
         let object = format!("machineconfig {name}");
         let new: DynamicObject =
@@ -92,11 +92,11 @@ impl Acting<'_> {
         match created {
             Ok(_) => Ok(()),
             Err(error) if error::is_conflict(&error) => {
-                let there = find(&self.asking.client, name).await?;
+                let there = find(&self.resolver.client, name).await?;
                 match there.map(|there| judge(&there, wanted)) {
                     Some(Existing::Fine) => Ok(()),
-                    Some(Existing::Clash(problem)) => Err(Stopped::Problem(problem)),
-                    Some(Existing::Leaving) | None => Err(Stopped::Stale(object)),
+                    Some(Existing::Clash(problem)) => Err(ApplyError::Problem(problem)),
+                    Some(Existing::Leaving) | None => Err(ApplyError::Conflict(object)),
                 }
             }
             Err(error) => Err(Error::api(object, "create")(error).into()),
@@ -109,7 +109,7 @@ impl Acting<'_> {
         name: &str,
         sources: &[String],
         annotations: Value,
-    ) -> Result<String, Stopped> {
+    ) -> Result<String, ApplyError> {
         let reference = |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
         let source: Vec<Value> = sources.iter().map(|name| reference(name)).collect();
         let mut configuration = reference(name);
@@ -125,7 +125,7 @@ impl Acting<'_> {
         let api = self.api(Kind::MachineConfigPool);
         let pool = &self.metadata.name;
         let written = api.patch(pool, &patch(), &Patch::Merge(&change)).await;
-        let written = written.map_err(stopped(self.pool(), "patch"))?;
+        let written = written.map_err(apply_error(self.pool(), "patch"))?;
         Ok(written.metadata.resource_version.unwrap_or_default())
     }
 }

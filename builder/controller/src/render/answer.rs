@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::super::Error;
-use super::super::act::Stopped;
-use super::super::answer::{Asking, Room, Unanswered};
-use super::super::question::Problem;
+use super::super::apply::ApplyError;
+use super::super::lookup::Problem;
+use super::super::lookups::{LookupError, LookupPermit, Resolver};
 use super::act::{Existing, judge};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
@@ -39,17 +39,17 @@ pub(super) struct Draft {
 
 /// Renders a pool. What is wrong with the inputs is a problem, to be told; that the API can't be asked ends the round.
 pub(super) async fn render(
-    asking: &Asking,
+    resolver: &Resolver,
     contents: &Contents,
     world: &Snapshot,
     inputs: &Inputs,
-) -> Result<Result<Draft, Unanswered>, Stopped> {
-    let configs = contents.read(&asking.client, &inputs.members).await?;
-    let request = match request(asking, world, configs) {
+) -> Result<Result<Draft, LookupError>, ApplyError> {
+    let configs = contents.read(&resolver.client, &inputs.members).await?;
+    let request = match request(resolver, world, configs) {
         Ok(request) => request,
         Err(problem) => return Ok(Err(problem.into())),
     };
-    let request = match pin_within_limits(asking, request).await {
+    let request = match pin_within_limits(resolver, request).await {
         Ok(request) => request,
         Err(unanswered) => return Ok(Err(unanswered)),
     };
@@ -57,18 +57,18 @@ pub(super) async fn render(
     // Without an end of its own, a round that is ended would tell nobody why.
     let pool = &world.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
-    let rendering = async { Ok(rendered(asking, request).await?) };
-    let rendering = asking.limits.within_several(FETCHES, what, rendering);
+    let rendering = async { Ok(rendered(resolver, request).await?) };
+    let rendering = resolver.limits.within_several(FETCHES, what, rendering);
     let rendered = match rendering.await {
         Ok(rendered) => rendered,
         Err(unanswered) => return Ok(Err(unanswered)),
     };
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
-        refused(asking, world, &rendered.config),
-        clash(asking, world, &name, &rendered.object)
+        refused(resolver, world, &rendered.config),
+        clash(resolver, world, &name, &rendered.object)
     )?;
-    if let Some(problem) = without_base(asking, &rendered).or(clash).or(refused) {
+    if let Some(problem) = without_base(resolver, &rendered).or(clash).or(refused) {
         return Ok(Err(problem.into()));
     }
     for warning in &rendered.warnings {
@@ -87,7 +87,7 @@ pub(super) async fn render(
 /// # Errors
 /// What is wrong with them, or that they can't be read now.
 pub(crate) async fn without_components(
-    asking: &Asking,
+    resolver: &Resolver,
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {
     let gone = || Problem {
@@ -95,17 +95,17 @@ pub(crate) async fn without_components(
         reason: "no-pool".to_owned(),
         message: format!("machineconfigpool {pool}: there is none any more"),
     };
-    let world = observe(&asking.stores, pool).ok_or_else(gone)?;
+    let world = observe(&resolver.stores, pool).ok_or_else(gone)?;
     let mut inputs = world.inputs.clone()?;
     inputs.members.retain(|one| !is_component_name(&one.name));
     let contents = Contents::default();
-    let configs = contents.read(&asking.client, &inputs.members).await?;
-    let request = pin(asking, request(asking, &world, configs)?).await?;
-    Ok(rendered(asking, request).await?.config)
+    let configs = contents.read(&resolver.client, &inputs.members).await?;
+    let request = pin(resolver, request(resolver, &world, configs)?).await?;
+    Ok(rendered(resolver, request).await?.config)
 }
 
 fn request(
-    asking: &Asking,
+    resolver: &Resolver,
     world: &Snapshot,
     configs: Vec<Arc<MachineConfig>>,
 ) -> Result<Request, Problem> {
@@ -115,15 +115,15 @@ fn request(
         reason: "bad-pool-name".to_owned(),
         message: format!("the pool's name {cause}"),
     })?;
-    let controller_config = controller_config(&asking.stores)?;
+    let controller_config = controller_config(&resolver.stores)?;
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => {
-            let images = images(&asking.stores)?;
+            let images = images(&resolver.stores)?;
             (images.os, images.extensions)
         }
     };
-    let pool_settings = asking.stores.pool_settings.iter();
+    let pool_settings = resolver.stores.pool_settings.iter();
     let pool_settings = pool_settings.flat_map(|shelf| shelf.all());
     let component =
         |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
@@ -142,7 +142,7 @@ fn request(
 
 /// Gives images with a tag the digest that they had when the pool was last rendered; of a new text, the registry is asked. So a
 /// tag that moves changes nothing by itself.
-async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> {
+async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Problem> {
     let known = known_pins(&request);
     for render::Unpinned { image, place } in render::unpinned(&request) {
         // What is no reference at all is told when it is rendered.
@@ -151,7 +151,7 @@ async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> 
         };
         let pinned = match known.get(&image) {
             Some(pinned) => pinned.clone(),
-            None => asking.pin(&reference).await.map_err(|problem| Problem {
+            None => resolver.pin(&reference).await.map_err(|problem| Problem {
                 message: format!("{place}: {}", problem.message),
                 ..problem
             })?,
@@ -162,17 +162,17 @@ async fn pin(asking: &Asking, mut request: Request) -> Result<Request, Problem> 
 }
 
 /// The same as [`pin`] as one lookup.
-async fn pin_within_limits(asking: &Asking, request: Request) -> Result<Request, Unanswered> {
+async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Request, LookupError> {
     let known = known_pins(&request);
     let unpinned = render::unpinned(&request).into_iter();
     let images = unpinned.filter(|one| !known.contains_key(&one.image));
     let images = images.filter_map(|one| one.image.parse::<ImageRef>().ok());
     let hosts = images.map(|image| image.repo().host().to_owned()).collect();
-    let _room = asking.limits.hosts(Room::default(), hosts).await?;
+    let _room = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
     let pool = request.pool.to_string();
     let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
-    let pinning = async { Ok(pin(asking, request).await?) };
-    asking.limits.within(what, pinning).await
+    let pinning = async { Ok(pin(resolver, request).await?) };
+    resolver.limits.within(what, pinning).await
 }
 
 /// One that somebody made unreadable knows nothing.
@@ -183,7 +183,7 @@ fn known_pins(request: &Request) -> BTreeMap<String, String> {
 }
 
 /// Renders, and fetches what that needs, until it is done.
-async fn rendered(asking: &Asking, request: Request) -> Result<Rendered, Problem> {
+async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Problem> {
     let (mut fetched, mut request) = (Fetched::new(), request);
     loop {
         let outcome;
@@ -192,20 +192,20 @@ async fn rendered(asking: &Asking, request: Request) -> Result<Rendered, Problem
             (outcome, request, fetched)
         });
         (outcome, request, fetched) = merging.await.expect("rendering does not panic");
-        match outcome.map_err(|error| told(&asking.stores.namespace, &error))? {
+        match outcome.map_err(|error| told(&resolver.stores.namespace, &error))? {
             Outcome::Rendered(rendered) => return Ok(*rendered),
-            Outcome::Needs(needs) => fetch_all(asking, &needs, &mut fetched).await?,
+            Outcome::Needs(needs) => fetch_all(resolver, &needs, &mut fetched).await?,
         }
     }
 }
 
 async fn fetch_all(
-    asking: &Asking,
+    resolver: &Resolver,
     needs: &[Reference],
     fetched: &mut Fetched,
 ) -> Result<(), Problem> {
-    let (settings, _) = asking.stores.settings()?;
-    let proxy = asking.proxy(&settings).await?;
+    let (settings, _) = resolver.stores.settings()?;
+    let proxy = resolver.proxy(&settings).await?;
     let fetcher = Fetcher::new(fetch::Options {
         authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
         proxy: proxy.as_ref().map(registry_client::proxy_variables).unwrap_or_default(),
@@ -236,8 +236,8 @@ fn told(namespace: &str, error: &render::Error) -> Problem {
 }
 
 /// A config without a base can't get an image.
-fn without_base(asking: &Asking, rendered: &Rendered) -> Option<Problem> {
-    let namespace = &asking.stores.namespace;
+fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
+    let namespace = &resolver.stores.namespace;
     rendered.config.os_image_url.is_none().then(|| Problem {
         class: ErrorClass::InvalidInput,
         reason: "no-base-image".to_owned(),
@@ -249,7 +249,7 @@ fn without_base(asking: &Asking, rendered: &Rendered) -> Option<Problem> {
 
 /// What the pool's machines could not take of it without being installed anew.
 async fn refused(
-    asking: &Asking,
+    resolver: &Resolver,
     world: &Snapshot,
     new: &RenderedConfig,
 ) -> Result<Option<Problem>, Error> {
@@ -257,7 +257,7 @@ async fn refused(
     if name.is_empty() || name == new.name().as_str() {
         return Ok(None);
     }
-    let Some(object) = find(&asking.client, name).await? else {
+    let Some(object) = find(&resolver.client, name).await? else {
         return Ok(None);
     };
     let value = serde_json::to_value(object).expect("what came as JSON is JSON");
@@ -265,7 +265,7 @@ async fn refused(
     let Ok(old) = RenderedConfig::from_value(value) else {
         return Ok(None);
     };
-    let update = match asking.stores.daemon_sets.is_empty() {
+    let update = match resolver.stores.daemon_sets.is_empty() {
         true => Update::Image,
         false => Update::Daemon,
     };
@@ -292,7 +292,7 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
 
 /// What of the name is there already, unless mosb made it and nobody touched it.
 async fn clash(
-    asking: &Asking,
+    resolver: &Resolver,
     world: &Snapshot,
     name: &str,
     object: &Value,
@@ -302,7 +302,7 @@ async fn clash(
     if !is_doubtful {
         return Ok(None);
     }
-    let found = find(&asking.client, name).await?;
+    let found = find(&resolver.client, name).await?;
     Ok(found.and_then(|found| match judge(&found, object) {
         Existing::Clash(problem) => Some(problem),
         Existing::Fine | Existing::Leaving => None,
@@ -310,8 +310,8 @@ async fn clash(
 }
 
 /// The rendered configs that nodes have or shall have.
-pub(super) async fn on_nodes(asking: &Asking) -> Result<BTreeSet<String>, Error> {
-    let api: Api<Node> = Api::all(asking.client.clone());
+pub(super) async fn on_nodes(resolver: &Resolver) -> Result<BTreeSet<String>, Error> {
+    let api: Api<Node> = Api::all(resolver.client.clone());
     let nodes = api.list_metadata(&ListParams::default()).await;
     let nodes = nodes.map_err(Error::api("nodes", "list"))?;
     let names = nodes.items.iter().flat_map(|node| {

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 
-use super::super::act::Stopped;
+use super::super::apply::ApplyError;
 use super::super::kinds::Kind;
 use super::super::{Error, error};
 use super::snapshot::Member;
@@ -39,7 +39,7 @@ impl Contents {
         &self,
         client: &Client,
         members: &[Member],
-    ) -> Result<Vec<Arc<MachineConfig>>, Stopped> {
+    ) -> Result<Vec<Arc<MachineConfig>>, ApplyError> {
         let read = members.iter().map(|member| async {
             match self.known(member) {
                 Some(known) => Ok(known),
@@ -66,15 +66,15 @@ impl Contents {
         same.then(|| Arc::clone(known))
     }
 
-    async fn fetch(&self, client: &Client, name: &str) -> Result<Arc<MachineConfig>, Stopped> {
+    async fn fetch(&self, client: &Client, name: &str) -> Result<Arc<MachineConfig>, ApplyError> {
         let object = format!("machineconfig {name}");
         let Some(found) = find(client, name).await? else {
-            return Err(Stopped::Stale(object));
+            return Err(ApplyError::Conflict(object));
         };
         let value = serde_json::to_value(found).expect("what came as JSON is JSON");
         let size = value.to_string().len();
         let config: MachineConfig = serde_json::from_value(value).map_err(|cause| {
-            Stopped::Api(Error::Unreadable { object, cause: cause.to_string() })
+            ApplyError::Api(Error::Unreadable { object, cause: cause.to_string() })
         })?;
         let config = Arc::new(config);
         let mut kept = self.lock();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::collect;
 use super::snapshot::{Inputs, Made, Snapshot};
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};

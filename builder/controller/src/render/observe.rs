@@ -6,8 +6,8 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::super::inputs;
+use super::super::lookup::Problem;
 use super::super::observe::RENDERER;
-use super::super::question::Problem;
 use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
 use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
 use mosb_image::Digest;

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::act::Stopped;
 use super::super::active_reconciles::ActiveReconciles;
-use super::super::answer::{Asking, Unanswered, busy_pause};
+use super::super::apply::ApplyError;
 use super::super::lease::Lease;
+use super::super::lookups::{LookupError, Resolver, busy_pause};
 use super::super::pending_problem::PendingProblem;
 use super::super::queue::{Outcome, Queue};
 use super::super::stores::Cause;
@@ -40,7 +40,7 @@ const QUESTIONS: usize = 3;
 /// Renders pools.
 #[derive(Debug)]
 pub struct Renderer {
-    asking: Asking,
+    resolver: Resolver,
     /// Without which nothing is written.
     lease: Lease,
     /// Who we are, for events.
@@ -71,13 +71,13 @@ struct Note {
 impl Renderer {
     /// Nothing was looked at yet.
     pub fn new(
-        asking: Asking,
+        resolver: Resolver,
         lease: Lease,
         instance: String,
         active: Arc<ActiveReconciles>,
     ) -> Self {
         Self {
-            asking,
+            resolver,
             lease,
             instance,
             queue: Queue::default(),
@@ -99,7 +99,7 @@ impl Renderer {
         if !self.works.load(Ordering::SeqCst) {
             return;
         }
-        let mut pools = concerned(&self.asking.stores, cause);
+        let mut pools = concerned(&self.resolver.stores, cause);
         let now = Instant::now();
         {
             let mut notes = self.notes();
@@ -119,12 +119,12 @@ impl Renderer {
     }
 
     /// Looks at pools until it is stopped; what is under way is done first.
-    pub async fn work(&self, mut stopped: watch::Receiver<bool>) {
+    pub async fn work(&self, mut apply_error: watch::Receiver<bool>) {
         loop {
             let pool = tokio::select! {
                 // A pool that is due must not be taken any more.
                 biased;
-                _ = stopped.wait_for(|stopped| *stopped) => return,
+                _ = apply_error.wait_for(|apply_error| *apply_error) => return,
                 pool = self.queue.next() => pool,
             };
             let look = self.look(&pool, self.queue.is_paused(&pool));
@@ -135,13 +135,13 @@ impl Renderer {
 
     /// While a pool is paused nothing is done unless the inputs of its problem changed.
     async fn look(&self, pool: &str, is_paused: bool) -> Outcome {
-        if !self.asking.stores.board.missing().is_empty() {
+        if !self.resolver.stores.board.missing().is_empty() {
             return Outcome::Behind(BLIND);
         }
         if let Some(wait) = self.breath(pool) {
             return Outcome::Behind(wait);
         }
-        let Some(mut world) = observe(&self.asking.stores, pool) else {
+        let Some(mut world) = observe(&self.resolver.stores, pool) else {
             self.notes().remove(pool);
             return Outcome::Idle;
         };
@@ -149,7 +149,7 @@ impl Renderer {
             // The watch tells what we wrote, and wakes us.
             return Outcome::Behind(ECHO);
         }
-        let inputs = inputs_digest(&self.asking.stores, &world);
+        let inputs = inputs_digest(&self.resolver.stores, &world);
         let problem = self.note(pool, |note| note.problem.clone());
         if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs)) {
             if is_paused {
@@ -160,7 +160,7 @@ impl Renderer {
         let decided = match self.round(pool, &mut world, inputs).await {
             Ok(None) => return Outcome::Behind(busy_pause()),
             Ok(Some(decision)) => Ok(decision),
-            Err(stopped) => Err(stopped),
+            Err(apply_error) => Err(apply_error),
         };
         self.note(pool, |note| {
             let problem = decided.as_ref().ok().and_then(Decision::problem);
@@ -172,13 +172,13 @@ impl Renderer {
                 Some(problem) => Outcome::Failed(problem.class),
                 None => Outcome::Idle,
             },
-            Err(stopped) => match stopped.class() {
+            Err(apply_error) => match apply_error.class() {
                 None => {
-                    tracing::debug!("pool {pool}: {stopped}");
+                    tracing::debug!("pool {pool}: {apply_error}");
                     Outcome::Stale
                 }
                 Some(class) => {
-                    tracing::warn!(reason = stopped.reason(), "pool {pool}: {stopped}");
+                    tracing::warn!(reason = apply_error.reason(), "pool {pool}: {apply_error}");
                     Outcome::Failed(class)
                 }
             },
@@ -191,7 +191,7 @@ impl Renderer {
         pool: &str,
         world: &mut Snapshot,
         inputs: Digest,
-    ) -> Result<Option<Decision>, Stopped> {
+    ) -> Result<Option<Decision>, ApplyError> {
         let mut object = None;
         let mut decision = decide(world, Timestamp::now());
         for _ in 0..QUESTIONS {
@@ -207,7 +207,7 @@ impl Renderer {
                     }
                 }
                 Some(Question::Nodes) => {
-                    let named = answer::on_nodes(&self.asking).await?;
+                    let named = answer::on_nodes(&self.resolver).await?;
                     world.answers.on_nodes = Some(named);
                 }
             }
@@ -215,7 +215,7 @@ impl Renderer {
         }
         self.tell(pool, world, &decision.reason);
         let acting = Acting {
-            asking: &self.asking,
+            resolver: &self.resolver,
             lease: &self.lease,
             instance: &self.instance,
             metadata: &world.pool.metadata,
@@ -232,7 +232,7 @@ impl Renderer {
 
     /// Until something is otherwise than these inputs. What is fetched may take minutes, and is of no use then.
     async fn changed(&self, pool: &str, inputs: Digest) {
-        let stores = &self.asking.stores;
+        let stores = &self.resolver.stores;
         loop {
             tokio::time::sleep(COMPARED).await;
             let now = observe(stores, pool).map(|world| inputs_digest(stores, &world));
@@ -243,17 +243,17 @@ impl Renderer {
     }
 
     /// Puts the answer into the snapshot; the object to create, if it is one.
-    async fn render(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Value>, Stopped> {
+    async fn render(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Value>, ApplyError> {
         let inputs = match &world.inputs {
             Ok(inputs) => inputs.clone(),
             Err(_) => return Ok(None),
         };
         let began = Instant::now();
-        let answer = answer::render(&self.asking, &self.contents, world, &inputs).await?;
+        let answer = answer::render(&self.resolver, &self.contents, world, &inputs).await?;
         let (made, object) = match answer {
             Ok(draft) => (Ok(draft.made), Some(draft.object)),
-            Err(Unanswered::Problem(problem)) => (Err(problem), None),
-            Err(Unanswered::Busy(_)) => return Ok(None),
+            Err(LookupError::Problem(problem)) => (Err(problem), None),
+            Err(LookupError::Busy(_)) => return Ok(None),
         };
         tracing::debug!("pool {pool}: rendered in {} ms", began.elapsed().as_millis());
         world.answers.made = Some(made);

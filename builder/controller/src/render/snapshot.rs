@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::super::snapshot::EarlierProblem;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;

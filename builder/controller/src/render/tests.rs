@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::super::snapshot::EarlierProblem;
 use super::super::stores::{Cause, Stores};
 use super::act::{Existing, judge};

@@ -22,7 +22,7 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
     world.tell(failed(ErrorClass::Rejected));
     let decision = world.settle();
     assert_eq!(decision.reason.code(), "waiting", "{}", decision.reason);
-    assert_eq!(decision.again, Some(Duration::from_secs(30)));
+    assert_eq!(decision.requeue_after, Some(Duration::from_secs(30)));
     assert_eq!(world.state(), Some(Building));
     let failures = world.current().metadata.annotation(labels::FAILURES);
     assert_eq!(failures, Some("1"));
@@ -83,9 +83,9 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         |words: &str| Some(problem(ErrorClass::Rejected, &format!("registry.test/os:1: {words}")));
     world.problem = refused("correlation 1");
     let events = |world: &mut World| -> Vec<String> {
-        let steps = world.decide().steps;
-        let names = steps.iter().filter_map(|step| match step {
-            Step::Event(event) => Some(event.name.clone()),
+        let actions = world.decide().actions;
+        let names = actions.iter().filter_map(|action| match action {
+            Action::Event(event) => Some(event.name.clone()),
             _ => None,
         });
         names.collect()
@@ -103,7 +103,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         lasted: std::time::Duration::from_secs(1),
     });
     world.problem = refused("correlation 2");
-    assert_eq!(world.decide().steps, [], "in other words");
+    assert_eq!(world.decide().actions, [], "in other words");
 
     // The inputs changed, so that the engine does not compare.
     world.seen.earlier_problem = None;
@@ -240,7 +240,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             assert_eq!(world.state(), Some(Building), "{what}");
             assert_eq!(world.told(told), n, "{what}");
             assert!(world.seen.runners.is_empty(), "{what}");
-            let pause = decision.again.expect("it is tried again").as_secs();
+            let pause = decision.requeue_after.expect("it is tried again").as_secs();
             assert!(pause <= 300, "{what}: {pause}");
             world.wait(pause as i64 + 1);
             world.settle();
@@ -298,7 +298,7 @@ fn a_fault_is_tried_again_as_its_class_says() {
         let mut world = World::built_by(builder);
         for _ in 0..20 {
             let decision = world.settle();
-            if let Some(pause) = decision.again {
+            if let Some(pause) = decision.requeue_after {
                 world.wait(pause.as_secs() as i64 + 1);
                 world.settle();
             }

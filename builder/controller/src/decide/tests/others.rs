@@ -187,12 +187,12 @@ fn a_pre_built_image_is_no_base() {
     world.seen.prebuilt = [image.clone()].into();
     world.seen.cluster.stock_base = Some("quay.io/release/os@sha256:01".to_owned());
     world.settle();
-    let asked = world.asked.iter().any(|question| match question {
-        Question::Plan(plan) => plan.instead.as_ref().is_some_and(|base| {
+    let asked = world.asked.iter().any(|lookup| match lookup {
+        Lookup::Plan(plan) => plan.instead.as_ref().is_some_and(|base| {
             base.of.contains(&image)
                 && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
         }),
-        Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => false,
+        Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => false,
     });
     assert!(asked);
 }
@@ -250,9 +250,9 @@ fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
 fn what_a_cluster_refuses_stands_on_the_config() {
     let mut world = World::opted_in();
     let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
-    let steps = refused(&world.seen, problem.clone(), world.now);
-    let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
-        panic!("{steps:?}");
+    let actions = refused(&world.seen, problem.clone(), world.now);
+    let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
+        panic!("{actions:?}");
     };
     let blocked = condition(&status.conditions, BLOCKED).unwrap();
     assert_eq!((&*blocked.reason, &blocked.message), ("Problem", &problem.message));
@@ -267,18 +267,18 @@ fn what_a_cluster_refuses_stands_on_the_config() {
 fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
     let mut world = World::opted_in();
     let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
-    let steps = refused(&world.seen, problem, world.now);
-    let Some(Step::WriteConfigStatus { status, .. }) = steps.last() else {
-        panic!("{steps:?}");
+    let actions = refused(&world.seen, problem, world.now);
+    let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
+        panic!("{actions:?}");
     };
     world.config().status = *status.clone();
     let mut refusals = 0;
     for _ in 0..5 {
-        let steps = world.decide().steps;
-        let of_pool = |step: &Step| matches!(step, Step::WritePoolCondition { .. });
-        let at = steps.iter().position(of_pool);
+        let actions = world.decide().actions;
+        let of_pool = |action: &Action| matches!(action, Action::WritePoolCondition { .. });
+        let at = actions.iter().position(of_pool);
         refusals += usize::from(at.is_some());
-        world.round(at.unwrap_or(steps.len()));
+        world.round(at.unwrap_or(actions.len()));
         assert_eq!(world.blocked().unwrap().0, "True");
     }
     assert!(refusals > 1);
@@ -292,7 +292,7 @@ fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
     world.settle();
     world.render(2);
     world.problem = Some(Problem {
-        reason: crate::question::NO_RENDERED_CONFIG.to_owned(),
+        reason: crate::lookup::NO_RENDERED_CONFIG.to_owned(),
         ..problem(ErrorClass::Transient, "there is none yet")
     });
     world.settle();
@@ -360,7 +360,7 @@ fn another_builder_is_for_what_is_built_next() {
     assert_eq!(kind(&world), ImageBuilderType::CustomPod);
     world.run();
     world.delete_runner();
-    let pause = world.settle().again.expect("another attempt");
+    let pause = world.settle().requeue_after.expect("another attempt");
     world.wait(pause.as_secs() as i64 + 1);
     world.settle();
     assert_eq!(kind(&world), ImageBuilderType::Job);

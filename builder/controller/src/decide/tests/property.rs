@@ -36,7 +36,7 @@ enum Deed {
     DeleteComponent,
     Wait(u16),
     /// A round of which so many steps are done.
-    Round(u8),
+    DecisionBuilder(u8),
     /// All that was decided some deeds ago, late.
     Late,
     Settle,
@@ -68,7 +68,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => Just(Rerender),
         1 => Just(DeleteComponent),
         2 => (0u16..400).prop_map(Wait),
-        8 => (0u8..5).prop_map(Round),
+        8 => (0u8..5).prop_map(DecisionBuilder),
         2 => Just(Late),
         4 => Just(Settle),
     ]
@@ -146,12 +146,12 @@ fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
             }
         }
         Deed::Wait(seconds) => world.wait(i64::from(*seconds)),
-        Deed::Round(most) => *late = world.round(usize::from(*most)),
+        Deed::DecisionBuilder(most) => *late = world.round(usize::from(*most)),
         Deed::Late => {
             let mut versions = Default::default();
-            let steps = std::mem::take(&mut late.steps);
-            for step in &steps {
-                if world.act(step, &mut versions).is_none() {
+            let actions = std::mem::take(&mut late.actions);
+            for action in &actions {
+                if world.act(action, &mut versions).is_none() {
                     break;
                 }
             }
@@ -202,7 +202,7 @@ proptest! {
         prop_assert_eq!(&world.current().spec.machine_config.name, &world.seen.pool.as_ref().unwrap().spec.configuration.name);
         world.asked.clear();
         let idle = world.decide();
-        prop_assert!(idle.steps.is_empty() && idle.again.is_none(), "{idle:?}");
+        prop_assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
         prop_assert!(world.asked.is_empty(), "{:?}", world.asked);
     }
 }

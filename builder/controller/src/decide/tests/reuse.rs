@@ -137,9 +137,9 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
     world.wait(60);
     world.build();
     assert_eq!(world.current().metadata.uid, build.metadata.uid);
-    let pinned = world.asked.iter().rev().find_map(|question| match question {
-        Question::Plan(plan) => plan.base.clone(),
-        Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => None,
+    let pinned = world.asked.iter().rev().find_map(|lookup| match lookup {
+        Lookup::Plan(plan) => plan.base.clone(),
+        Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => None,
     });
     assert_eq!(
         pinned.map(|base| base.to_string()).as_deref(),

@@ -28,9 +28,9 @@ use BuildCondition::{Building, Prepared, Succeeded};
 pub fn is_idle(world: &mut World) {
     world.asked.clear();
     let decision = world.decide();
-    assert_eq!(decision.steps, [], "{:?}", decision.reason);
+    assert_eq!(decision.actions, [], "{:?}", decision.reason);
     assert!(world.asked.is_empty(), "{:?}", world.asked);
-    assert_eq!(decision.again, None);
+    assert_eq!(decision.requeue_after, None);
 }
 
 pub fn degraded(status: &str, reason: &str) -> (String, String) {
@@ -62,7 +62,7 @@ fn row_10_something_is_missing() {
     world.settle();
     assert_eq!(world.blocked(), None, "the API server's clock is ahead");
     world.wait(2);
-    world.wait(decision.again.expect("another look").as_secs() as i64 + 1);
+    world.wait(decision.requeue_after.expect("another look").as_secs() as i64 + 1);
     assert_eq!(world.settle().reason.code(), "no-pool");
     assert_eq!(world.blocked(), Some(("True".to_owned(), "NoPool".to_owned())));
     assert_eq!(world.told(EventReason::ConfigReconcileFailed), 1);
@@ -304,13 +304,13 @@ fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
     world.settle();
     let old = world.current().clone();
     world.delete_runner();
-    let pause = world.settle().again.expect("a next attempt");
+    let pause = world.settle().requeue_after.expect("a next attempt");
     world.wait(pause.as_secs() as i64 + 1);
     world.settle();
     // The watch of builds is behind that of Jobs.
     let at = world.seen.builds.iter_mut().find(|b| b.metadata.uid == old.metadata.uid);
     *at.unwrap() = old;
     let decision = world.decide();
-    assert_eq!(decision.steps, []);
+    assert_eq!(decision.actions, []);
     assert_eq!(decision.reason.code(), "preparing");
 }

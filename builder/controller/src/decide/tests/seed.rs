@@ -39,7 +39,7 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
         (COMPONENT, SEED, Some("worker"))
     );
     let waiting = world.round(usize::MAX);
-    assert_eq!((waiting.reason.code(), &*waiting.steps), ("seed-not-rendered", &[][..]));
+    assert_eq!((waiting.reason.code(), &*waiting.actions), ("seed-not-rendered", &[][..]));
     let why = waiting.reason.to_string();
     assert!(why.contains(COMPONENT) && why.contains("--render"), "{why}");
     assert_eq!(world.settle().reason.code(), "up-to-date");
@@ -145,12 +145,12 @@ fn the_next_change_is_built_on_the_releases_own_image() {
         world.build();
         assert_eq!(world.made.len(), 1, "{what}");
         assert!(world.image().starts_with("quay.io/acme/os@"), "{what}");
-        let on_stock = |question: &Question| match question {
-            Question::Plan(plan) => {
+        let on_stock = |lookup: &Lookup| match lookup {
+            Lookup::Plan(plan) => {
                 let instead = plan.instead.as_ref().unwrap();
                 instead.of.contains(SEED) && instead.stock.as_deref() == Some(STOCK)
             }
-            Question::Exists { .. } | Question::OsImage { .. } | Question::Result { .. } => false,
+            Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => false,
         };
         assert!(world.asked.iter().any(on_stock), "{what}");
         assert_eq!(world.seen.components.len(), 1, "{what}: kept");
@@ -236,7 +236,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
                 decision = world.round(usize::MAX);
             }
             assert_eq!(decision.reason.code(), code, "{what}");
-            assert_eq!(decision.steps, [], "{what}");
+            assert_eq!(decision.actions, [], "{what}");
             assert_eq!(world.blocked().is_some(), told, "{what}");
             assert!(world.seen.builds.is_empty() && world.made.is_empty(), "{what}");
         }

@@ -105,7 +105,7 @@ proptest! {
         prop_assert_eq!(last.reason.code(), "up-to-date");
         prop_assert_eq!(end(&world), end(&World::seeded()), "{:b}", had);
         prop_assert!(world.made.is_empty());
-        let planned = |question: &Question| matches!(question, Question::Plan(_));
+        let planned = |lookup: &Lookup| matches!(lookup, Lookup::Plan(_));
         prop_assert!(!world.asked.iter().any(planned), "nothing is planned");
     }
 }

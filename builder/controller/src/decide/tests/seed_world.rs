@@ -56,8 +56,8 @@ impl World {
 
     /// One write, and what is told before it; then the controller is killed.
     pub fn one_write(&mut self) -> Decision {
-        let steps = self.decide().steps;
-        let write = steps.iter().position(|step| !matches!(step, Step::Event(_)));
+        let actions = self.decide().actions;
+        let write = actions.iter().position(|action| !matches!(action, Action::Event(_)));
         self.round(write.map_or(usize::MAX, |at| at + 1))
     }
 
@@ -118,9 +118,9 @@ impl World {
     }
 
     /// A step of a MachineConfig, as [`World::act`].
-    pub fn act_on_component(&mut self, step: &Step) -> Option<()> {
-        match step {
-            Step::CreateComponent { pool, image, config } => {
+    pub fn act_on_component(&mut self, action: &Action) -> Option<()> {
+        match action {
+            Action::CreateComponent { pool, image, config } => {
                 let name = component_name(pool);
                 if self.seen.components.iter().any(|one| one.name == name) {
                     return None;
@@ -128,7 +128,7 @@ impl World {
                 assert!(self.confirmed.contains(image), "unconfirmed");
                 self.add_component(&name, &image.to_string(), Some(config));
             }
-            Step::UpdateComponent { uid, resource_version, image, config, .. } => {
+            Action::UpdateComponent { uid, resource_version, image, config, .. } => {
                 let version = self.id();
                 let mut components = self.seen.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;
@@ -143,7 +143,7 @@ impl World {
                     component.image = image.to_string();
                 }
             }
-            Step::DeleteComponent { uid, .. } => {
+            Action::DeleteComponent { uid, .. } => {
                 let mut components = self.seen.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;
                 assert!(component.claim.is_some(), "not ours");

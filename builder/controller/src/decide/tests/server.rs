@@ -64,23 +64,23 @@ impl World {
     }
 
     /// Does a step as the API server would; none if it refuses because it has seen something newer.
-    pub fn act(&mut self, step: &Step, versions: &mut BTreeMap<String, String>) -> Option<()> {
-        match step {
-            Step::CreateConfig { spec, .. } => {
+    pub fn act(&mut self, action: &Action, versions: &mut BTreeMap<String, String>) -> Option<()> {
+        match action {
+            Action::CreateConfig { spec, .. } => {
                 self.opt_in();
                 self.annotate(labels::MADE_FOR_LABEL, "");
                 self.config().spec = spec.clone();
             }
-            Step::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
-            Step::DeleteConfig { uid, .. } => {
+            Action::UpdateConfig { spec, .. } => self.config().spec = spec.clone(),
+            Action::DeleteConfig { uid, .. } => {
                 assert_eq!(self.config().metadata.uid(), uid);
                 assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
                 self.seen.config = None;
             }
-            Step::CreateComponent { .. }
-            | Step::UpdateComponent { .. }
-            | Step::DeleteComponent { .. } => return self.act_on_component(step),
-            Step::CreateBuild { build } => {
+            Action::CreateComponent { .. }
+            | Action::UpdateComponent { .. }
+            | Action::DeleteComponent { .. } => return self.act_on_component(action),
+            Action::CreateBuild { build } => {
                 let is_real = build.metadata.annotation(labels::METHOD).is_some();
                 // One of a MachineOSConfig that is gone is collected at once.
                 if is_real && self.is_of_the_config(&build.metadata) {
@@ -102,7 +102,7 @@ impl World {
                 };
                 self.seen.builds.push(build);
             }
-            Step::WriteBuildStatus { uid, resource_version, status, .. } => {
+            Action::WriteBuildStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
                 let images = self.confirmed.clone();
                 let at = self.build_at(uid)?;
@@ -111,19 +111,19 @@ impl World {
                 check_status(&build.status, status, &images);
                 build.status = (**status).clone();
             }
-            Step::AnnotateBuild(annotate) => {
+            Action::AnnotateBuild(annotate) => {
                 let version = self.id();
                 let at = self.build_at(&annotate.uid)?;
                 change(&mut self.seen.builds[at].metadata, annotate, version, versions)?;
             }
-            Step::DeleteBuild { uid, .. } => {
+            Action::DeleteBuild { uid, .. } => {
                 let now = self.now;
                 let at = self.build_at(uid)?;
                 let metadata = &mut self.seen.builds[at].metadata;
                 assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
                 metadata.deletion_timestamp = Some(Time(now));
             }
-            Step::CreateRunner { build, build_uid, attempt, builder, method } => {
+            Action::CreateRunner { build, build_uid, attempt, builder, method } => {
                 let name = format!("build-{build}");
                 let is_there = |seen: &SeenRunner| seen.runner.name() == name;
                 if self.seen.runners.iter().any(is_there) {
@@ -170,7 +170,7 @@ impl World {
                     "two runners for one build"
                 );
             }
-            Step::CreateInputs { build, runner_uid, .. } => {
+            Action::CreateInputs { build, runner_uid, .. } => {
                 self.runner_at(runner_uid)?;
                 for (kind, name) in needs(build) {
                     let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
@@ -188,17 +188,17 @@ impl World {
                     });
                 }
             }
-            Step::Unsuspend { uid, .. } => {
+            Action::Unsuspend { uid, .. } => {
                 let at = self.runner_at(uid)?;
                 let runner = &self.seen.runners[at].runner;
                 assert!(self.has_all_inputs(runner), "an input is missing");
                 let_go(&mut self.seen.runners[at].runner);
             }
-            Step::KeepLogs(keep) => {
+            Action::ArchiveLogs(keep) => {
                 assert!(self.build_at(&keep.build_uid).is_some());
                 self.logs.push((keep.build_uid.clone(), keep.attempt));
             }
-            Step::DeleteRunner { uid, .. } => {
+            Action::DeleteRunner { uid, .. } => {
                 let now = self.now;
                 let at = self.runner_at(uid)?;
                 let runner = &mut self.seen.runners[at].runner;
@@ -208,16 +208,16 @@ impl World {
                 let build = &self.seen.builds[at].metadata;
                 assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
             }
-            Step::DeleteInput { uid, .. } => {
+            Action::DeleteInput { uid, .. } => {
                 let ours = |one: &SeenInput| one.uid != *uid;
                 self.seen.inputs.retain(ours);
             }
-            Step::AnnotateConfig(annotate) => {
+            Action::AnnotateConfig(annotate) => {
                 let version = self.id();
                 let config = self.seen.config.as_mut()?;
                 change(&mut config.metadata, annotate, version, versions)?;
             }
-            Step::WriteConfigStatus { uid, resource_version, status, .. } => {
+            Action::WriteConfigStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
                 let config = self.seen.config.as_mut()?;
                 if config.metadata.uid() != uid {
@@ -232,7 +232,7 @@ impl World {
                 assert!(status.observed_generation >= config.status.observed_generation);
                 config.status = (**status).clone();
             }
-            Step::WritePoolCondition { conditions, resource_version, .. } => {
+            Action::WritePoolCondition { conditions, resource_version, .. } => {
                 let version = self.id();
                 let pool = self.seen.pool.as_mut()?;
                 write(&mut pool.metadata, resource_version, version, versions)?;
@@ -243,15 +243,15 @@ impl World {
                 assert_eq!(others(conditions), others(&pool.status.conditions));
                 pool.status.conditions = conditions.clone();
             }
-            Step::AnnotatePool(annotate) => {
+            Action::AnnotatePool(annotate) => {
                 let version = self.id();
                 let pool = self.seen.pool.as_mut()?;
                 change(&mut pool.metadata, annotate, version, versions)?;
             }
-            Step::RecordBaseTree { base, image } => {
+            Action::RecordBaseTree { base, image } => {
                 self.seen.cluster.base_trees.insert(*base, *image);
             }
-            Step::Event(event) => {
+            Action::Event(event) => {
                 assert!(event.name.len() <= 253);
                 if self.names.insert(event.name.clone()) {
                     self.events.push((event.reason, event.note.clone()));

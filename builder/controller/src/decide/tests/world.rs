@@ -57,7 +57,7 @@ pub struct World {
     pub os_changes: bool,
     /// The pre-built image is what the pool's MachineConfigs come to.
     pub recognises: bool,
-    pub asked: Vec<Question>,
+    pub asked: Vec<Lookup>,
     pub count: u64,
     /// What the pool's MachineConfigs say, but for the image; while it is none, a test names rendered configs itself.
     pub content: Option<u32>,
@@ -250,21 +250,21 @@ impl World {
         for _ in 0..5 {
             let decision = decide(&seen, self.now);
             assert_eq!(decision, decide(&seen, self.now), "same world, same steps");
-            if decision.ask.is_empty() {
+            if decision.lookups.is_empty() {
                 return decision;
             }
-            assert_eq!(decision.steps, []);
-            for question in decision.ask {
-                self.asked.push(question.clone());
-                match question {
-                    Question::OsImage { rendered } => {
+            assert_eq!(decision.actions, []);
+            for lookup in decision.lookups {
+                self.asked.push(lookup.clone());
+                match lookup {
+                    Lookup::OsImage { rendered } => {
                         let image = self.os_images.get(rendered.as_str()).cloned();
                         let image =
                             image.ok_or_else(|| problem(ErrorClass::Transient, "not there yet"));
-                        let twice = seen.answers.os_image.insert(rendered, image);
+                        let twice = seen.lookup_results.os_image.insert(rendered, image);
                         assert!(twice.is_none(), "asked twice");
                     }
-                    Question::Result { build } => {
+                    Lookup::Result { build } => {
                         let unseen =
                             self.unseen.as_ref().map(|result| &result.build) == Some(&build);
                         let result = match &self.api_problem {
@@ -272,14 +272,14 @@ impl World {
                             None if unseen => Ok(self.unseen.clone()),
                             None => Ok(seen.results.get(build.as_str()).cloned()),
                         };
-                        let twice = seen.answers.results.insert(build, result);
+                        let twice = seen.lookup_results.results.insert(build, result);
                         assert!(twice.is_none(), "asked twice");
                     }
-                    Question::Plan(question) => {
-                        let answer = self.planned(&question);
-                        assert!(seen.answers.plan.replace(answer).is_none(), "asked twice");
+                    Lookup::Plan(lookup) => {
+                        let answer = self.planned(&lookup);
+                        assert!(seen.lookup_results.plan.replace(answer).is_none(), "asked twice");
                     }
-                    Question::Exists { image, secret, pull } => {
+                    Lookup::Exists { image, secret, pull } => {
                         assert_eq!(secret, "push");
                         let push = &self.seen.config.as_ref().unwrap().spec;
                         let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();
@@ -293,7 +293,10 @@ impl World {
                             }
                             None => ImageStatus::Missing,
                         };
-                        assert!(seen.answers.exists.insert(image, answer).is_none(), "asked twice");
+                        assert!(
+                            seen.lookup_results.exists.insert(image, answer).is_none(),
+                            "asked twice"
+                        );
                     }
                 }
             }
@@ -301,22 +304,22 @@ impl World {
         panic!("it asks and asks");
     }
 
-    fn planned(&self, question: &PlanQuestion) -> Result<Planned, Problem> {
+    fn planned(&self, lookup: &PlanLookup) -> Result<Planned, Problem> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
         }
         let repo: RepoRef = "quay.io/release/base".parse().unwrap();
         let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
-        let base = question.base.clone().unwrap_or(fresh);
+        let base = lookup.base.clone().unwrap_or(fresh);
         let inputs = |format: u32| {
-            let (rendered, containerfile) = (&question.rendered, &question.containerfile);
-            let parts = json!([format, rendered, containerfile, question.push, base]);
+            let (rendered, containerfile) = (&lookup.rendered, &lookup.containerfile);
+            let parts = json!([format, rendered, containerfile, lookup.push, base]);
             Digest::of(&canonical_json(&parts)).hex()
         };
-        let build = |format| BuildName::new(&question.pool, &inputs(format)).unwrap();
+        let build = |format| BuildName::new(&lookup.pool, &inputs(format)).unwrap();
         assert!(!self.is_waiting_for_its_seed(), "planned before it is seeded");
-        let os_image = self.os_images.get(question.rendered.as_str());
-        if let Some(instead) = &question.instead
+        let os_image = self.os_images.get(lookup.rendered.as_str());
+        if let Some(instead) = &lookup.instead
             && os_image.is_some_and(|os_image| instead.of.contains(os_image))
         {
             assert_eq!(instead.stock.as_deref(), Some(STOCK));
@@ -324,8 +327,8 @@ impl World {
             let is_stock = os_image.is_none_or(|os_image| os_image == STOCK);
             assert!(is_stock, "built on the pre-built image");
         }
-        let runs = question.containerfile.is_some() || question.method.is_some();
-        let bad = self.bad_containerfile && question.containerfile.is_some();
+        let runs = lookup.containerfile.is_some() || lookup.method.is_some();
+        let bad = self.bad_containerfile && lookup.containerfile.is_some();
         Ok(Planned {
             build: build(self.format),
             older: (1..self.format).rev().map(build).collect(),
@@ -340,8 +343,8 @@ impl World {
             warnings: self.warnings.clone(),
             containerfile_problem: bad
                 .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
-            os_changed: self.os_changes || question.compare.is_none(),
-            is_recognised: self.recognises && question.recognise.is_some(),
+            os_changed: self.os_changes || lookup.compare.is_none(),
+            is_recognised: self.recognises && lookup.recognise.is_some(),
         })
     }
 
@@ -349,8 +352,8 @@ impl World {
     pub fn round(&mut self, most: usize) -> Decision {
         let decision = self.decide();
         let mut versions = BTreeMap::new();
-        for step in decision.steps.iter().take(most) {
-            if self.act(step, &mut versions).is_none() {
+        for action in decision.actions.iter().take(most) {
+            if self.act(action, &mut versions).is_none() {
                 break;
             }
         }
@@ -365,7 +368,7 @@ impl World {
             let before = self.seen.builds.len() + self.seen.runners.len();
             let decision = self.round(usize::MAX);
             let after = self.seen.builds.len() + self.seen.runners.len();
-            if decision.steps.is_empty() && before == after {
+            if decision.actions.is_empty() && before == after {
                 return decision;
             }
         }
@@ -386,7 +389,7 @@ impl World {
                 self.succeed();
                 continue;
             }
-            match decision.again {
+            match decision.requeue_after {
                 Some(pause) => self.wait(pause.as_secs() as i64 + 1),
                 None => return decision,
             }

@@ -101,8 +101,8 @@ fn what_we_just_saw_end_may_still_be_told_of() {
             pod.metadata.name = Some(RUNNER.to_owned());
             pod
         };
-        let mut stopped = evicted();
-        stopped.status.as_mut().unwrap().reason = Some("DeadlineExceeded".to_owned());
+        let mut apply_error = evicted();
+        apply_error.status.as_mut().unwrap().reason = Some("DeadlineExceeded".to_owned());
         let mut going = job(json!({ "suspend": false }), None);
         let deletion: Timestamp = time.parse().unwrap();
         going.metadata.deletion_timestamp = Some(deletion.into());
@@ -119,7 +119,7 @@ fn what_we_just_saw_end_may_still_be_told_of() {
             (of_phase("Succeeded"), vec![]),
             (of_phase("Failed"), vec![]),
             (evicted().into(), vec![]),
-            (stopped.into(), vec![]),
+            (apply_error.into(), vec![]),
             (leaving.into(), vec![]),
         ] {
             let after = |seconds, result: Option<&JobResult>| {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use super::super::lookup::BaseInstead;
 use super::super::pool_reason::PoolReason;
-use super::super::question::BaseInstead;
 use super::super::snapshot::Snapshot;
 use mosb_image::{Digest, Platform, RepoRef};
 use mosb_plan::api::{
@@ -20,7 +20,7 @@ const FINGERPRINT_FORMAT: u32 = 1;
 
 /// What is wanted of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct DesiredBuild {
     pub pool: PoolName,
     pub rendered: RenderedName,
     /// What its image is built by, which is no part of what is wanted: whatever builds it, it is the same image.
@@ -47,16 +47,16 @@ pub(super) enum BuildOn {
     OsChange,
 }
 
-impl Wish {
+impl DesiredBuild {
     /// What is wanted, or why it can't be built.
     pub fn of(
-        world: &Snapshot,
+        snapshot: &Snapshot,
         config: &MachineOsConfig,
         pool: &MachineConfigPool,
     ) -> Result<Self, PoolReason> {
         let bad = |why: String| PoolReason::BadConfig(why);
         let spec = &config.spec;
-        let builder = builder(world, config).map_err(bad)?;
+        let builder = builder(snapshot, config).map_err(bad)?;
         let name: PoolName = spec
             .machine_config_pool
             .name
@@ -66,11 +66,11 @@ impl Wish {
         if push_secret.is_empty() {
             return Err(bad("spec.renderedImagePushSecret.name is empty".to_owned()));
         }
-        let push = push_repository(&spec.rendered_image_push_spec, world)?;
+        let push = push_repository(&spec.rendered_image_push_spec, snapshot)?;
 
         let configuration = &pool.spec.configuration.name;
         // A pre-built image is there before its machines are.
-        let installing = world.cluster.machine_config_daemon
+        let installing = snapshot.cluster.machine_config_daemon
             && pool.status.configuration.name.is_empty()
             && config.metadata.annotation(labels::PRE_BUILT_IMAGE).is_none();
         if configuration.is_empty() || installing {
@@ -86,10 +86,10 @@ impl Wish {
             )));
         }
 
-        let mut platforms = world.pool_platforms.iter();
+        let mut platforms = snapshot.pool_platforms.iter();
         let platform = match (platforms.next(), platforms.next()) {
             (Some(_), Some(_)) => {
-                let all = world.pool_platforms.iter().map(Platform::to_string);
+                let all = snapshot.pool_platforms.iter().map(Platform::to_string);
                 return Err(PoolReason::MixedPlatforms(all.collect()));
             }
             (one, _) => one.cloned(),
@@ -101,14 +101,14 @@ impl Wish {
         let containerfile = spec.containerfile(architecture).map(str::to_owned);
 
         // A rendered config may name the image for a while after its MachineConfig is gone.
-        let mut of = world.prebuilt.clone();
-        of.extend(world.builds.iter().filter_map(seeded_image));
-        let instead =
-            (!of.is_empty()).then(|| BaseInstead { of, stock: world.cluster.stock_base.clone() });
+        let mut of = snapshot.prebuilt.clone();
+        of.extend(snapshot.builds.iter().filter_map(seeded_image));
+        let instead = (!of.is_empty())
+            .then(|| BaseInstead { of, stock: snapshot.cluster.stock_base.clone() });
         let build_on = match config.metadata.annotation(labels::BUILD_ON) {
             Some("every-config") => BuildOn::EveryConfig,
             Some("os-change") => BuildOn::OsChange,
-            None if world.cluster.machine_config_daemon => BuildOn::OsChange,
+            None if snapshot.cluster.machine_config_daemon => BuildOn::OsChange,
             None => BuildOn::EveryConfig,
             Some(other) => {
                 return Err(bad(format!(
@@ -117,7 +117,7 @@ impl Wish {
                 )));
             }
         };
-        let mut wish = Self {
+        let mut desired = Self {
             pool: name,
             rendered,
             builder,
@@ -131,9 +131,9 @@ impl Wish {
             wanted: String::new(),
             seeded: String::new(),
         };
-        wish.wanted = wish.wanted_with(wish.rendered.as_str());
-        wish.seeded = wish.seeded_with(wish.rendered.as_str());
-        Ok(wish)
+        desired.wanted = desired.wanted_with(desired.rendered.as_str());
+        desired.seeded = desired.seeded_with(desired.rendered.as_str());
+        Ok(desired)
     }
 
     /// The fingerprint of the same wish for another rendered config.
@@ -162,7 +162,7 @@ impl Wish {
 }
 
 /// What runs the builds: the annotation, else what goes with the pool's label, else a Job.
-fn builder(world: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderType, String> {
+fn builder(snapshot: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderType, String> {
     let field = &config.spec.image_builder.image_builder_type;
     if field != ImageBuilderType::Job.as_str() {
         return Err(format!(
@@ -170,7 +170,7 @@ fn builder(world: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderTyp
             labels::BUILDER
         ));
     }
-    let settings = world.label.as_ref().and_then(|label| label.settings.as_ref());
+    let settings = snapshot.label.as_ref().and_then(|label| label.settings.as_ref());
     let of_label = settings.and_then(|settings| settings.get("imageBuilderType"));
     let (place, text) = match (config.metadata.annotation(labels::BUILDER), of_label) {
         (Some(text), _) => (format!("annotation {}", labels::BUILDER), text),
@@ -192,8 +192,8 @@ fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {
 }
 
 /// Where images are pushed, if this cluster can tell of them.
-fn push_repository(spec: &str, world: &Snapshot) -> Result<RepoRef, PoolReason> {
-    let nested = !world.cluster.nested_digests_refused;
+fn push_repository(spec: &str, snapshot: &Snapshot) -> Result<RepoRef, PoolReason> {
+    let nested = !snapshot.cluster.nested_digests_refused;
     plan::push_repository(spec, nested).map_err(|error| match error {
         PushSpecError::Nested(repo) => PoolReason::NestedRepository(repo.to_string()),
         other => PoolReason::BadConfig(format!("spec.renderedImagePushSpec {other}")),

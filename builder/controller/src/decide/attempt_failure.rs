@@ -10,21 +10,21 @@ use mosb_build::result::Step as Container;
 use mosb_types::ErrorClass;
 
 /// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
-const MOST_FORGED: u32 = 20;
+const MAX_UNTRUSTED_ATTEMPTS: u32 = 20;
 
 /// What a program that failed is told as: here buildah, by what it ran.
-const PROGRAM_FAILED: &str = "program-failed";
+const PROGRAM_FAILED_REASON: &str = "program-failed";
 
 /// No pause between two Jobs is longer.
-pub(super) const LONGEST: Duration = Duration::from_secs(600);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
 /// How a Job ended without an image.
 #[derive(Debug, Clone)]
-pub(super) enum Setback {
+pub(super) enum AttemptFailure {
     /// Its pod did not tell.
     Lost(Lost),
     /// Its pod told.
-    Told {
+    Reported {
         step: Container,
         class: ErrorClass,
         reason: String,
@@ -32,37 +32,40 @@ pub(super) enum Setback {
         last_lines: Vec<String>,
     },
     /// Its pod told a digest that the registry has not.
-    NotThere(String),
+    ImageMissing(String),
 }
 
 /// How often, and how soon: the Jobs that may end like this, without a number as many as it takes; the first pause and the longest, in seconds.
-struct Patience {
+struct RetryPolicy {
     tries: Option<u32>,
     first: u64,
     longest: u64,
 }
 
-impl Setback {
+impl AttemptFailure {
     /// `run_retries` is how often the settings let a failed `RUN` line be tried again.
-    fn patience(&self, run_retries: u32) -> Patience {
-        let of = |tries, first, longest| Patience { tries, first, longest };
+    fn retry_policy(&self, run_retries: u32) -> RetryPolicy {
+        let of = |tries, first, longest| RetryPolicy { tries, first, longest };
         match self {
             // What happened to the pod says nothing about the build.
             Self::Lost(Lost::Evicted(_) | Lost::NodeLost(_)) => of(None, 5, 300),
             Self::Lost(Lost::Deleted) => of(None, 1, 60),
             Self::Lost(Lost::OutOfMemory(_) | Lost::OutOfDisk(_)) => of(Some(2), 10, 300),
             Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
-            Self::Lost(Lost::Failed(_)) | Self::NotThere(_) => of(Some(3), 10, 300),
+            Self::Lost(Lost::Failed(_)) | Self::ImageMissing(_) => of(Some(3), 10, 300),
             // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
-            Self::Told {
-                step: Container::ImageBuild, class: ErrorClass::Rejected, reason, ..
-            } if reason == PROGRAM_FAILED => {
-                of(Some(run_retries.saturating_add(1)), 30, LONGEST.as_secs())
+            Self::Reported {
+                step: Container::ImageBuild,
+                class: ErrorClass::Rejected,
+                reason,
+                ..
+            } if reason == PROGRAM_FAILED_REASON => {
+                of(Some(run_retries.saturating_add(1)), 30, MAX_BACKOFF.as_secs())
             }
             // The pod tried as often as is worth it.
-            Self::Told { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
-            Self::Told { class, .. } => match class {
-                ErrorClass::Transient => of(None, 10, LONGEST.as_secs()),
+            Self::Reported { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
+            Self::Reported { class, .. } => match class {
+                ErrorClass::Transient => of(None, 10, MAX_BACKOFF.as_secs()),
                 ErrorClass::InvalidInput | ErrorClass::Rejected => of(Some(1), 0, 0),
                 ErrorClass::Internal => of(Some(2), 30, 300),
             },
@@ -71,32 +74,32 @@ impl Setback {
 
     /// Whether it counts against a build that it happened.
     pub fn counts(&self) -> bool {
-        self.patience(0).tries.is_some()
+        self.retry_policy(0).tries.is_some()
     }
 
     /// Whether there is no other Job after so many that count, this one among them, and so many at all.
-    pub fn is_the_last(
+    pub fn is_final(
         &self,
         failures: u32,
         attempt: u32,
         method: JobMethod,
         run_retries: u32,
     ) -> bool {
-        let tries = self.patience(run_retries).tries;
+        let tries = self.retry_policy(run_retries).tries;
         tries.is_some_and(|tries| failures >= tries)
-            || self.may_be_forged(method) && attempt >= MOST_FORGED
+            || self.is_untrusted(method) && attempt >= MAX_UNTRUSTED_ATTEMPTS
     }
 
     /// Whether an administrator's `RUN` line that left its chroot may have told it.
-    fn may_be_forged(&self, method: JobMethod) -> bool {
+    fn is_untrusted(&self, method: JobMethod) -> bool {
         let told_by_build = |step| step == Container::ImageBuild;
         method == JobMethod::Containerfile
-            && matches!(self, Self::Told { step, .. } if told_by_build(*step))
+            && matches!(self, Self::Reported { step, .. } if told_by_build(*step))
     }
 
     /// How long the next Job waits after this attempt, the first being 1.
     pub fn pause(&self, attempt: u32) -> Duration {
-        let Patience { first, longest, .. } = self.patience(0);
+        let RetryPolicy { first, longest, .. } = self.retry_policy(0);
         let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(20));
         Duration::from_secs(doubled.min(longest))
     }
@@ -118,8 +121,8 @@ impl Setback {
                 why.trim_end_matches(['.', ' '])
             ),
             Self::Lost(Lost::Failed(why)) => why.clone(),
-            Self::Told { step, message, .. } => format!("{}: {message}", step.as_str()),
-            Self::NotThere(image) => format!(
+            Self::Reported { step, message, .. } => format!("{}: {message}", step.as_str()),
+            Self::ImageMissing(image) => format!(
                 "{image} was pushed, but the registry has no such image; does it delete untagged images?"
             ),
         }
@@ -128,10 +131,10 @@ impl Setback {
     /// All of it, for the condition `Failed`.
     pub fn message(&self) -> String {
         match self {
-            Self::Told { step, reason, message, last_lines, .. } => {
+            Self::Reported { step, reason, message, last_lines, .. } => {
                 failed_message(step.as_str(), message, Some(reason), last_lines)
             }
-            Self::Lost(_) | Self::NotThere(_) => failed_message("Job", &self.line(), None, &[]),
+            Self::Lost(_) | Self::ImageMissing(_) => failed_message("Job", &self.line(), None, &[]),
         }
     }
 }
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_tried_for_ever_and_the_rest_is_not() {
-        let told = |class| Setback::Told {
+        let told = |class| AttemptFailure::Reported {
             step: Container::ImageBuild,
             class,
             reason: "x".to_owned(),
@@ -150,33 +153,43 @@ mod tests {
             last_lines: Vec::new(),
         };
         let text = String::new;
-        for (what, setback, tries, pauses) in [
-            ("evicted", Setback::Lost(Lost::Evicted(text())), None, [5, 10, 20, 300]),
-            ("node lost", Setback::Lost(Lost::NodeLost(text())), None, [5, 10, 20, 300]),
-            ("deleted", Setback::Lost(Lost::Deleted), None, [1, 2, 4, 60]),
-            ("out of memory", Setback::Lost(Lost::OutOfMemory(text())), Some(2), [10, 20, 40, 300]),
-            ("out of disk", Setback::Lost(Lost::OutOfDisk(text())), Some(2), [10, 20, 40, 300]),
-            ("too long", Setback::Lost(Lost::DeadlineExceeded), Some(1), [0; 4]),
-            ("silent", Setback::Lost(Lost::Failed(text())), Some(3), [10, 20, 40, 300]),
+        for (what, failure, tries, pauses) in [
+            ("evicted", AttemptFailure::Lost(Lost::Evicted(text())), None, [5, 10, 20, 300]),
+            ("node lost", AttemptFailure::Lost(Lost::NodeLost(text())), None, [5, 10, 20, 300]),
+            ("deleted", AttemptFailure::Lost(Lost::Deleted), None, [1, 2, 4, 60]),
+            (
+                "out of memory",
+                AttemptFailure::Lost(Lost::OutOfMemory(text())),
+                Some(2),
+                [10, 20, 40, 300],
+            ),
+            (
+                "out of disk",
+                AttemptFailure::Lost(Lost::OutOfDisk(text())),
+                Some(2),
+                [10, 20, 40, 300],
+            ),
+            ("too long", AttemptFailure::Lost(Lost::DeadlineExceeded), Some(1), [0; 4]),
+            ("silent", AttemptFailure::Lost(Lost::Failed(text())), Some(3), [10, 20, 40, 300]),
             ("registry away", told(ErrorClass::Transient), None, [10, 20, 40, 600]),
             ("user's error", told(ErrorClass::InvalidInput), Some(1), [0; 4]),
             ("build failed", told(ErrorClass::Rejected), Some(1), [0; 4]),
             ("our error", told(ErrorClass::Internal), Some(2), [30, 60, 120, 300]),
-            ("not there", Setback::NotThere(text()), Some(3), [10, 20, 40, 300]),
+            ("not there", AttemptFailure::ImageMissing(text()), Some(3), [10, 20, 40, 300]),
         ] {
-            let last = |method| (1..100).find(|n| setback.is_the_last(*n, *n, method, 0));
+            let last = |method| (1..100).find(|n| failure.is_final(*n, *n, method, 0));
             assert_eq!(last(JobMethod::Direct), tries, "{what}");
-            let forged = tries.or(matches!(setback, Setback::Told { .. }).then_some(20));
+            let forged = tries.or(matches!(failure, AttemptFailure::Reported { .. }).then_some(20));
             assert_eq!(last(JobMethod::Containerfile), forged, "{what}");
-            assert_eq!(setback.counts(), tries.is_some(), "{what}");
-            let found = [1, 2, 3, u32::MAX].map(|attempt| setback.pause(attempt).as_secs());
+            assert_eq!(failure.counts(), tries.is_some(), "{what}");
+            let found = [1, 2, 3, u32::MAX].map(|attempt| failure.pause(attempt).as_secs());
             assert_eq!(found, pauses, "{what}");
         }
     }
 
     #[test]
     fn a_run_line_that_failed_is_tried_again_as_often_as_the_settings_say() {
-        let told = |step, class, reason: &str| Setback::Told {
+        let told = |step, class, reason: &str| AttemptFailure::Reported {
             step,
             class,
             reason: reason.to_owned(),
@@ -184,7 +197,7 @@ mod tests {
             last_lines: vec!["Error: no mirror, try again".to_owned()],
         };
         let (build, push) = (Container::ImageBuild, Container::ImagePush);
-        for (what, setback, tries) in [
+        for (what, failure, tries) in [
             ("a RUN line", told(build, ErrorClass::Rejected, "program-failed"), [1, 2, 4]),
             (
                 "an image that isn't the plan's",
@@ -200,11 +213,11 @@ mod tests {
             ),
         ] {
             let found = [0, 1, 3].map(|retries| {
-                let last = |n: &u32| setback.is_the_last(*n, *n, JobMethod::Containerfile, retries);
+                let last = |n: &u32| failure.is_final(*n, *n, JobMethod::Containerfile, retries);
                 (1..100).find(last).unwrap()
             });
             assert_eq!(found, tries, "{what}");
-            assert!(setback.counts(), "{what}");
+            assert!(failure.counts(), "{what}");
         }
         let run = told(build, ErrorClass::Rejected, "program-failed");
         let pauses = [1, 2, 3, 9].map(|attempt| run.pause(attempt).as_secs());

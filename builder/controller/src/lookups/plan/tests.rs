@@ -11,8 +11,8 @@ fn config(spec: Value) -> RenderedConfig {
     .unwrap()
 }
 
-fn question() -> PlanQuestion {
-    PlanQuestion {
+fn lookup() -> PlanLookup {
+    PlanLookup {
         builder: ImageBuilderType::Job,
         pool: "worker".parse().unwrap(),
         rendered: format!("rendered-worker-{}", "0".repeat(32)).parse().unwrap(),
@@ -33,7 +33,7 @@ fn question() -> PlanQuestion {
 fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
     let digest = format!("sha256:{}", "1".repeat(64));
     let pinned: PinnedRef = format!("quay.io/os@{digest}").parse().unwrap();
-    let instead = super::super::super::question::BaseInstead {
+    let instead = super::super::super::lookup::BaseInstead {
         of: ["quay.io/prebuilt:1".to_owned()].into(),
         stock: Some("quay.io/stock:1".to_owned()),
     };
@@ -65,12 +65,12 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
             Some("quay.io/stock:1"),
         ),
     ] {
-        let question = PlanQuestion { base, instead: Some(instead.clone()), ..question() };
-        let wanted = wanted(&question, config(spec), &defaults).unwrap();
+        let lookup = PlanLookup { base, instead: Some(instead.clone()), ..lookup() };
+        let wanted = wanted(&lookup, config(spec), &defaults).unwrap();
         assert_eq!(wanted.base.map(|base| base.to_string()).as_deref(), want, "{what}");
         assert_eq!(wanted.base_name.as_ref().map(BaseName::as_str), name, "{what}");
     }
-    let bad = wanted(&question(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
+    let bad = wanted(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
     assert_eq!((bad.class, &*bad.reason), (ErrorClass::InvalidInput, "bad-reference"));
 }
 
@@ -100,15 +100,15 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
         name: "push".to_owned(),
         credentials: mosb_build::DockerConfigJson::empty(),
     };
-    let question = PlanQuestion { base: Some(base.clone()), ..question() };
+    let lookup = PlanLookup { base: Some(base.clone()), ..lookup() };
     let policy = Some(r#"{"default":[{"type":"reject"}]}"#.to_owned());
     for (what, own_policy, want) in [
         ("of the machines", None, true),
         ("of settings that are others by now", policy.clone(), false),
     ] {
         let platform: Platform = "linux/amd64".parse().unwrap();
-        let kept = Kept {
-            question: question.clone(),
+        let cached = CachedPlan {
+            lookup: lookup.clone(),
             planned: Planned {
                 build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
                 older: Vec::new(),
@@ -122,7 +122,7 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
                 os_changed: false,
                 is_recognised: false,
             },
-            made_of: MadeOf {
+            workload_spec: WorkloadSpec {
                 payload: Ok((Vec::new(), None)),
                 base_manifest: base.digest(),
                 base_name: String::new(),
@@ -141,9 +141,9 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
             },
             own_policy,
             copies: Copies::new(),
-            versions: versions(&question, &stores),
+            versions: versions(&lookup, &stores),
             unwatched: None,
         };
-        assert_eq!(kept.still_answers(&question, &stores), want, "{what}");
+        assert_eq!(cached.still_valid_for(&lookup, &stores), want, "{what}");
     }
 }

@@ -13,24 +13,24 @@ use mosb_registry::{Options, Timeouts};
 
 /// How long a client is shared after it was made: its logins stay here no longer, and a registry that changed its mind about
 /// them is asked again.
-const SHARED: Duration = Duration::from_secs(5);
+const CLIENT_TTL: Duration = Duration::from_secs(5);
 
 /// A client with its connections takes memory: of more logins than this the oldest are no longer shared.
-const AT_MOST: usize = 16;
+const MAX_CLIENTS: usize = 16;
 
 /// The clients that are shared now.
 #[derive(Debug, Default)]
-pub struct Doors(Mutex<Vec<Opened>>);
+pub struct RegistryClientPool(Mutex<Vec<PooledClient>>);
 
 #[derive(Debug)]
-struct Opened {
+struct PooledClient {
     secret: NamedSecret,
     settings: ClusterSettings,
     proxy: Option<Proxy>,
     door: Arc<RegistryClient>,
 }
 
-impl Doors {
+impl RegistryClientPool {
     /// A client with the logins of a Secret.
     ///
     /// # Errors
@@ -51,13 +51,13 @@ impl Doors {
             return Ok(Arc::clone(&same.door));
         }
         let origin = format!("secret {}", secret.name);
-        let base = patience();
+        let base = client_options();
         let door = RegistryClient::new(&origin, &secret.credentials, settings, proxy, base)?;
         let door = Arc::new(door);
-        if opened.len() == AT_MOST {
+        if opened.len() == MAX_CLIENTS {
             opened.remove(0);
         }
-        opened.push(Opened {
+        opened.push(PooledClient {
             secret: secret.clone(),
             settings: settings.clone(),
             proxy: proxy.cloned(),
@@ -65,23 +65,24 @@ impl Doors {
         });
         let (all, shared) = (Arc::downgrade(self), Arc::downgrade(&door));
         tokio::spawn(async move {
-            tokio::time::sleep(SHARED).await;
+            tokio::time::sleep(CLIENT_TTL).await;
             if let Some(all) = all.upgrade() {
-                let old =
-                    |opened: &Opened| std::ptr::eq(Arc::as_ptr(&opened.door), shared.as_ptr());
+                let old = |opened: &PooledClient| {
+                    std::ptr::eq(Arc::as_ptr(&opened.door), shared.as_ptr())
+                };
                 all.lock().retain(|opened| !old(opened));
             }
         });
         Ok(door)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Opened>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PooledClient>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Less than by hand: the queue tries again, and a registry that is away must not keep all workers from the others.
-fn patience() -> Options {
+fn client_options() -> Options {
     Options {
         timeouts: Timeouts {
             connect: Duration::from_secs(5),
@@ -104,9 +105,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_is_shared_for_seconds_by_those_with_the_same_logins() {
-        let doors = Arc::<Doors>::default();
+        let registries = Arc::<RegistryClientPool>::default();
         let settings = ClusterSettings::default();
-        let open = |name: &str| doors.open(&secret(name), &settings, None).unwrap();
+        let open = |name: &str| registries.open(&secret(name), &settings, None).unwrap();
         let first = open("push");
         assert!(Arc::ptr_eq(&first, &open("push")), "the same");
         assert!(!Arc::ptr_eq(&first, &open("other")), "another Secret");
@@ -114,22 +115,22 @@ mod tests {
             base_os_container_image: Some("registry.example/os:2".to_owned()),
             ..ClusterSettings::default()
         };
-        let changed = doors.open(&secret("push"), &changed, None).unwrap();
+        let changed = registries.open(&secret("push"), &changed, None).unwrap();
         assert!(!Arc::ptr_eq(&first, &changed), "other settings");
-        tokio::time::sleep(SHARED + Duration::from_millis(1)).await;
-        assert!(doors.lock().is_empty(), "logins stay in memory");
+        tokio::time::sleep(CLIENT_TTL + Duration::from_millis(1)).await;
+        assert!(registries.lock().is_empty(), "logins stay in memory");
         assert!(!Arc::ptr_eq(&first, &open("push")), "a new one");
     }
 
     #[tokio::test]
     async fn of_many_logins_the_newest_are_shared() {
-        let doors = Arc::<Doors>::default();
+        let registries = Arc::<RegistryClientPool>::default();
         let settings = ClusterSettings::default();
-        for number in 0..=AT_MOST {
+        for number in 0..=MAX_CLIENTS {
             let name = format!("push-{number}");
-            doors.open(&secret(&name), &settings, None).unwrap();
+            registries.open(&secret(&name), &settings, None).unwrap();
         }
-        let names: Vec<_> = doors.lock().iter().map(|o| o.secret.name.clone()).collect();
-        assert_eq!((names.len(), &*names[0]), (AT_MOST, "push-1"));
+        let names: Vec<_> = registries.lock().iter().map(|o| o.secret.name.clone()).collect();
+        assert_eq!((names.len(), &*names[0]), (MAX_CLIENTS, "push-1"));
     }
 }

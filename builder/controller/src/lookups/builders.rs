@@ -1,6 +1,6 @@
 //! Which builders a MachineOSConfig may ask for.
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::given;
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{ClusterSettings, ImageBuilderType};

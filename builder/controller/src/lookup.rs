@@ -11,10 +11,10 @@ use mosb_types::{ErrorClass, Finding};
 
 /// Something to find out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
-    /// What would be built, and how. The answer goes to [`Answers::plan`].
-    Plan(Box<PlanQuestion>),
-    /// Whether a registry still has an image. The answer goes to [`Answers::exists`].
+pub enum Lookup {
+    /// What would be built, and how. The answer goes to [`LookupResults::plan`].
+    Plan(Box<PlanLookup>),
+    /// Whether a registry still has an image. The answer goes to [`LookupResults::exists`].
     Exists {
         /// The image.
         image: PinnedRef,
@@ -23,12 +23,12 @@ pub enum Question {
         /// For an image elsewhere than where we push: what is pulled with, where the other secret has no login.
         pull: Pull,
     },
-    /// Which OS image a rendered config names. The answer goes to [`Answers::os_image`].
+    /// Which OS image a rendered config names. The answer goes to [`LookupResults::os_image`].
     OsImage {
         /// The rendered config.
         rendered: RenderedName,
     },
-    /// What the pod of a build reported, whether or not a watch has shown it. The answer goes to [`Answers::results`].
+    /// What the pod of a build reported, whether or not a watch has shown it. The answer goes to [`LookupResults::results`].
     Result {
         /// The build.
         build: BuildName,
@@ -48,7 +48,7 @@ pub enum Pull {
 
 /// What is to be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanQuestion {
+pub struct PlanLookup {
     /// The pool.
     pub pool: PoolName,
     /// The rendered config.
@@ -88,14 +88,14 @@ pub struct BaseInstead {
 
 /// What was found out in this reconcile.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
-    /// To [`Question::Plan`].
+pub struct LookupResults {
+    /// To [`Lookup::Plan`].
     pub plan: Option<Result<Planned, Problem>>,
-    /// To [`Question::Exists`].
+    /// To [`Lookup::Exists`].
     pub exists: BTreeMap<PinnedRef, ImageStatus>,
-    /// To [`Question::OsImage`]: the image, empty if the config names none.
+    /// To [`Lookup::OsImage`]: the image, empty if the config names none.
     pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
-    /// To [`Question::Result`]: none if the pod reported nothing.
+    /// To [`Lookup::Result`]: none if the pod reported nothing.
     pub results: BTreeMap<BuildName, Result<Option<JobResult>, Problem>>,
 }
 
@@ -120,9 +120,9 @@ pub struct Planned {
     pub warnings: Vec<Finding>,
     /// Why the administrator's Containerfile can't be built, known without trying.
     pub containerfile_problem: Option<Problem>,
-    /// To [`PlanQuestion::compare`]: whether what a machine can't apply itself differs, or can't be told.
+    /// To [`PlanLookup::compare`]: whether what a machine can't apply itself differs, or can't be told.
     pub os_changed: bool,
-    /// To [`PlanQuestion::recognise`]: whether a direct build of the pool's MachineConfigs on the release's own base is that image.
+    /// To [`PlanLookup::recognise`]: whether a direct build of the pool's MachineConfigs on the release's own base is that image.
     pub is_recognised: bool,
 }
 

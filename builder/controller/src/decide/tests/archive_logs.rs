@@ -18,8 +18,8 @@ fn running() -> World {
 }
 
 /// The place of a step among those of the next decision.
-fn place(world: &mut World, is: impl Fn(&Step) -> bool) -> Option<usize> {
-    world.decide().steps.iter().position(is)
+fn place(world: &mut World, is: impl Fn(&Action) -> bool) -> Option<usize> {
+    world.decide().actions.iter().position(is)
 }
 
 #[test]
@@ -39,11 +39,11 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
         let uid = world.current().metadata.uid().to_owned();
         end(&mut world);
         // Wherever it is killed: what was to be kept is kept before it matters.
-        let keeps = |step: &Step| matches!(step, Step::KeepLogs(_));
+        let keeps = |action: &Action| matches!(action, Action::ArchiveLogs(_));
         let kept = place(&mut world, keeps).expect(what);
-        let matters = |step: &Step| match step {
-            Step::DeleteRunner { .. } | Step::AnnotateBuild(_) => true,
-            Step::WriteBuildStatus { status, .. } => {
+        let matters = |action: &Action| match action {
+            Action::DeleteRunner { .. } | Action::AnnotateBuild(_) => true,
+            Action::WriteBuildStatus { status, .. } => {
                 status.is_terminal() && status.image().is_none()
             }
             _ => false,

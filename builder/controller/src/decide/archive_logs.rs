@@ -1,15 +1,15 @@
 //! What is kept of a pod before it goes, or before its build is told to have failed.
 
+use super::super::action::Action;
 use super::super::kept_logs::KeepLogs;
-use super::super::step::Step;
-use super::Round;
+use super::DecisionBuilder;
 use super::runner::attempt_of;
 use mosb_plan::api::MachineOsBuild;
 
-impl Round<'_> {
+impl DecisionBuilder<'_> {
     /// Keeps the logs of the newest pod of a build. This comes before what makes it needless, so that it is decided again
     /// if we are killed between.
-    pub(super) fn keep_logs(&mut self, build: &MachineOsBuild) {
+    pub(super) fn archive_logs(&mut self, build: &MachineOsBuild) {
         let runners = self.runners_of(build);
         let runners = runners.filter(|seen| seen.pods().next().is_some());
         let Some(seen) = runners.max_by_key(|seen| attempt_of(&seen.runner)) else {
@@ -20,11 +20,11 @@ impl Round<'_> {
             created.map(|at| at.0)
         };
         let newest = seen.pods().max_by_key(created);
-        let result = self.world.results.get(&build.metadata.name);
+        let result = self.snapshot.results.get(&build.metadata.name);
         let result = result.filter(|result| result.job_uid == seen.runner.uid());
         let told_by = result.map(|result| result.outcome.told_by());
         let attempt = attempt_of(&seen.runner);
         let keep = newest.and_then(|pod| KeepLogs::of(build, attempt, pod, told_by));
-        self.steps.extend(keep.map(|keep| Step::KeepLogs(Box::new(keep))));
+        self.actions.extend(keep.map(|keep| Action::ArchiveLogs(Box::new(keep))));
     }
 }

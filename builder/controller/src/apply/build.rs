@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::answer::Wish;
+use super::super::lookups::WorkloadParams;
 use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, deleted, patch, post};
-use super::{Acting, Round, Stopped, stopped};
+use super::{ApplyError, Executor, ReconcilePass, apply_error};
 use crate::workload;
 use crate::workload::Input;
 use crate::workload::InputKind;
@@ -51,7 +51,7 @@ impl<K> Own for K where
 /// As the API calls an object without what is in it.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-impl Acting {
+impl Executor {
     fn own<K: Own>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.stores.namespace)
     }
@@ -67,26 +67,26 @@ impl Acting {
         build_uid: &str,
         attempt: u32,
         (builder, method): (ImageBuilderType, JobMethod),
-        round: &Round<'_>,
-    ) -> Result<JobRequest, Stopped> {
-        let Some(kept) = &round.kept else {
-            return Err(Stopped::Problem(super::Problem {
+        pass: &ReconcilePass<'_>,
+    ) -> Result<JobRequest, ApplyError> {
+        let Some(plan) = &pass.plan else {
+            return Err(ApplyError::Problem(super::Problem {
                 class: ErrorClass::Internal,
                 reason: "internal".to_owned(),
-                message: format!("{}: a runner was decided without a plan", round.config),
+                message: format!("{}: a runner was decided without a plan", pass.config),
             }));
         };
-        let wish = Wish {
+        let params = WorkloadParams {
             build_uid,
-            config: round.config,
+            config: pass.config,
             attempt,
             builder,
             method,
-            user_namespaces: round.facts.user_namespaces,
+            user_namespaces: pass.facts.user_namespaces,
             builder_image: self.builder_image.as_deref(),
             security_context_constraints: self.security_context_constraints,
         };
-        kept.request(&wish, &self.stores).map_err(Stopped::Problem)
+        plan.request(&params, &self.stores).map_err(ApplyError::Problem)
     }
 
     pub(super) async fn create_runner(
@@ -94,20 +94,20 @@ impl Acting {
         build_uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
-        let request = self.request(build_uid, attempt, how, round)?;
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        let request = self.request(build_uid, attempt, how, pass)?;
         match Runner::new(&request) {
             Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
             Runner::Pod(pod) => {
                 let account = workload::account_before(&request);
                 let made = self.create_owned(&account, build_uid).await?;
-                round.created.extend(made);
+                pass.created.extend(made);
                 self.create_controlled(&*pod, build_uid).await
             }
             Runner::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
-        .map(|made| round.created.extend(made))
+        .map(|made| pass.created.extend(made))
     }
 
     /// The UID of what was created; none if it is there already.
@@ -115,7 +115,7 @@ impl Acting {
         &self,
         new: &K,
         build_uid: &str,
-    ) -> Result<Option<String>, Stopped> {
+    ) -> Result<Option<String>, ApplyError> {
         let name = new.name_any();
         let object = self.named::<K>(&name);
         let api = self.own::<K>();
@@ -134,9 +134,9 @@ impl Acting {
                     }
                     // Of an attempt before, or of a build before, on its way out.
                     Some(there) if there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT) => {
-                        Err(Stopped::Stale(object))
+                        Err(ApplyError::Conflict(object))
                     }
-                    None => Err(Stopped::Stale(object)),
+                    None => Err(ApplyError::Conflict(object)),
                     Some(_) => Err(Error::NotOurs { object }.into()),
                 }
             }
@@ -150,9 +150,9 @@ impl Acting {
         uid: &str,
         attempt: u32,
         how: (ImageBuilderType, JobMethod),
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
-        let request = self.request(build_uid, attempt, how, round)?;
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        let request = self.request(build_uid, attempt, how, pass)?;
         let inputs = workload::inputs(&request, uid);
         drop(request);
         let creating = inputs.iter().map(|input| self.create_input(input, uid));
@@ -160,8 +160,8 @@ impl Acting {
         let mut done = Ok(());
         for made in join_all(creating).await {
             match made {
-                Ok(uid) => round.created.extend(uid),
-                Err(stopped) => done = done.and(Err(stopped)),
+                Ok(uid) => pass.created.extend(uid),
+                Err(apply_error) => done = done.and(Err(apply_error)),
             }
         }
         done
@@ -172,7 +172,7 @@ impl Acting {
         &self,
         input: &Input,
         runner_uid: &str,
-    ) -> Result<Option<String>, Stopped> {
+    ) -> Result<Option<String>, ApplyError> {
         match input {
             Input::ConfigMap(object) => self.create_owned(object, runner_uid).await,
             Input::Secret(object) => self.create_owned(object, runner_uid).await,
@@ -186,7 +186,7 @@ impl Acting {
         &self,
         new: &K,
         runner_uid: &str,
-    ) -> Result<Option<String>, Stopped> {
+    ) -> Result<Option<String>, ApplyError> {
         let name = new.name_any();
         let object = self.named::<K>(&name);
         let api = self.own::<K>();
@@ -196,14 +196,14 @@ impl Acting {
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(Error::api(object.clone(), "get"))?;
                 let Some(there) = there else {
-                    return Err(Stopped::Stale(object));
+                    return Err(ApplyError::Conflict(object));
                 };
                 let mut owners = there.metadata.owner_references.iter().flatten();
                 let ours = owners.any(|owner| owner.uid == runner_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
                     (true, _) => Ok(None),
-                    (false, true) => Err(Stopped::Stale(object)),
+                    (false, true) => Err(ApplyError::Conflict(object)),
                     (false, false) => Err(Error::NotOurs { object }.into()),
                 }
             }
@@ -230,17 +230,17 @@ impl Acting {
         builder: ImageBuilderType,
         name: &str,
         version: &str,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let Some(spec) = release(builder) else {
             return Ok(());
         };
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
         match builder {
-            ImageBuilderType::Job => self.change::<Job>(name, &change, round).await,
-            ImageBuilderType::CustomPod => self.change::<Pod>(name, &change, round).await,
+            ImageBuilderType::Job => self.change::<Job>(name, &change, pass).await,
+            ImageBuilderType::CustomPod => self.change::<Pod>(name, &change, pass).await,
             ImageBuilderType::OpenShiftImage => {
-                self.change::<OpenShiftBuild>(name, &change, round).await
+                self.change::<OpenShiftBuild>(name, &change, pass).await
             }
         }
     }
@@ -249,11 +249,11 @@ impl Acting {
         &self,
         name: &str,
         change: &Value,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let api = self.own::<K>();
         let written = api.patch(name, &patch(), &Patch::Strategic(change)).await;
-        round.wrote(written.map_err(stopped(self.named::<K>(name), "patch"))?.meta());
+        pass.wrote(written.map_err(apply_error(self.named::<K>(name), "patch"))?.meta());
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl Acting {
         builder: ImageBuilderType,
         name: &str,
         uid: &str,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ApplyError> {
         match builder {
             ImageBuilderType::Job => self.delete_own::<Job>(name, uid).await,
             ImageBuilderType::CustomPod => self.delete_own::<Pod>(name, uid).await,
@@ -275,7 +275,7 @@ impl Acting {
         kind: InputKind,
         name: &str,
         uid: &str,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ApplyError> {
         match kind {
             InputKind::ConfigMap => self.delete_own::<ConfigMap>(name, uid).await,
             InputKind::Secret => self.delete_own::<Secret>(name, uid).await,
@@ -285,7 +285,7 @@ impl Acting {
         }
     }
 
-    async fn delete_own<K: Own>(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+    async fn delete_own<K: Own>(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Background);
         let answer = self.own::<K>().delete(name, &params).await;
         deleted(self.named::<K>(name), answer)

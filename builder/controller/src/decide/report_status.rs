@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::super::action::{Action, Annotate};
 use super::super::pool_reason::PoolReason;
 use super::super::snapshot::{Snapshot, Support};
-use super::super::step::{Annotate, Step};
-use super::Round;
+use super::DecisionBuilder;
 use crate::status::{
     BLOCKED, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild, Regarding, Said, Service,
     USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
@@ -20,18 +20,18 @@ use mosb_plan::api::{
 use mosb_types::Finding;
 
 /// Characters of a message: far less than the API takes, which refuses a status with a longer one.
-const LONGEST: usize = 4096;
+const MAX_BACKOFF: usize = 4096;
 /// As many as a person reads; `mosb plan` shows all.
 const MOST_WARNINGS: usize = 10;
 
 /// Says on a MachineOSConfig why nothing can be built. The message of a problem that was reported before stays, as the same
 /// problem may be told in other words each time.
 pub(super) fn block(
-    world: &Snapshot,
+    snapshot: &Snapshot,
     config: &MachineOsConfig,
     reason: &PoolReason,
     now: Timestamp,
-    steps: &mut Vec<Step>,
+    actions: &mut Vec<Action>,
 ) {
     let condition_reason = reason.condition_reason();
     let blocked = condition(&config.status.conditions, BLOCKED).filter(|blocked| blocked.is_true());
@@ -39,13 +39,13 @@ pub(super) fn block(
         PoolReason::Problem(problem) => problem.cause(),
         _ => reason.code().to_owned(),
     };
-    let earlier = world.earlier_problem.as_ref();
+    let earlier = snapshot.earlier_problem.as_ref();
     let is_same = earlier.is_some_and(|earlier| earlier.cause == cause);
     if is_same && blocked.is_some_and(|blocked| blocked.reason == condition_reason) {
         return;
     }
     // It may quote what somebody wrote.
-    let message: String = reason.to_string().chars().take(LONGEST).collect();
+    let message: String = reason.to_string().chars().take(MAX_BACKOFF).collect();
     let said = Said { kind: BLOCKED, status: "True", reason: condition_reason, message: &message };
     if let Some(status) = config_status(config, None, &[said], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
@@ -55,18 +55,23 @@ pub(super) fn block(
         let since = since.map_or(String::new(), |since| since.0.to_string());
         let generation = config.metadata.generation.unwrap_or_default();
         let edge = format!("{since} {generation} {cause}");
-        steps.push(Step::Event(Event::new(on, EventReason::ConfigReconcileFailed, &edge, message)));
-        push_config_status(config, status, steps);
+        actions.push(Action::Event(Event::new(
+            on,
+            EventReason::ConfigReconcileFailed,
+            &edge,
+            message,
+        )));
+        push_config_status(config, status, actions);
     }
 }
 
 /// Says on a MachineOSConfig that nothing is in the way any more.
-pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, steps: &mut Vec<Step>) {
+pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, actions: &mut Vec<Action>) {
     let conditions = &config.status.conditions;
     if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
         && let Some(status) = config_status(config, None, &[NOT_BLOCKED], now)
     {
-        push_config_status(config, status, steps);
+        push_config_status(config, status, actions);
     }
 }
 
@@ -121,9 +126,9 @@ fn upper_camel_case(code: &str) -> String {
 fn push_config_status(
     config: &MachineOsConfig,
     status: mosb_plan::api::MachineOsConfigStatus,
-    steps: &mut Vec<Step>,
+    actions: &mut Vec<Action>,
 ) {
-    steps.push(Step::WriteConfigStatus {
+    actions.push(Action::WriteConfigStatus {
         name: config.metadata.name.clone(),
         uid: config.metadata.uid().to_owned(),
         resource_version: config.metadata.resource_version().to_owned(),
@@ -131,18 +136,18 @@ fn push_config_status(
     });
 }
 
-impl Round<'_> {
+impl DecisionBuilder<'_> {
     /// Makes MachineOSConfig and pool say what the wanted build has come to.
     pub(super) fn serve(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
         self.name_build(build);
-        let before = self.steps.len();
+        let before = self.actions.len();
         self.tell_pool(build, status);
-        let pool = self.steps.split_off(before);
+        let pool = self.actions.split_off(before);
         if !self.is_blocked {
             // What was in the way may be that the pool can't be written: it is over when that was done.
             self.tell_service(build, status, pool.is_empty());
         }
-        self.steps.extend(pool);
+        self.actions.extend(pool);
     }
 
     /// The same of a pre-built image. The name comes last: who is named was put in service.
@@ -154,7 +159,7 @@ impl Round<'_> {
 
     /// Says that nothing is in the way any more, though nothing is in service yet.
     pub(super) fn unblock(&mut self) {
-        unblock(self.config, self.now, &mut self.steps);
+        unblock(self.config, self.now, &mut self.actions);
     }
 
     /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.
@@ -184,7 +189,7 @@ impl Round<'_> {
             let edge = build.metadata.uid().to_owned() + metadata.resource_version();
             self.tell_config(EventReason::ConfigReconciled, &edge, note);
         }
-        self.steps.push(Step::AnnotateConfig(annotate));
+        self.actions.push(Action::AnnotateConfig(annotate));
     }
 
     /// Says what the plan of this round warns of, where nothing else is said of it.
@@ -192,13 +197,13 @@ impl Round<'_> {
         let warned = self.warned();
         let said: Vec<_> = warned.iter().map(Warned::said).collect();
         if let Some(status) = config_status(self.config, None, &said, self.now) {
-            push_config_status(self.config, status, &mut self.steps);
+            push_config_status(self.config, status, &mut self.actions);
         }
     }
 
     /// What there is to say about the plan of this round, if there was one.
     fn warned(&self) -> Option<Warned> {
-        let planned = self.world.answers.plan.as_ref()?.as_ref().ok()?;
+        let planned = self.snapshot.lookup_results.plan.as_ref()?.as_ref().ok()?;
         let said = condition(&self.config.status.conditions, WARNINGS);
         let findings = &planned.warnings;
         (!findings.is_empty() || said.is_some()).then(|| Warned::of(findings))
@@ -221,7 +226,7 @@ impl Round<'_> {
             == Some(JobMethod::Containerfile.as_str())
             && status.image().is_none();
         let without = condition(conditions, USER_NAMESPACES).is_some();
-        match self.world.cluster.user_namespaces {
+        match self.snapshot.cluster.user_namespaces {
             Support::No if runs => said.push(Said {
                 kind: USER_NAMESPACES,
                 status: "False",
@@ -244,7 +249,7 @@ impl Round<'_> {
         }
         let service = status.image().map(|image| Service { image, build: &build.metadata.name });
         if let Some(status) = config_status(self.config, service, &said, self.now) {
-            push_config_status(self.config, status, &mut self.steps);
+            push_config_status(self.config, status, &mut self.actions);
         }
     }
 
@@ -278,7 +283,7 @@ impl Round<'_> {
                 }
                 _ => {}
             }
-            self.steps.push(Step::WritePoolCondition {
+            self.actions.push(Action::WritePoolCondition {
                 name: metadata.name.clone(),
                 uid: metadata.uid().to_owned(),
                 resource_version: metadata.resource_version().to_owned(),
@@ -291,7 +296,7 @@ impl Round<'_> {
         {
             let mut annotate = Annotate::of(metadata);
             annotate.set(key, image);
-            self.steps.push(Step::AnnotatePool(annotate));
+            self.actions.push(Action::AnnotatePool(annotate));
         }
     }
 }

@@ -8,15 +8,15 @@ use kube::api::GetParams;
 
 use super::super::Error;
 use super::super::error::{code, is_not_found};
-use super::super::question::Problem;
-use super::{Asking, given};
+use super::super::lookup::Problem;
+use super::{Resolver, given};
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_build::pull_permission;
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
 
-impl Asking {
+impl Resolver {
     /// A Secret of our namespace, else of the operator's.
     pub(super) async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
         let stores = &self.stores;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Problem};
-use super::Asking;
+use super::super::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
+use super::Resolver;
 use super::plan::rendered;
 use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
@@ -11,17 +11,17 @@ use mosb_types::ErrorClass;
 /// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
 /// compared, so it counts as different.
 pub(super) async fn compared(
-    asking: &Asking,
-    question: &PlanQuestion,
+    resolver: &Resolver,
+    lookup: &PlanLookup,
     parts: [Value; 4],
 ) -> Result<bool, Problem> {
-    let Some(name) = &question.compare else {
+    let Some(name) = &lookup.compare else {
         return Ok(true);
     };
-    if name == question.rendered.as_str() {
+    if name == lookup.rendered.as_str() {
         return Ok(false);
     }
-    match rendered(asking, name).await {
+    match rendered(resolver, name).await {
         Ok(before) => Ok(os_parts(&before) != parts),
         Err(problem)
             if problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG =>

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::kept_logs::KeepLogs;
+use super::lookup::Lookup;
 use super::pool_reason::PoolReason;
-use super::question::Question;
 use crate::status::Event;
 use crate::workload::InputKind;
 use mosb_build::JobMethod;
@@ -19,13 +19,13 @@ use mosb_plan::api::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// What must be known first. Not empty: answer all of it, put the answers into the snapshot, decide again; there are no steps.
-    pub ask: Vec<Question>,
+    pub lookups: Vec<Lookup>,
     /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
-    pub steps: Vec<Step>,
+    pub actions: Vec<Action>,
     /// Why the pool is or isn't building.
     pub reason: PoolReason,
     /// When to decide again even if nothing changes.
-    pub again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 /// One change. Done twice it ends where once does; done on an older view it is refused by its UID and resourceVersion.
@@ -33,7 +33,7 @@ pub struct Decision {
 /// A resourceVersion is that of the snapshot. Where an earlier step of the same decision wrote the same object, the version which that write
 /// returned takes its place.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum Action {
     /// Create a MachineOSConfig for a pool that opted in by its label, owned by the pool, with the annotation `mosb.dev/made-for-label`.
     CreateConfig {
         /// Name, which is the pool's.
@@ -157,7 +157,7 @@ pub enum Step {
         resource_version: String,
     },
     /// Keep what the pod of a build has said, in the place of what is kept of an earlier one. That it can't be kept hinders nothing.
-    KeepLogs(Box<KeepLogs>),
+    ArchiveLogs(Box<KeepLogs>),
     /// Delete a runner in the background; what it owns goes with it.
     DeleteRunner {
         /// What kind of object it is.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::super::stores::{Stores, YUM_REPOSITORIES};
-use super::Asking;
+use super::Resolver;
 use crate::workload::Input;
 use crate::workload::PackageSource;
 use mosb_plan::api::{BuildName, PoolName};
@@ -34,7 +34,7 @@ fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
     ]
 }
 
-impl Asking {
+impl Resolver {
     /// What our own namespace lacks and the operator's has.
     pub(super) async fn copies(
         &self,

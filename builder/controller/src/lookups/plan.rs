@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::super::kinds::Kind;
+use super::super::lookup::{NO_RENDERED_CONFIG, PlanLookup, Planned, Problem};
 use super::super::observe::{base_trees, machine_role};
-use super::super::question::{NO_RENDERED_CONFIG, PlanQuestion, Planned, Problem};
 use super::super::snapshot::Support;
 use super::super::stores::{OPENSHIFT_BUILDS, Stores};
 use super::super::{Error, error::is_not_found};
@@ -20,7 +20,7 @@ use super::compared::{compared, os_parts};
 use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
-use super::{Asking, Room, Unanswered, builders, given, sentence};
+use super::{LookupError, LookupPermit, Resolver, builders, given, sentence};
 use crate::workload::JobRequest;
 use crate::workload::OpenShiftSource;
 use mosb_build::JobMethod;
@@ -47,11 +47,11 @@ use mosb_types::ErrorClass;
 /// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
 /// shows no credential.
 #[derive(Debug)]
-pub struct Kept {
+pub struct CachedPlan {
     /// As it was asked for.
-    question: PlanQuestion,
+    lookup: PlanLookup,
     planned: Planned,
-    made_of: MadeOf,
+    workload_spec: WorkloadSpec,
     base: PinnedRef,
     push: NamedSecret,
     pull: NamedSecret,
@@ -70,7 +70,7 @@ pub struct Kept {
 
 /// What a Job takes from its plan.
 #[derive(Debug)]
-struct MadeOf {
+struct WorkloadSpec {
     payload: Result<(Vec<payload::ConfigMap>, Option<OpenShiftSource>), Problem>,
     base_manifest: Digest,
     base_name: String,
@@ -82,14 +82,14 @@ struct MadeOf {
 }
 
 /// How long Secrets are believed that no watch shows: one may have been mended since.
-const UNWATCHED: Duration = Duration::from_secs(30);
+const UNWATCHED_SECRET_TTL: Duration = Duration::from_secs(30);
 
 /// What would make the plan another one if it changed, by the names that the stores know it under.
 type Versions = BTreeMap<String, Option<String>>;
 
 /// Which runner a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish<'a> {
+pub struct WorkloadParams<'a> {
     /// UID of the MachineOSBuild.
     pub build_uid: &'a str,
     /// Name of the MachineOSConfig.
@@ -110,31 +110,31 @@ pub struct Wish<'a> {
 
 /// Makes a plan in the room that there is for it; `step` says what it is at.
 pub(super) async fn plan(
-    asking: &Asking,
-    question: &PlanQuestion,
-    room: Room,
+    resolver: &Resolver,
+    lookup: &PlanLookup,
+    permit: LookupPermit,
     step: &Mutex<String>,
-) -> Result<Kept, Unanswered> {
-    let versions = versions(question, &asking.stores);
-    let unwatched = asking.stores.has_unwatched_secrets().then(Instant::now);
-    let settings = asking.settings()?;
-    let serves_builds = asking.stores.board.serves(OPENSHIFT_BUILDS);
-    builders::permitted(question.builder, &settings, serves_builds)?;
-    let own = question.pull_secret.as_deref();
+) -> Result<CachedPlan, LookupError> {
+    let versions = versions(lookup, &resolver.stores);
+    let unwatched = resolver.stores.has_unwatched_secrets().then(Instant::now);
+    let settings = resolver.settings()?;
+    let serves_builds = resolver.stores.board.serves(OPENSHIFT_BUILDS);
+    builders::permitted(lookup.builder, &settings, serves_builds)?;
+    let own = lookup.pull_secret.as_deref();
     let (config, push, pull, proxy) = futures_util::try_join!(
-        rendered(asking, question.rendered.as_str()),
-        asking.secret(&question.push_secret),
-        asking.pull_secret(own, &settings),
-        asking.proxy(&settings),
+        rendered(resolver, lookup.rendered.as_str()),
+        resolver.secret(&lookup.push_secret),
+        resolver.pull_secret(own, &settings),
+        resolver.proxy(&settings),
     )?;
     let own_policy = settings.signature_policy.clone();
     let settings = with_policy_of(settings, &config)?;
     let parts = os_parts(&config);
-    let compared = compared(asking, question, parts);
-    let door = asking.doors.open(&pull, &settings, proxy.as_ref())?;
+    let compared = compared(resolver, lookup, parts);
+    let door = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
     // It is large: nothing of it is copied.
-    let wanted = wanted(question, config, &settings)?;
-    let _room = asking.limits.hosts(room, hosts(&wanted, question)).await?;
+    let wanted = wanted(lookup, config, &settings)?;
+    let _permit = resolver.limits.hosts(permit, hosts(&wanted, lookup)).await?;
     let context = PlanContext {
         client: door.client(),
         trees: None,
@@ -147,24 +147,25 @@ pub(super) async fn plan(
         futures_util::join!(resolve::draft(context, wanted), compared);
     let resolved_draft = resolved_draft?;
     let base = resolved_draft.base.pinned().ok_or_else(|| {
-        given("bad-reference", format!("{}: the base is in no registry", question.rendered))
+        given("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
     })?;
-    let mut planned = planned(question, &resolved_draft, &base, os_changed?);
+    let mut planned = planned(lookup, &resolved_draft, &base, os_changed?);
     let with =
         recognise::With { settings: &settings, proxy: proxy.as_ref(), push: &push, pull: &pull };
     let config = &resolved_draft.draft.request().config;
-    planned.is_recognised = recognised(asking, question, config, with).await?;
-    let copies = asking.copies(&question.pool, &planned.build).await?;
-    let (build, namespace) = (planned.build.clone(), asking.stores.namespace.clone());
+    planned.is_recognised = recognised(resolver, lookup, config, with).await?;
+    let copies = resolver.copies(&lookup.pool, &planned.build).await?;
+    let (build, namespace) = (planned.build.clone(), resolver.stores.namespace.clone());
     // Compressing is most of it.
-    let builder = question.builder;
-    let made_of =
-        spawn_blocking(move || made_of(&resolved_draft.draft, builder, &build, &namespace)).await;
-    Ok(Kept {
-        question: question.clone(),
+    let builder = lookup.builder;
+    let workload_spec =
+        spawn_blocking(move || workload_spec(&resolved_draft.draft, builder, &build, &namespace))
+            .await;
+    Ok(CachedPlan {
+        lookup: lookup.clone(),
         planned,
         base,
-        made_of: made_of.expect("packing does not panic and is not cancelled"),
+        workload_spec: workload_spec.expect("packing does not panic and is not cancelled"),
         push,
         pull,
         proxy,
@@ -177,7 +178,7 @@ pub(super) async fn plan(
 }
 
 /// The registries that are asked.
-fn hosts(wanted: &BuildRequest, question: &PlanQuestion) -> BTreeSet<String> {
+fn hosts(wanted: &BuildRequest, lookup: &PlanLookup) -> BTreeSet<String> {
     let base = wanted.base.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
         _ => None,
@@ -188,20 +189,20 @@ fn hosts(wanted: &BuildRequest, question: &PlanQuestion) -> BTreeSet<String> {
     let named = named.and_then(|text| text.parse::<ImageRef>().ok());
     let extensions = wanted.extensions_image.as_ref().or(named.as_ref());
     let extensions = extensions.filter(|_| wants_packages);
-    let pre_built = question.recognise.as_ref().map(PinnedRef::repo);
+    let pre_built = lookup.recognise.as_ref().map(PinnedRef::repo);
     let repos = base.into_iter().chain(extensions.map(ImageRef::repo)).chain(pre_built);
     repos.map(|repo| repo.host().to_owned()).collect()
 }
 
 fn planned(
-    question: &PlanQuestion,
+    lookup: &PlanLookup,
     resolved_draft: &ResolvedDraft,
     base: &PinnedRef,
     os_changed: bool,
 ) -> Planned {
     let draft = &resolved_draft.draft;
     let (inputs, build) = draft.names();
-    let method = match (question.method, draft.needs_tree()) {
+    let method = match (lookup.method, draft.needs_tree()) {
         (Some(method), _) => method,
         (None, true) => JobMethod::Direct,
         (None, false) => JobMethod::Containerfile,
@@ -234,7 +235,12 @@ fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
     Ok(images.chain(extensions).collect())
 }
 
-fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespace: &str) -> MadeOf {
+fn workload_spec(
+    draft: &Draft,
+    builder: ImageBuilderType,
+    build: &BuildName,
+    namespace: &str,
+) -> WorkloadSpec {
     let request = draft.request();
     let containerfile = request.containerfile.as_deref();
     let payload = match builder {
@@ -247,7 +253,7 @@ fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespac
             openshift_source(request, namespace).map(|source| (Vec::new(), Some(source)))
         }
     };
-    MadeOf {
+    WorkloadSpec {
         payload,
         // Nothing is made of a Containerfile that is refused.
         pulled: pulled(request).unwrap_or_default(),
@@ -259,17 +265,17 @@ fn made_of(draft: &Draft, builder: ImageBuilderType, build: &BuildName, namespac
     }
 }
 
-pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConfig, Problem> {
+pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<RenderedConfig, Problem> {
     let resource = Kind::MachineConfig.resource();
     let path = DynamicObject::url_path(&resource, None);
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
     // What the watch told of is in the API server's memory; only etcd would be asked for anything newer.
-    let seen = asking.stores.machine_configs.get(name);
+    let seen = resolver.stores.machine_configs.get(name);
     let seen = GetParams { resource_version: seen.and_then(|meta| meta.resource_version.clone()) };
     let request = ApiRequest::new(path).get(name, &seen);
     let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
     // Straight into what it is made of: the client's own object would be copied twice on the way.
-    let value: Value = match asking.client.request(request).await {
+    let value: Value = match resolver.client.request(request).await {
         Ok(value) => value,
         Err(error) if is_not_found(&error) => {
             // Its watch wakes us when it comes.
@@ -289,7 +295,7 @@ pub(super) async fn rendered(asking: &Asking, name: &str) -> Result<RenderedConf
 
 /// What is to be planned, with the base that the question, the config and the cluster together name.
 pub(super) fn wanted(
-    question: &PlanQuestion,
+    lookup: &PlanLookup,
     config: RenderedConfig,
     settings: &ClusterSettings,
 ) -> Result<BuildRequest, Problem> {
@@ -297,7 +303,7 @@ pub(super) fn wanted(
         given("bad-reference", format!("{text}: {error}"))
     };
     let own = config.os_image_url.clone();
-    let instead = question.instead.as_ref().filter(|instead| {
+    let instead = lookup.instead.as_ref().filter(|instead| {
         let own = own.as_ref();
         own.is_some_and(|own| instead.of.contains(own))
     });
@@ -314,7 +320,7 @@ pub(super) fn wanted(
     let base_name = named
         .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
         .transpose()?;
-    let pinned = question.base.as_ref().map(ToString::to_string);
+    let pinned = lookup.base.as_ref().map(ToString::to_string);
     let base = pinned
         .as_ref()
         .or(named)
@@ -330,28 +336,28 @@ pub(super) fn wanted(
         base: base.map(Source::Registry),
         base_name,
         extensions_image: extensions,
-        containerfile: question.containerfile.clone(),
+        containerfile: lookup.containerfile.clone(),
         build_args: BTreeMap::new(),
         trust_bundle: settings.additional_trust_bundle.clone().map(|pem| pem.into_bytes().into()),
-        platform: question.platform.clone(),
+        platform: lookup.platform.clone(),
         method: MethodChoice::Auto,
         on_top: false,
-        push: Some(question.push.clone()),
+        push: Some(lookup.push.clone()),
     })
 }
 
 /// What the stores know of everything that was read for a question.
-fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
+fn versions(lookup: &PlanLookup, stores: &Stores) -> Versions {
     let mut versions = Versions::new();
-    let rendered = question.rendered.as_str();
+    let rendered = lookup.rendered.as_str();
     let config = stores.machine_configs.get(rendered);
     let version = config.and_then(|config| config.resource_version.clone());
     versions.insert(rendered.to_owned(), version);
     let settings = stores.settings().map(|(settings, _)| settings).unwrap_or_default();
     let proxy = settings.proxy.and_then(|proxy| proxy.secret);
     let secrets = [
-        Some(question.push_secret.clone()),
-        question.pull_secret.clone(),
+        Some(lookup.push_secret.clone()),
+        lookup.pull_secret.clone(),
         Some(settings.global_pull_secret),
         proxy,
     ];
@@ -363,17 +369,17 @@ fn versions(question: &PlanQuestion, stores: &Stores) -> Versions {
     versions
 }
 
-impl Kept {
+impl CachedPlan {
     /// Whether asking again would give the same: the base is pinned to the one that was found, and nothing that was read
     /// has changed since.
-    pub(super) fn still_answers(&self, question: &PlanQuestion, stores: &Stores) -> bool {
+    pub(super) fn still_valid_for(&self, lookup: &PlanLookup, stores: &Stores) -> bool {
         // How a Job is made, and what is compared with, changes nothing of what was read.
-        let pinned = |question: &PlanQuestion| PlanQuestion {
+        let pinned = |lookup: &PlanLookup| PlanLookup {
             base: Some(self.base.clone()),
             method: None,
             compare: None,
             recognise: None,
-            ..question.clone()
+            ..lookup.clone()
         };
         // The policy of the pool's machines is of the rendered config, whose version counts.
         let same_settings = stores.settings().is_ok_and(|(mut settings, _)| {
@@ -381,55 +387,59 @@ impl Kept {
             settings.signature_policy.clone_from(&self.settings.signature_policy);
             own_policy == self.own_policy && settings == self.settings
         });
-        let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED);
+        let is_fresh = self.unwatched.is_none_or(|at| at.elapsed() < UNWATCHED_SECRET_TTL);
         is_fresh
-            && question.base.as_ref() == Some(&self.base)
-            && question.compare.is_none()
-            && question.recognise.is_none()
-            && pinned(&self.question) == pinned(question)
+            && lookup.base.as_ref() == Some(&self.base)
+            && lookup.compare.is_none()
+            && lookup.recognise.is_none()
+            && pinned(&self.lookup) == pinned(lookup)
             && same_settings
-            && self.versions == versions(question, stores)
+            && self.versions == versions(lookup, stores)
     }
 
     /// What is told of it to somebody who asks again.
-    pub(super) fn planned_for(&self, question: &PlanQuestion) -> Planned {
-        Planned { method: question.method.unwrap_or(self.planned.method), ..self.planned.clone() }
+    pub(super) fn planned_for(&self, lookup: &PlanLookup) -> Planned {
+        Planned { method: lookup.method.unwrap_or(self.planned.method), ..self.planned.clone() }
     }
 
     /// What the Job is made of.
     ///
     /// # Errors
     /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
-    pub fn request(&self, wish: &Wish<'_>, stores: &Stores) -> Result<JobRequest, Problem> {
-        let (made_of, settings) = (&self.made_of, &self.settings);
+    pub fn request(
+        &self,
+        params: &WorkloadParams<'_>,
+        stores: &Stores,
+    ) -> Result<JobRequest, Problem> {
+        let (workload_spec, settings) = (&self.workload_spec, &self.settings);
         let build = self.planned.build.clone();
-        let builder_image = builder_image(settings.builder_image.as_deref(), wish.builder_image)?;
+        let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
         let namespace = stores.namespace.clone();
-        let (payload, openshift) = made_of.payload.clone()?;
+        let (payload, openshift) = workload_spec.payload.clone()?;
         let base_tree = base_trees(stores)
-            .get(&made_of.base_manifest)
-            .map(|digest| self.question.push.pinned(*digest));
-        let packages = Packages::of(stores, &self.question.pool, &build, &self.copies);
+            .get(&workload_spec.base_manifest)
+            .map(|digest| self.lookup.push.pinned(*digest));
+        let packages = Packages::of(stores, &self.lookup.pool, &build, &self.copies);
         let conf = registries_conf(settings);
-        let pulled = made_of.pulled.iter().chain([self.base.repo()]);
+        let pulled = workload_spec.pulled.iter().chain([self.base.repo()]);
         let pulled: Vec<RepoRef> = pulled
             .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
             .collect();
         Ok(JobRequest {
-            build_uid: wish.build_uid.to_owned(),
-            config: wish.config.to_owned(),
-            pool: self.question.pool.clone(),
-            rendered: self.question.rendered.clone(),
-            attempt: wish.attempt,
-            builder: wish.builder,
-            method: wish.method,
+            build_uid: params.build_uid.to_owned(),
+            config: params.config.to_owned(),
+            pool: self.lookup.pool.clone(),
+            rendered: self.lookup.rendered.clone(),
+            attempt: params.attempt,
+            builder: params.builder,
+            method: params.method,
             base: self.base.clone(),
-            base_name: made_of.base_name.clone(),
-            extensions: made_of.extensions.clone(),
-            push: self.question.push.clone(),
-            platform: made_of.platform.clone(),
+            base_name: workload_spec.base_name.clone(),
+            extensions: workload_spec.extensions.clone(),
+            push: self.lookup.push.clone(),
+            platform: workload_spec.platform.clone(),
             payload,
-            build_args: made_of.build_args.clone(),
+            build_args: workload_spec.build_args.clone(),
             pull: NamedSecret {
                 name: self.pull.name.clone(),
                 credentials: self.pull.credentials.used_for(&pulled),
@@ -450,12 +460,12 @@ impl Kept {
             settings: settings.job.clone(),
             machine_role: stores
                 .pools
-                .get(self.question.pool.as_str())
+                .get(self.lookup.pool.as_str())
                 .map(|pool| machine_role(stores, &pool))
                 .unwrap_or_default(),
-            node_platform: self.question.platform.clone(),
-            security_context_constraints: wish.security_context_constraints,
-            user_namespaces: user_namespace(settings.job.user_namespaces, wish)?,
+            node_platform: self.lookup.platform.clone(),
+            security_context_constraints: params.security_context_constraints,
+            user_namespaces: user_namespace(settings.job.user_namespaces, params)?,
             namespace,
             build,
         })
@@ -493,11 +503,11 @@ fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a s
 }
 
 /// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.
-fn user_namespace(wanted: UserNamespaces, wish: &Wish<'_>) -> Result<bool, Problem> {
-    let there = wish.user_namespaces;
+fn user_namespace(wanted: UserNamespaces, params: &WorkloadParams<'_>) -> Result<bool, Problem> {
+    let there = params.user_namespaces;
     match wanted {
         UserNamespaces::Required
-            if there == Support::No && wish.method == JobMethod::Containerfile =>
+            if there == Support::No && params.method == JobMethod::Containerfile =>
         {
             let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes have none for pods; use nodes that have, or say auto";
             Err(given("no-user-namespace", message.to_owned()))

@@ -6,11 +6,11 @@
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use super::super::lookup::{PlanLookup, Problem};
 use super::super::observe::base_trees;
-use super::super::question::{PlanQuestion, Problem};
 use super::super::render::without_components;
 use super::plan::wanted;
-use super::{Asking, unknown};
+use super::{Resolver, unknown};
 use mosb_build::NamedSecret;
 use mosb_build::direct::assemble;
 use mosb_build::resolve::{self, PlanContext};
@@ -36,22 +36,22 @@ pub(super) struct With<'a> {
 /// # Errors
 /// The registry refuses to say what the image is, or does not answer. Nothing is built in its place before that is known.
 pub(super) async fn recognised(
-    asking: &Asking,
-    question: &PlanQuestion,
+    resolver: &Resolver,
+    lookup: &PlanLookup,
     own: &RenderedConfig,
     with: With<'_>,
 ) -> Result<bool, Problem> {
-    let Some(image) = &question.recognise else {
+    let Some(image) = &lookup.recognise else {
         return Ok(false);
     };
     let logins = NamedSecret {
         name: with.push.name.clone(),
         credentials: with.push.credentials.over(&with.pull.credentials),
     };
-    let door = asking.doors.open(&logins, with.settings, with.proxy)?;
+    let door = resolver.registries.open(&logins, with.settings, with.proxy)?;
     let client = door.client();
     let source = Source::Registry(image.clone().into());
-    let there = match client.resolve(&source, question.platform.as_ref()).await {
+    let there = match client.resolve(&source, lookup.platform.as_ref()).await {
         Ok(there) => there,
         Err(error) => return not_there(image, error.into()),
     };
@@ -60,7 +60,7 @@ pub(super) async fn recognised(
         return Ok(false);
     };
     let same = (&*inputs, image);
-    match compared(asking, question, client, own, with.settings, same).await {
+    match compared(resolver, lookup, client, own, with.settings, same).await {
         Ok(recognised) => Ok(recognised),
         Err(problem) => Ok(no(image, &problem)),
     }
@@ -81,24 +81,24 @@ fn no(image: &PinnedRef, problem: &Problem) -> bool {
 }
 
 async fn compared(
-    asking: &Asking,
-    question: &PlanQuestion,
+    resolver: &Resolver,
+    lookup: &PlanLookup,
     client: &Client,
     own: &RenderedConfig,
     settings: &ClusterSettings,
     (inputs, image): (&str, &PinnedRef),
 ) -> Result<bool, Problem> {
     let is_own = |image: &String| {
-        let instead = question.instead.as_ref();
+        let instead = lookup.instead.as_ref();
         instead.is_none_or(|instead| !instead.of.contains(image))
     };
     if own.os_image_url.as_ref().is_some_and(is_own)
-        && is_build_of(asking, question, client, own, settings, (inputs, image)).await?
+        && is_build_of(resolver, lookup, client, own, settings, (inputs, image)).await?
     {
         return Ok(true);
     }
-    let config = without_components(asking, question.pool.as_str()).await?;
-    is_build_of(asking, question, client, &config, settings, (inputs, image)).await
+    let config = without_components(resolver, lookup.pool.as_str()).await?;
+    is_build_of(resolver, lookup, client, &config, settings, (inputs, image)).await
 }
 
 /// The label that an image made by mosb has.
@@ -110,14 +110,14 @@ fn inputs_of(image: &Resolved) -> Option<String> {
 
 /// Whether a direct build of this config is the image with these inputs.
 async fn is_build_of(
-    asking: &Asking,
-    question: &PlanQuestion,
+    resolver: &Resolver,
+    lookup: &PlanLookup,
     client: &Client,
     config: &RenderedConfig,
     settings: &ClusterSettings,
     (inputs, image): (&str, &PinnedRef),
 ) -> Result<bool, Problem> {
-    let plain = PlanQuestion { base: None, instead: None, ..question.clone() };
+    let plain = PlanLookup { base: None, instead: None, ..lookup.clone() };
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let wanted = wanted(&plain, config.clone(), settings)?;
     let mut resolved_draft = resolve::draft(context, wanted).await?;
@@ -129,14 +129,14 @@ async fn is_build_of(
     };
     resolved_draft.draft = resolved_draft.draft.in_format(format);
     let base = resolved_draft.base.manifest;
-    let recorded = base_trees(&asking.stores);
+    let recorded = base_trees(&resolver.stores);
     let Some(tree) = recorded.get(&base) else {
         tracing::info!(
             "{image} may be what would be built, but no build recorded the tree of base {base}; a Job builds it"
         );
         return Ok(false);
     };
-    let tree = tree_image::pull(client, &question.push.pinned(*tree), &base).await;
+    let tree = tree_image::pull(client, &lookup.push.pinned(*tree), &base).await;
     let tree = match tree {
         Ok(tree) => tree,
         Err(warning) => {

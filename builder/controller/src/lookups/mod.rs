@@ -4,12 +4,12 @@
 
 mod builders;
 mod compared;
-mod doors;
 mod limits;
 mod packages;
 mod plan;
 mod pool_policy;
 mod recognise;
+mod registry_client_pool;
 mod secrets;
 
 use std::collections::BTreeSet;
@@ -20,99 +20,100 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
 use super::Error;
+use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem, Pull};
 use super::observe::result_in;
-use super::question::{ImageStatus, PlanQuestion, Planned, Problem, Pull, Question};
 use super::snapshot::Snapshot;
 use super::stores::Stores;
 use crate::workload::result_name;
-pub use doors::Doors;
-pub use limits::{LookupLimits, Room, Unanswered, busy_pause};
+pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
 use mosb_build::JobResult;
 use mosb_build::registry_client::RegistryClientError;
 use mosb_image::{ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, ClusterSettingsError, RenderedName};
 use mosb_registry::{self as registry, Confirmed};
 use mosb_types::ErrorClass;
-pub use plan::{Kept, Wish};
+pub use plan::{CachedPlan, WorkloadParams};
+pub use registry_client_pool::RegistryClientPool;
 
 /// Whom to ask.
 #[derive(Clone)]
-pub struct Asking {
+pub struct Resolver {
     /// The API.
     pub client: Client,
     /// What is seen of it.
     pub stores: Arc<Stores>,
     /// How registries are asked.
-    pub doors: Arc<Doors>,
+    pub registries: Arc<RegistryClientPool>,
     /// How much is asked at once, and for how long.
     pub limits: Arc<LookupLimits>,
 }
 
-impl std::fmt::Debug for Asking {
+impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Asking").finish_non_exhaustive()
     }
 }
 
-impl Asking {
-    /// Puts the answers to all questions into the snapshot. What a plan was made with is left in `kept`; if that is still what
+impl Resolver {
+    /// Puts the answers to all questions into the snapshot. What a plan was made with is left in `cached`; if that is still what
     /// is asked for, nobody is asked again. Of the `expected` hosts it is known that a plan asks them.
     ///
     /// # Errors
     /// The hosts for which too much is looked up just now.
-    pub async fn answer(
+    pub async fn resolve(
         &self,
-        questions: &[Question],
-        world: &mut Snapshot,
-        kept: &mut Option<Arc<Kept>>,
+        lookups: &[Lookup],
+        snapshot: &mut Snapshot,
+        cached: &mut Option<Arc<CachedPlan>>,
         expected: &BTreeSet<String>,
     ) -> Result<(), BTreeSet<String>> {
-        let is_again = world.earlier_problem.is_some();
-        let answers = questions.iter().map(|question| async {
-            match question {
-                Question::Plan(question) => {
-                    let plan = self.plan(question, kept.as_ref(), is_again, expected).await;
-                    let plan = plan.map(|plan| (plan.planned_for(question), plan));
-                    answered(plan).map(Answer::Plan)
+        let is_retry = snapshot.earlier_problem.is_some();
+        let results = lookups.iter().map(|lookup| async {
+            match lookup {
+                Lookup::Plan(lookup) => {
+                    let plan = self.plan(lookup, cached.as_ref(), is_retry, expected).await;
+                    let plan = plan.map(|plan| (plan.planned_for(lookup), plan));
+                    unless_busy(plan).map(LookupResult::Plan)
                 }
-                Question::Exists { image, secret, pull } => {
+                Lookup::Exists { image, secret, pull } => {
                     let asked = self.confirm(image, secret, pull);
                     let found = self.limits.within(|| image.to_string(), asked).await;
-                    answered(found).map(|found| Answer::Exists(image.clone(), status_of(found)))
+                    unless_busy(found)
+                        .map(|found| LookupResult::Exists(image.clone(), status_of(found)))
                 }
-                Question::OsImage { rendered } => {
+                Lookup::OsImage { rendered } => {
                     let asked = async { Ok(plan::rendered(self, rendered.as_str()).await?) };
                     let what = || format!("machineconfig {rendered}");
                     let named = self.limits.within(what, asked).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
-                    answered(named).map(|named| Answer::OsImage(rendered.clone(), named))
+                    unless_busy(named).map(|named| LookupResult::OsImage(rendered.clone(), named))
                 }
-                Question::Result { build } => {
+                Lookup::Result { build } => {
                     let asked = async { Ok(self.result(build).await?) };
                     let what = || format!("configmap of machineosbuild {build}");
                     let found = self.limits.within(what, asked).await;
-                    answered(found).map(|found| Answer::Result(build.clone(), found))
+                    unless_busy(found).map(|found| LookupResult::Result(build.clone(), found))
                 }
             }
         });
-        for answer in join_all(answers).await {
+        for answer in join_all(results).await {
             match answer? {
-                Answer::Plan(Ok((planned, plan))) => {
-                    world.answers.plan = Some(Ok(planned));
-                    *kept = Some(plan);
+                LookupResult::Plan(Ok((planned, plan))) => {
+                    snapshot.lookup_results.plan = Some(Ok(planned));
+                    *cached = Some(plan);
                 }
-                Answer::Plan(Err(problem)) => {
+                LookupResult::Plan(Err(problem)) => {
                     tracing::debug!(reason = problem.reason, "no plan: {}", problem.message);
-                    world.answers.plan = Some(Err(problem));
+                    snapshot.lookup_results.plan = Some(Err(problem));
                 }
-                Answer::Exists(image, status) => {
-                    world.answers.exists.insert(image, status);
+                LookupResult::Exists(image, status) => {
+                    snapshot.lookup_results.exists.insert(image, status);
                 }
-                Answer::OsImage(rendered, named) => {
-                    world.answers.os_image.insert(rendered, named);
+                LookupResult::OsImage(rendered, named) => {
+                    snapshot.lookup_results.os_image.insert(rendered, named);
                 }
-                Answer::Result(build, result) => {
-                    world.answers.results.insert(build, result);
+                LookupResult::Result(build, result) => {
+                    snapshot.lookup_results.results.insert(build, result);
                 }
             }
         }
@@ -121,24 +122,24 @@ impl Asking {
 
     async fn plan(
         &self,
-        question: &PlanQuestion,
-        kept: Option<&Arc<Kept>>,
-        is_again: bool,
+        lookup: &PlanLookup,
+        cached: Option<&Arc<CachedPlan>>,
+        is_retry: bool,
         expected: &BTreeSet<String>,
-    ) -> Result<Arc<Kept>, Unanswered> {
-        if let Some(kept) = kept
-            && kept.still_answers(question, &self.stores)
+    ) -> Result<Arc<CachedPlan>, LookupError> {
+        if let Some(cached) = cached
+            && cached.still_valid_for(lookup, &self.stores)
         {
-            return Ok(Arc::clone(kept));
+            return Ok(Arc::clone(cached));
         }
-        let room = self.limits.plan(is_again).await?;
-        let room = self.limits.hosts(room, expected.clone()).await?;
+        let permit = self.limits.plan(is_retry).await?;
+        let permit = self.limits.hosts(permit, expected.clone()).await?;
         let step = Mutex::new("reading what it is made of".to_owned());
         let what = || {
             let step = step.lock().unwrap_or_else(PoisonError::into_inner);
-            format!("machineconfig {}: {step}", question.rendered)
+            format!("machineconfig {}: {step}", lookup.rendered)
         };
-        let planned = plan::plan(self, question, room, &step);
+        let planned = plan::plan(self, lookup, permit, &step);
         self.limits.within(what, planned).await.map(Arc::new)
     }
 
@@ -147,9 +148,9 @@ impl Asking {
         image: &PinnedRef,
         secret: &str,
         pull: &Pull,
-    ) -> Result<Option<Confirmed<PinnedRef>>, Unanswered> {
+    ) -> Result<Option<Confirmed<PinnedRef>>, LookupError> {
         let host = image.repo().host().to_owned();
-        let _room = self.limits.hosts(Room::default(), [host].into()).await?;
+        let _permit = self.limits.hosts(LookupPermit::default(), [host].into()).await?;
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let own = match pull {
@@ -162,7 +163,7 @@ impl Asking {
             let pull = self.pull_secret(own, &settings).await?;
             secret.credentials = secret.credentials.over(&pull.credentials);
         }
-        let door = self.doors.open(&secret, &settings, proxy.as_ref())?;
+        let door = self.registries.open(&secret, &settings, proxy.as_ref())?;
         Ok(door.client().confirm(image).await?)
     }
 
@@ -180,7 +181,7 @@ impl Asking {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(None, &settings).await?;
-        let door = self.doors.open(&pull, &settings, proxy.as_ref())?;
+        let door = self.registries.open(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
         let digest = digest.ok_or_else(|| {
             given("not-found", format!("{image}: the registry has no such tag; check the name"))
@@ -198,19 +199,19 @@ impl Asking {
     }
 }
 
-enum Answer {
-    Plan(Result<(Planned, Arc<Kept>), Problem>),
+enum LookupResult {
+    Plan(Result<(Planned, Arc<CachedPlan>), Problem>),
     Exists(PinnedRef, ImageStatus),
     OsImage(RenderedName, Result<String, Problem>),
     Result(BuildName, Result<Option<JobResult>, Problem>),
 }
 
 /// What was found or went wrong, unless too much is looked up just now.
-fn answered<T>(found: Result<T, Unanswered>) -> Result<Result<T, Problem>, BTreeSet<String>> {
+fn unless_busy<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, BTreeSet<String>> {
     match found {
         Ok(found) => Ok(Ok(found)),
-        Err(Unanswered::Problem(problem)) => Ok(Err(problem)),
-        Err(Unanswered::Busy(hosts)) => Err(hosts),
+        Err(LookupError::Problem(problem)) => Ok(Err(problem)),
+        Err(LookupError::Busy(hosts)) => Err(hosts),
     }
 }
 

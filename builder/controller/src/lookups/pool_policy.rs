@@ -1,7 +1,7 @@
 //! The `policy.json` that a pool's rendered config gives its machines. It holds for the pool's builds too, where the settings have
 //! none, as with the Machine Config Operator, which writes the cluster's ClusterImagePolicies there.
 
-use super::super::question::Problem;
+use super::super::lookup::Problem;
 use super::given;
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;

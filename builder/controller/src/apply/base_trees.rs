@@ -13,10 +13,10 @@ use super::super::error;
 use super::super::observe::base_trees;
 use super::super::snapshot::base_of;
 use super::super::stores::BASE_TREES;
-use super::{Acting, patch, post};
+use super::{Executor, patch, post};
 use mosb_image::Digest;
 
-impl Acting {
+impl Executor {
     /// Adds an entry, and removes those of bases that no build names.
     pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
         let builds = self.stores.builds.all();

@@ -13,7 +13,7 @@ use super::super::error;
 use super::super::kept_logs::{KeepLogs, Tail};
 use super::super::logs::{Raw, lines};
 use super::write::{delete_params, deleted, post};
-use super::{Acting, Stopped, stopped};
+use super::{ApplyError, Executor, apply_error};
 use mosb_build::Redactor;
 use mosb_plan::api::labels;
 
@@ -27,18 +27,18 @@ const LINES: i64 = 1000;
 
 /// Why the logs of a build are not kept.
 #[derive(Debug, thiserror::Error)]
-enum NotKept {
+enum ArchiveError {
     #[error("secret {0} is gone, so it can't be hidden")]
     SecretGone(String),
     #[error("its name is taken by an object that is not ours")]
     InTheWay,
     #[error(transparent)]
-    Stopped(#[from] Stopped),
+    ApplyError(#[from] ApplyError),
 }
 
-impl Acting {
-    pub(super) async fn keep_logs(&self, keep: &KeepLogs) {
-        let why = match timeout(LIMIT, self.try_to_keep(keep)).await {
+impl Executor {
+    pub(super) async fn archive_logs(&self, keep: &KeepLogs) {
+        let why = match timeout(LIMIT, self.try_archive_logs(keep)).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why.to_string(),
             Err(_) => format!("it took longer than {} seconds", LIMIT.as_secs()),
@@ -47,14 +47,14 @@ impl Acting {
         tracing::warn!("machineosbuild {build}: its logs are not kept: {why}");
     }
 
-    async fn try_to_keep(&self, keep: &KeepLogs) -> Result<(), NotKept> {
+    async fn try_archive_logs(&self, keep: &KeepLogs) -> Result<(), ArchiveError> {
         let namespace = &self.stores.namespace;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let mut data = Vec::new();
         for name in &keep.secrets {
             let found = secrets.get_opt(name).await;
-            let found = found.map_err(stopped(format!("secret {namespace}/{name}"), "get"))?;
-            let found = found.ok_or_else(|| NotKept::SecretGone(name.clone()))?;
+            let found = found.map_err(apply_error(format!("secret {namespace}/{name}"), "get"))?;
+            let found = found.ok_or_else(|| ArchiveError::SecretGone(name.clone()))?;
             data.push(found.data.unwrap_or_default());
         }
         let redactor = Redactor::from_secrets(data);
@@ -79,7 +79,12 @@ impl Acting {
         put(&secrets, namespace, &keep.secret(&logs), &keep.build_uid).await
     }
 
-    async fn tail(&self, pod: &str, container: &str, redactor: &Redactor) -> Result<Tail, Stopped> {
+    async fn tail(
+        &self,
+        pod: &str,
+        container: &str,
+        redactor: &Redactor,
+    ) -> Result<Tail, ApplyError> {
         let namespace = &self.stores.namespace;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = LogParams {
@@ -90,10 +95,10 @@ impl Acting {
         };
         let object = || format!("pod {namespace}/{pod}");
         let log = pods.log_stream(pod, &params).await;
-        let log = log.map_err(stopped(object(), "get log"))?;
+        let log = log.map_err(apply_error(object(), "get log"))?;
         let mut lines = pin!(lines(log));
         let mut tail = Tail::default();
-        let failed = |source| stopped(object(), "get log")(kube::Error::ReadEvents(source));
+        let failed = |source| apply_error(object(), "get log")(kube::Error::ReadEvents(source));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
             tail.push(&redact(redactor, line));
         }
@@ -120,31 +125,31 @@ async fn put(
     namespace: &str,
     new: &Secret,
     build_uid: &str,
-) -> Result<(), NotKept> {
+) -> Result<(), ArchiveError> {
     let name = new.name_any();
     let object = || format!("secret {namespace}/{name}");
     let Err(error) = secrets.create(&post(), new).await else {
         return Ok(());
     };
     if !error::is_conflict(&error) {
-        return Err(stopped(object(), "create")(error).into());
+        return Err(apply_error(object(), "create")(error).into());
     }
     let there = secrets.get_metadata_opt(&name).await;
-    let there = there.map_err(stopped(object(), "get"))?;
+    let there = there.map_err(apply_error(object(), "get"))?;
     if let Some(there) = there {
         let mut owners = there.owner_references().iter();
         let is_ours = owners.any(|owner| owner.uid == build_uid)
             // Of a build before, on its way out.
             || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
         if !is_ours {
-            return Err(NotKept::InTheWay);
+            return Err(ArchiveError::InTheWay);
         }
         let uid = there.uid().unwrap_or_default();
         let params = delete_params(&uid, PropagationPolicy::Background);
         deleted(object(), secrets.delete(&name, &params).await)?;
     }
     let created = secrets.create(&post(), new).await;
-    Ok(created.map(drop).map_err(stopped(object(), "create"))?)
+    Ok(created.map(drop).map_err(apply_error(object(), "create"))?)
 }
 
 #[cfg(test)]

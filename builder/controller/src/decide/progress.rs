@@ -1,11 +1,11 @@
 //! What a build's runner needs next.
 
+use super::super::action::{Action, Annotate};
+use super::super::lookup::{Lookup, Planned, Problem};
 use super::super::pool_reason::PoolReason;
-use super::super::question::{Planned, Problem, Question};
 use super::super::snapshot::{BuildNodes, SeenRunner};
-use super::super::step::{Annotate, Step};
-use super::Round;
-use super::attempt::Setback;
+use super::DecisionBuilder;
+use super::attempt_failure::AttemptFailure;
 use super::runner::{attempt_of, number};
 use crate::status::{BuildRunner, EventReason, Progress, build_status};
 use crate::workload::Lost;
@@ -19,31 +19,31 @@ use mosb_plan::api::{
 };
 
 /// What a build has come to after this round.
-pub(super) enum Driven {
+pub(super) enum BuildProgress {
     /// This.
-    To(MachineOsBuildStatus, PoolReason),
+    State(MachineOsBuildStatus, PoolReason),
     /// Its inputs are others by now: it is another build that is wanted.
-    Elsewhere(Planned),
+    InputsChanged(Planned),
 }
 
-impl<'a> Round<'a> {
+impl<'a> DecisionBuilder<'a> {
     /// Does what the wanted build needs, and tells what it has come to.
-    pub(super) fn pursue(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Question> {
+    pub(super) fn advance(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         self.supersede(Some(build));
         if !self.is_ours(build) {
             self.serve(build, &build.status);
             return Ok(PoolReason::UpToDate(self.image_of(&build.status)));
         }
-        match self.drive(build)? {
-            Driven::To(status, reason) => {
+        match self.build_progress(build)? {
+            BuildProgress::State(status, reason) => {
                 self.serve(build, &status);
                 if build.status.image().is_none() && status.image().is_some() {
                     self.clean_up(build);
                 }
                 Ok(reason)
             }
-            Driven::Elsewhere(planned) => {
-                self.steps.clear();
+            BuildProgress::InputsChanged(planned) => {
+                self.actions.clear();
                 self.take(&planned)
             }
         }
@@ -53,9 +53,9 @@ impl<'a> Round<'a> {
         status.image().unwrap_or_default().to_owned()
     }
 
-    fn drive(&mut self, build: &'a MachineOsBuild) -> Result<Driven, Question> {
+    fn build_progress(&mut self, build: &'a MachineOsBuild) -> Result<BuildProgress, Lookup> {
         let name = build.metadata.name.clone();
-        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
+        let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
         match build.status.state() {
             Some(BuildCondition::Succeeded) => {
                 let image = self.image_of(&build.status);
@@ -84,7 +84,7 @@ impl<'a> Round<'a> {
             return same(PoolReason::Preparing(name));
         }
         match runners.iter().find(|one| attempt_of(&one.runner) == attempt) {
-            Some(seen) => self.look_after(build, seen, attempt),
+            Some(seen) => self.observe_attempt(build, seen, attempt),
             None => self.start(build, attempt, !runners.is_empty()),
         }
     }
@@ -95,29 +95,29 @@ impl<'a> Round<'a> {
         build: &MachineOsBuild,
     ) -> impl Iterator<Item = &'a SeenRunner> {
         let uid = build.metadata.uid().to_owned();
-        self.world.runners.iter().filter(move |seen| {
+        self.snapshot.runners.iter().filter(move |seen| {
             let mut owners = seen.runner.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
         })
     }
 
     /// There is a runner of this attempt.
-    fn look_after(
+    fn observe_attempt(
         &mut self,
         build: &'a MachineOsBuild,
         seen: &'a SeenRunner,
         attempt: u32,
-    ) -> Result<Driven, Question> {
+    ) -> Result<BuildProgress, Lookup> {
         let name = build.metadata.name.clone();
         let runner = &seen.runner;
         let uid = runner.uid().to_owned();
-        let result = self.world.results.get(&name);
+        let result = self.snapshot.results.get(&name);
         let observation = observe(runner, &seen.pods, result, seen.quiet, self.now);
         let mut trouble = None;
         match build.metadata.annotation(labels::JOB_UID) {
             Some(known) if known != uid => {
-                let lost = Setback::Lost(Lost::Deleted);
-                return Ok(self.set_back(build, Some(runner), attempt, &lost));
+                let lost = AttemptFailure::Lost(Lost::Deleted);
+                return Ok(self.record_failure(build, Some(runner), attempt, &lost));
             }
             // What the pod needs comes first: it takes longest.
             _ if is_waiting(runner, &observation) => {
@@ -131,16 +131,16 @@ impl<'a> Round<'a> {
                 self.tell_build(build, EventReason::JobCreated, &uid, note);
                 let mut annotate = Annotate::of(&build.metadata);
                 annotate.set(labels::JOB_UID, &*uid);
-                self.steps.push(Step::AnnotateBuild(annotate));
+                self.actions.push(Action::AnnotateBuild(annotate));
             }
             _ => {}
         }
-        let same = |reason| Ok(Driven::To(build.status.clone(), reason));
+        let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
         let reference = self.reference(runner);
-        let to = |round: &mut Self, progress: Progress<'_>, reason| {
-            let status = build_status(&build.status, progress, round.now);
-            round.write_build(build, status.clone());
-            Ok(Driven::To(status, reason))
+        let to = |builder: &mut Self, progress: Progress<'_>, reason| {
+            let status = build_status(&build.status, progress, builder.now);
+            builder.write_build(build, status.clone());
+            Ok(BuildProgress::State(status, reason))
         };
         match observation {
             Observation::Waiting => {
@@ -152,7 +152,7 @@ impl<'a> Round<'a> {
                 to(self, Progress::Prepared(&reference), reason)
             }
             Observation::Unscheduled { why } => {
-                let reason = match self.world.build_nodes {
+                let reason = match self.snapshot.build_nodes {
                     BuildNodes::Any => PoolReason::Pending { build: name, why: Some(why) },
                     BuildNodes::ControlPlane { .. } => {
                         let reason = PoolReason::NoControlPlaneNode { build: name, why: Some(why) };
@@ -169,7 +169,7 @@ impl<'a> Round<'a> {
             }
             Observation::Ending { until } => {
                 let left = until.duration_since(self.now).unsigned_abs();
-                self.again = Some(left);
+                self.requeue_after = Some(left);
                 let reason = PoolReason::Building { build: name, attempt };
                 to(self, Progress::Building(&reference), reason)
             }
@@ -183,7 +183,12 @@ impl<'a> Round<'a> {
                 };
                 match observe(runner, &seen.pods, result, seen.quiet, self.now) {
                     Observation::Finished(result) => self.finish(build, runner, attempt, result),
-                    _ => Ok(self.set_back(build, Some(runner), attempt, &Setback::Lost(lost))),
+                    _ => Ok(self.record_failure(
+                        build,
+                        Some(runner),
+                        attempt,
+                        &AttemptFailure::Lost(lost),
+                    )),
                 }
             }
             Observation::Finished(result) => self.finish(build, runner, attempt, result),
@@ -196,7 +201,7 @@ impl<'a> Round<'a> {
         &self,
         build: &MachineOsBuild,
         runner: &Runner,
-    ) -> Result<Result<Option<&'a JobResult>, &'a Problem>, Question> {
+    ) -> Result<Result<Option<&'a JobResult>, &'a Problem>, Lookup> {
         let Ok(name) = build.metadata.name.parse::<BuildName>() else {
             return Ok(Ok(None));
         };
@@ -204,9 +209,9 @@ impl<'a> Round<'a> {
             // Its own status says it all.
             return Ok(Ok(None));
         }
-        match self.world.answers.results.get(&name) {
+        match self.snapshot.lookup_results.results.get(&name) {
             Some(answer) => Ok(answer.as_ref().map(Option::as_ref)),
-            None => Err(Question::Result { build: name }),
+            None => Err(Lookup::Result { build: name }),
         }
     }
 
@@ -214,7 +219,7 @@ impl<'a> Round<'a> {
         let created = runner.metadata().creation_timestamp.as_ref();
         BuildRunner {
             builder: runner.builder(),
-            namespace: self.world.cluster.namespace.clone(),
+            namespace: self.snapshot.cluster.namespace.clone(),
             name: runner.name().to_owned(),
             created: created.map_or(self.now, |time| time.0),
         }
@@ -235,7 +240,7 @@ impl<'a> Round<'a> {
 
     pub(super) fn delete_runner(&mut self, runner: &Runner) {
         if !runner.is_going_away() {
-            self.steps.push(Step::DeleteRunner {
+            self.actions.push(Action::DeleteRunner {
                 builder: runner.builder(),
                 name: runner.name().to_owned(),
                 uid: runner.uid().to_owned(),

@@ -8,10 +8,10 @@ use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::super::action::Annotate;
 use super::super::kinds::Kind;
-use super::super::step::Annotate;
 use super::super::{Error, FIELD_MANAGER, error};
-use super::{Acting, Round, Stopped, stopped};
+use super::{ApplyError, Executor, ReconcilePass, apply_error};
 use mosb_plan::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
     labels,
@@ -31,11 +31,11 @@ pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParam
 }
 
 /// Gone is as good as deleted. A conflict may be another one of its name, or somebody else's change: what is there tells.
-pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), Stopped> {
+pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), ApplyError> {
     match answer {
         Ok(_) => Ok(()),
         Err(error) if error::is_not_found(&error) => Ok(()),
-        Err(error) => Err(stopped(object, "delete")(error)),
+        Err(error) => Err(apply_error(object, "delete")(error)),
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).expect("the API's own fields are JSON")
 }
 
-impl Acting {
+impl Executor {
     pub(super) fn api(&self, kind: Kind) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &kind.resource())
     }
@@ -61,7 +61,7 @@ impl Acting {
         name: &str,
         pool_uid: &str,
         spec: &MachineOsConfigSpec,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ApplyError> {
         let resource = CONFIG.resource();
         let pool = POOL.resource();
         let object: DynamicObject = serde_json::from_value(json!({
@@ -77,7 +77,7 @@ impl Acting {
         .expect("an object of the API");
         let created = self.api(CONFIG).create(&post(), &object).await;
         // One that is there already is the administrator's own, and will be seen.
-        created.map(drop).map_err(stopped(format!("machineosconfig {name}"), "create"))
+        created.map(drop).map_err(apply_error(format!("machineosconfig {name}"), "create"))
     }
 
     pub(super) async fn update_config(
@@ -85,8 +85,8 @@ impl Acting {
         name: &str,
         version: &str,
         spec: &MachineOsConfigSpec,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let mut spec = value(spec);
         // What is not said any more is taken away.
         for field in ["baseImagePullSecret", "containerFile"] {
@@ -95,10 +95,10 @@ impl Acting {
             }
         }
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        self.merge(CONFIG, name, &change, round).await
+        self.merge(CONFIG, name, &change, pass).await
     }
 
-    pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+    pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Foreground);
         let answer = self.api(CONFIG).delete(name, &params).await;
         deleted(format!("machineosconfig {name}"), answer)
@@ -107,8 +107,8 @@ impl Acting {
     pub(super) async fn create_build(
         &self,
         build: &MachineOsBuild,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let name = &build.metadata.name;
         let object = format!("machineosbuild {name}");
         let resource = BUILD.resource();
@@ -119,7 +119,7 @@ impl Acting {
         let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
         match api.create(&post(), &new).await {
             Ok(made) => {
-                round.created.extend(made.metadata.uid);
+                pass.created.extend(made.metadata.uid);
                 Ok(())
             }
             Err(error) if error::is_conflict(&error) => {
@@ -129,12 +129,12 @@ impl Acting {
                 let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
                 match there {
                     // An earlier round of ours made it, or it is on its way out; the watch tells.
-                    None => Err(Stopped::Stale(object)),
+                    None => Err(ApplyError::Conflict(object)),
                     Some(there)
                         if controlled_by(&there.metadata, owner)
                             || there.metadata.deletion_timestamp.is_some() =>
                     {
-                        Err(Stopped::Stale(object))
+                        Err(ApplyError::Conflict(object))
                     }
                     Some(_) => Err(Error::NotOurs { object }.into()),
                 }
@@ -143,7 +143,7 @@ impl Acting {
         }
     }
 
-    pub(super) async fn delete_build(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+    pub(super) async fn delete_build(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Foreground);
         let answer = self.api(BUILD).delete(name, &params).await;
         deleted(format!("machineosbuild {name}"), answer)
@@ -155,9 +155,9 @@ impl Acting {
         uid: &str,
         version: &str,
         status: &MachineOsBuildStatus,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
-        self.replace_status(BUILD, (name, uid, version), value(status), round).await
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        self.replace_status(BUILD, (name, uid, version), value(status), pass).await
     }
 
     pub(super) async fn write_config_status(
@@ -166,9 +166,9 @@ impl Acting {
         uid: &str,
         version: &str,
         status: &MachineOsConfigStatus,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
-        self.replace_status(CONFIG, (name, uid, version), value(status), round).await
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        self.replace_status(CONFIG, (name, uid, version), value(status), pass).await
     }
 
     /// All of a status. The API server takes the rest of the object from what it has.
@@ -177,8 +177,8 @@ impl Acting {
         kind: Kind,
         (name, uid, version): (&str, &str, &str),
         status: Value,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let resource = kind.resource();
         let object = DynamicObject {
             types: Some(TypeMeta {
@@ -195,7 +195,7 @@ impl Acting {
         };
         let written = self.api(kind).replace_status(name, &post(), &object).await;
         let told = format!("{} {name}", resource.kind.to_lowercase());
-        round.wrote(&written.map_err(stopped(told, "update status"))?.metadata);
+        pass.wrote(&written.map_err(apply_error(told, "update status"))?.metadata);
         Ok(())
     }
 
@@ -203,16 +203,16 @@ impl Acting {
         &self,
         kind: Kind,
         change: &Annotate,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
-        let version = round.version(&change.uid, &change.resource_version);
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        let version = pass.version(&change.uid, &change.resource_version);
         let set = change.set.iter().map(|(key, value)| (key, json!(value)));
         let remove = change.remove.iter().map(|key| (key, Value::Null));
         let annotations: Map<String, Value> =
             set.chain(remove).map(|(key, value)| (key.clone(), value)).collect();
         let change_of =
             json!({ "metadata": { "resourceVersion": version, "annotations": annotations } });
-        self.merge(kind, &change.name, &change_of, round).await
+        self.merge(kind, &change.name, &change_of, pass).await
     }
 
     pub(super) async fn merge(
@@ -220,12 +220,12 @@ impl Acting {
         kind: Kind,
         name: &str,
         change: &Value,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let api = self.api(kind);
         let written = api.patch(name, &patch(), &Patch::Merge(change)).await;
         let object = format!("{} {name}", kind.resource().kind.to_lowercase());
-        round.wrote(&written.map_err(stopped(object, "patch"))?.metadata);
+        pass.wrote(&written.map_err(apply_error(object, "patch"))?.metadata);
         Ok(())
     }
 
@@ -234,15 +234,15 @@ impl Acting {
         name: &str,
         version: &str,
         conditions: &[Condition],
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         // An atomic list: all of it is written, on the version that it was read from.
         let change = json!({ "metadata": { "resourceVersion": version },
             "status": { "conditions": value(&conditions) } });
         let api = self.api(POOL);
         let written = api.patch_status(name, &patch(), &Patch::Merge(&change)).await;
         let object = format!("machineconfigpool {name}");
-        round.wrote(&written.map_err(stopped(object, "patch status"))?.metadata);
+        pass.wrote(&written.map_err(apply_error(object, "patch status"))?.metadata);
         Ok(())
     }
 }
@@ -269,7 +269,7 @@ mod tests {
             let status = Status::failure("said", "Reason").with_code(code).boxed();
             let found = deleted::<()>("job x".to_owned(), Err(kube::Error::Api(status)));
             assert_eq!(found.is_ok(), done, "{what}");
-            let is_stale = matches!(found, Err(Stopped::Stale(_)));
+            let is_stale = matches!(found, Err(ApplyError::Conflict(_)));
             assert_eq!(is_stale, stale, "{what}");
         }
     }

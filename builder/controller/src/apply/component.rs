@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::super::kinds::Kind;
 use super::write::{delete_params, deleted, post, value};
-use super::{Acting, Round, Stopped, stopped};
+use super::{ApplyError, Executor, ReconcilePass, apply_error};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{PoolName, component, labels};
 
 const KIND: Kind = Kind::MachineConfig;
 
-impl Acting {
+impl Executor {
     pub(super) async fn create_component(
         &self,
         pool: &PoolName,
         image: &PinnedRef,
         config: &str,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), ApplyError> {
         let mut component = component(pool, &image.to_string());
         let claim = (labels::SERVES.to_owned(), config.to_owned());
         component.metadata.annotations.extend([claim]);
@@ -27,7 +27,7 @@ impl Acting {
             serde_json::from_value(value(&component)).expect("an object of the API");
         // One that is there already will be seen.
         let created = self.api(KIND).create(&post(), &new).await;
-        created.map(drop).map_err(stopped(object, "create"))
+        created.map(drop).map_err(apply_error(object, "create"))
     }
 
     pub(super) async fn update_component(
@@ -36,8 +36,8 @@ impl Acting {
         version: &str,
         image: Option<&PinnedRef>,
         config: &str,
-        round: &mut Round<'_>,
-    ) -> Result<(), Stopped> {
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
         let mut change = json!({
             "metadata": { "resourceVersion": version, "annotations": { labels::SERVES: config } },
         });
@@ -46,10 +46,10 @@ impl Acting {
             change["metadata"]["annotations"][labels::PRE_BUILT_IMAGE] = image.clone();
             change["spec"] = json!({ "osImageURL": image });
         }
-        self.merge(KIND, name, &change, round).await
+        self.merge(KIND, name, &change, pass).await
     }
 
-    pub(super) async fn delete_component(&self, name: &str, uid: &str) -> Result<(), Stopped> {
+    pub(super) async fn delete_component(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Background);
         let answer = self.api(KIND).delete(name, &params).await;
         deleted(format!("machineconfig {name}"), answer)

@@ -1,0 +1,312 @@
+//! Carries out steps. Each carries the UID and the resourceVersion that it was decided from: on an older view it is refused,
+//! and decided again.
+
+mod base_trees;
+mod build;
+mod component;
+mod logs;
+mod write;
+
+pub(super) use write::{delete_params, deleted, patch, post};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use kube::Client;
+
+use super::Error;
+use super::action::Action;
+use super::events;
+use super::lease::Lease;
+use super::lookup::Problem;
+use super::lookups::CachedPlan;
+use super::observe::Facts;
+use super::stores::Stores;
+use crate::workload::kind;
+use mosb_plan::api::component_name;
+use mosb_types::ErrorClass;
+
+/// With what steps are carried out.
+#[derive(Clone)]
+pub struct Executor {
+    /// The API.
+    pub client: Client,
+    /// What is seen of it.
+    pub stores: Arc<Stores>,
+    /// Without which nothing is written.
+    pub lease: Lease,
+    /// Who we are, for events.
+    pub instance: String,
+    /// The image that build pods run where the settings name none.
+    pub builder_image: Option<String>,
+    /// Whether the accounts of builds need the right to SecurityContextConstraints.
+    pub security_context_constraints: bool,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acting")
+            .field("instance", &self.instance)
+            .field("builder_image", &self.builder_image)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the steps of one decision share.
+#[derive(Debug)]
+pub struct ReconcilePass<'a> {
+    /// The MachineOSConfig.
+    pub config: &'a str,
+    /// What the plan was made with, if there was one.
+    pub plan: Option<Arc<CachedPlan>>,
+    /// What was found out about the cluster.
+    pub facts: Facts,
+    /// The resourceVersions that earlier steps left, by UID.
+    versions: BTreeMap<String, String>,
+    /// UIDs and resourceVersions that earlier steps left and later ones changed.
+    passed: Vec<(String, String)>,
+    /// UIDs of what earlier steps created of builds, Jobs and their inputs.
+    created: Vec<String>,
+}
+
+impl<'a> ReconcilePass<'a> {
+    /// No step was done yet.
+    pub fn new(config: &'a str, plan: Option<Arc<CachedPlan>>, facts: Facts) -> Self {
+        Self {
+            config,
+            plan,
+            facts,
+            versions: BTreeMap::new(),
+            passed: Vec::new(),
+            created: Vec::new(),
+        }
+    }
+
+    /// The version of an object: as it was seen, or as an earlier step left it.
+    fn version<'s>(&'s self, uid: &str, seen: &'s str) -> &'s str {
+        self.versions.get(uid).map_or(seen, String::as_str)
+    }
+
+    /// The version that the last step left of an object, if one wrote it.
+    pub fn left(&self, uid: &str) -> Option<&str> {
+        self.versions.get(uid).map(String::as_str)
+    }
+
+    /// UIDs and resourceVersions of objects that steps left behind: who sees one of these sees what was.
+    pub fn passed(&self) -> &[(String, String)] {
+        &self.passed
+    }
+
+    /// UIDs of builds, Jobs and inputs of Jobs that were created.
+    pub fn created(&self) -> &[String] {
+        &self.created
+    }
+
+    fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
+        if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
+            let passed = self.versions.insert(uid.clone(), version.clone());
+            self.passed.extend(passed.map(|passed| (uid.clone(), passed)));
+        }
+    }
+}
+
+/// Why a step was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Somebody else wrote, or our view was old: read again and decide again.
+    #[error("{0}: it is another one by now; deciding again")]
+    Conflict(String),
+    /// The API.
+    #[error(transparent)]
+    Api(#[from] Error),
+    /// What no runner can be made of.
+    #[error("{}", .0.message)]
+    Problem(Problem),
+}
+
+impl ApplyError {
+    /// What to do; none if it is only to be decided again.
+    pub fn class(&self) -> Option<ErrorClass> {
+        match self {
+            Self::Conflict(_) => None,
+            Self::Api(error) => Some(error.class()),
+            Self::Problem(problem) => Some(problem.class),
+        }
+    }
+
+    /// The word for logs and metrics.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Conflict(_) => "stale",
+            Self::Api(error) => error.reason(),
+            Self::Problem(problem) => &problem.reason,
+        }
+    }
+}
+
+impl From<ApplyError> for Problem {
+    fn from(apply_error: ApplyError) -> Self {
+        match apply_error {
+            ApplyError::Problem(problem) => problem,
+            ApplyError::Api(error) => error.into(),
+            ApplyError::Conflict(_) => Self {
+                class: ErrorClass::Transient,
+                reason: apply_error.reason().to_owned(),
+                message: apply_error.to_string(),
+            },
+        }
+    }
+}
+
+/// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
+pub(super) fn apply_error(
+    object: String,
+    verb: &'static str,
+) -> impl FnOnce(kube::Error) -> ApplyError {
+    move |error| match super::error::code(&error) {
+        Some(404 | 409) => {
+            tracing::debug!("{object}: {verb}: {}", super::error::told(&error));
+            ApplyError::Conflict(object)
+        }
+        _ => ApplyError::Api(Error::api(object, verb)(error)),
+    }
+}
+
+impl Executor {
+    /// Carries out the steps in their order. The first that fails ends it; events of the steps before are told all the same,
+    /// unless the Lease was lost: then the next holder decides what is told.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub async fn apply_all(
+        &self,
+        actions: &[Action],
+        pass: &mut ReconcilePass<'_>,
+    ) -> Result<(), ApplyError> {
+        let mut told = Vec::new();
+        let mut done = Ok(());
+        for action in actions {
+            if let Action::Event(event) = action {
+                told.push(event);
+                continue;
+            }
+            if !self.lease.is_held() {
+                return Err(self.lease.lost().into());
+            }
+            tracing::debug!("{}", describe(action));
+            done = self.apply(action, pass).await;
+            if done.is_err() {
+                break;
+            }
+        }
+        let telling =
+            told.into_iter().map(|event| events::tell(&self.client, &self.instance, event));
+        for said in join_all(telling).await {
+            if let Err(error) = said {
+                tracing::warn!("{error}");
+            }
+        }
+        done
+    }
+
+    async fn apply(&self, action: &Action, pass: &mut ReconcilePass<'_>) -> Result<(), ApplyError> {
+        match action {
+            Action::CreateConfig { name, pool_uid, spec } => {
+                self.create_config(name, pool_uid, spec).await
+            }
+            Action::UpdateConfig { name, uid, resource_version, spec } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.update_config(name, &version, spec, pass).await
+            }
+            Action::DeleteConfig { name, uid } => self.delete_config(name, uid).await,
+            Action::CreateComponent { pool, image, config } => {
+                self.create_component(pool, image, config).await
+            }
+            Action::UpdateComponent { name, uid, resource_version, image, config } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.update_component(name, &version, image.as_ref(), config, pass).await
+            }
+            Action::DeleteComponent { name, uid } => self.delete_component(name, uid).await,
+            Action::CreateBuild { build } => self.create_build(build, pass).await,
+            Action::WriteBuildStatus { name, uid, resource_version, status } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.write_build_status(name, uid, &version, status, pass).await
+            }
+            Action::AnnotateBuild(change) => self.annotate(write::BUILD, change, pass).await,
+            Action::DeleteBuild { name, uid } => self.delete_build(name, uid).await,
+            Action::CreateRunner { build_uid, attempt, builder, method, .. } => {
+                let how = (*builder, *method);
+                self.create_runner(build_uid, *attempt, how, pass).await
+            }
+            Action::CreateInputs { build_uid, builder, runner_uid, attempt, method, .. } => {
+                let how = (*builder, *method);
+                self.create_inputs(build_uid, runner_uid, *attempt, how, pass).await
+            }
+            Action::Unsuspend { builder, name, uid, resource_version } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.unsuspend(*builder, name, &version, pass).await
+            }
+            Action::DeleteRunner { builder, name, uid } => {
+                self.delete_runner(*builder, name, uid).await
+            }
+            Action::ArchiveLogs(keep) => {
+                self.archive_logs(keep).await;
+                Ok(())
+            }
+            Action::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
+            Action::AnnotateConfig(change) => self.annotate(write::CONFIG, change, pass).await,
+            Action::WriteConfigStatus { name, uid, resource_version, status } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.write_config_status(name, uid, &version, status, pass).await
+            }
+            Action::WritePoolCondition { name, uid, resource_version, conditions } => {
+                let version = pass.version(uid, resource_version).to_owned();
+                self.write_pool_conditions(name, &version, conditions, pass).await
+            }
+            Action::AnnotatePool(change) => self.annotate(write::POOL, change, pass).await,
+            Action::RecordBaseTree { base, image } => {
+                self.record_base_tree(base, image).await;
+                Ok(())
+            }
+            Action::Event(_) => Ok(()),
+        }
+    }
+}
+
+/// What a step does, for the log.
+fn describe(action: &Action) -> String {
+    match action {
+        Action::CreateConfig { name, .. } => format!("creating machineosconfig {name}"),
+        Action::UpdateConfig { name, .. } => format!("updating machineosconfig {name}"),
+        Action::DeleteConfig { name, .. } => format!("deleting machineosconfig {name}"),
+        Action::CreateComponent { pool, .. } => {
+            format!("creating machineconfig {}", component_name(pool))
+        }
+        Action::UpdateComponent { name, .. } => format!("updating machineconfig {name}"),
+        Action::DeleteComponent { name, .. } => format!("deleting machineconfig {name}"),
+        Action::CreateBuild { build } => format!("creating machineosbuild {}", build.metadata.name),
+        Action::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
+        Action::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),
+        Action::DeleteBuild { name, .. } => format!("deleting machineosbuild {name}"),
+        Action::CreateRunner { build, attempt, builder, .. } => format!(
+            "creating {} {attempt} of machineosbuild {build}",
+            kind(*builder).to_lowercase()
+        ),
+        Action::CreateInputs { runner, .. } => format!("creating what {runner} needs"),
+        Action::Unsuspend { builder, name, .. } => {
+            format!("starting {} {name}", kind(*builder).to_lowercase())
+        }
+        Action::DeleteRunner { builder, name, .. } => {
+            format!("deleting {} {name}", kind(*builder).to_lowercase())
+        }
+        Action::ArchiveLogs(keep) => format!("keeping the logs of machineosbuild {}", keep.build),
+        Action::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
+        Action::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),
+        Action::WriteConfigStatus { name, .. } => format!("status of machineosconfig {name}"),
+        Action::WritePoolCondition { name, .. } => format!("condition of machineconfigpool {name}"),
+        Action::AnnotatePool(change) => format!("annotations of machineconfigpool {}", change.name),
+        Action::RecordBaseTree { base, .. } => format!("recording the tree of {base}"),
+        Action::Event(event) => format!("event {}", event.name),
+    }
+}
