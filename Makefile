@@ -19,7 +19,7 @@ demo: ## the main job in one go, on a small base image: no server, no root
 
 .PHONY: demo-cluster
 demo-cluster: image ## the same in a cluster: a real Kubernetes node, mosb on it, a pool that changes (root, Go 1.21 or newer)
-	cargo test --quiet --test real -- --exact --nocapture harness::parts::every_part_is_made > $(TARGET)/image/parts
+	cargo run --quiet --package mosb-tests --bin parts > $(TARGET)/image/parts
 	cargo run --package mosb --features demo --quiet --bin demo-cluster -- \
 		$(TARGET)/image/parts $(TARGET)/image/mosb.tar $(TARGET)/$(HOST)/release/mosb
 
@@ -49,7 +49,7 @@ check: ## format, lints, documentation, generated files, licences
 	cargo clippy --all-targets -- -D warnings
 	cargo clippy --package mosb --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --no-deps
-	cargo test --quiet --test real -- dependencies:: documentation::
+	cargo test --quiet --test cli -- dependencies:: documentation::
 
 .PHONY: fix
 fix: ## format, and what clippy can mend by itself
@@ -62,7 +62,7 @@ golden: ## writes the wanted outputs of golden tests anew, to be read in review
 
 .PHONY: record
 record: packages parts ## records what this version leaves in a cluster, once before it is released (root)
-	MOSB_RECORD=1 cargo test --test real -- --exact upgrade::this_version_is_recorded
+	MOSB_RECORD=1 cargo test --test cluster -- --exact upgrade::this_version_is_recorded
 
 .PHONY: generate
 generate: ## writes generated reference files anew: JSON Schemas, command-line help
@@ -74,12 +74,12 @@ bench: packages parts ## measures, and writes docs/performance.md (root, half an
 
 .PHONY: fuzz
 fuzz: ## fuzzes each target for SECONDS (600)
-	MOSB_FUZZ_SECONDS=$(or $(SECONDS),600) cargo test --test real -- --nocapture fuzz::
+	MOSB_FUZZ_SECONDS=$(or $(SECONDS),600) cargo test --test oracle -- --nocapture fuzz::
 
 .PHONY: soak
 soak: ## random events, kills and faults for MINUTES (30), the same ones again by SEED (root)
 	MOSB_SOAK_SECONDS=$$(( $(or $(MINUTES),30) * 60 )) MOSB_SOAK_SEED=$(or $(SEED),$(shell date +%s)) \
-		cargo test --test real -- --nocapture soak::
+		cargo test --test cluster -- --nocapture soak::
 
 .PHONY: packages
 packages: ## installs the Debian packages that the tests use and the machine lacks
@@ -88,7 +88,7 @@ packages: ## installs the Debian packages that the tests use and the machine lac
 
 .PHONY: parts
 parts: ## builds the Go and Rust programs that the tests use, outside the checkout (half an hour, once)
-	cargo test --quiet --test real -- --exact --nocapture harness::parts::every_part_is_made
+	cargo run --quiet --package mosb-tests --bin parts
 
 .PHONY: clean
 clean: ## removes what was built here; the parts stay

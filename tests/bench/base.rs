@@ -15,8 +15,8 @@ use sha2::digest::Update as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::content::{Content, Random};
-use crate::harness::Layout;
-use crate::harness::parts::CRANE;
+use mosb_tests::Layout;
+use mosb_tests::parts::CRANE;
 
 /// Raised when the bytes change.
 const VERSION: u32 = 2;

@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::parts::CRANE;
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
 use crate::world::{Base, World};
+use mosb_tests::parts::CRANE;
 
 pub fn measure(world: &World, base: &Base, rounds: usize, report: &mut Report) {
     let mut peaks = Vec::new();

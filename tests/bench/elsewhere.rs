@@ -4,11 +4,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::base::TAG;
-use crate::harness::parts::CRANE;
 use crate::one_config::library;
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes};
 use crate::world::{Base, World, registry};
+use mosb_tests::parts::CRANE;
 
 /// In another repository of the registry.
 pub fn mounts(world: &World, base: &Base, rounds: usize, report: &mut Report) {

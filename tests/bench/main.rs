@@ -6,14 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
 use std::cell::LazyCell;
-use std::path::Path;
 use std::time::Duration;
 
-#[path = "../harness/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
-mod harness;
-
-#[path = "../cluster_world.rs"]
+#[path = "../cluster/cluster_world.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod cluster_world;
 
@@ -94,8 +89,7 @@ fn main() {
         pools::measure(&world, counts, minute, &mut report);
     }
     if !rehearse && chosen.is_empty() {
-        let path =
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/performance.md");
+        let path = mosb_tests::repository().join("docs/performance.md");
         report.write(&path);
     }
 }

@@ -10,10 +10,10 @@ use mosb_plan::api::yaml;
 use serde_json::{Value, json};
 
 use crate::content::{Content, Random};
-use crate::harness::parts::IGNITION_ORACLE;
 use crate::race::{Contender, race, run, run_watched};
 use crate::report::{Report, Table, megabytes, seconds};
 use crate::world::World;
+use mosb_tests::parts::IGNITION_ORACLE;
 
 /// Bytes of one MachineConfig's file.
 const SIZE: usize = 10_000;

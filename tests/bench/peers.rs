@@ -9,9 +9,9 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 
 use crate::base::TAG;
-use crate::harness::parts::CRANE;
 use crate::race::run;
 use crate::world::{Base, World};
+use mosb_tests::parts::CRANE;
 
 /// The layer of the next config in a file: as it is stored, and as a plain tar. For each of the peers it is ready made.
 struct LayerFiles {

@@ -99,7 +99,7 @@ impl Report {
                 yes(goal.reached).to_owned(),
             ]);
         }
-        let template = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(TEMPLATE);
+        let template = mosb_tests::repository().join(TEMPLATE);
         let template = fs::read_to_string(template).unwrap();
         let mut text = template.replace("{goals}", &goals.markdown());
         text = text.replace("{machine}", &machine());

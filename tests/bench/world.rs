@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::base::{self, Shape, TAG};
 use crate::build::{self, Image, Job};
 use crate::config;
-use crate::harness::{Access, Registry, Server, Transport};
+use mosb_tests::{Access, Registry, Server, Transport};
 
 pub struct World {
     pub runtime: Runtime,
@@ -89,7 +89,7 @@ impl World {
 
     /// `mosb`, which finds base trees in this directory.
     pub fn mosb(&self, cache: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mosb"));
+        let mut command = Command::new(mosb_tests::program());
         let home = self.shared("home");
         fs::create_dir_all(&home).unwrap();
         command

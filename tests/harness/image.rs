@@ -20,9 +20,9 @@ pub const RECIPE: &str = "../containerfiles/image";
 pub fn mosb_image() -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let program = Path::new(env!("CARGO_BIN_EXE_mosb"));
+        let program = Path::new(crate::program());
         let version = hash(program, [MOSB_ROOT.version()].into_iter());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mosb-image");
+        let folder = crate::program::shared_directory().join("mosb-image");
         let archive = folder.join(format!("{version}.tar"));
         if !archive.exists() {
             // Earlier programs' images; another run may remove them at the same time.

@@ -8,8 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::child::{Finished, finish, limited};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_mosb");
+use super::program::program;
 
 /// A user who has never run the program: fresh home, cache, configuration and runtime directory.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl Mosb {
     /// The command line without the program's own arguments.
     fn launched(&self) -> Vec<&str> {
         let within = self.within.iter().map(String::as_str);
-        within.chain([PROGRAM]).collect()
+        within.chain([program().to_str().expect("a path that is text")]).collect()
     }
 
     /// Nothing of the test's own environment but the search path.

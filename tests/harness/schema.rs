@@ -1,7 +1,6 @@
 //! Objects that the program prints.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 #[track_caller]
 pub fn valid(object: &Value) {
     let kind = object["kind"].as_str().unwrap();
-    let schemas = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");
+    let schemas = crate::repository().join("docs/schemas");
     let schema = fs::read(schemas.join(format!("{kind}.json"))).unwrap();
     let schema: Value = serde_json::from_slice(&schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -545,3 +545,27 @@ impl State {
         }
     }
 }
+
+/// As the distribution project's registry.
+pub const PLAIN: Profile = Profile {
+    name: "distribution",
+    login: Login::Token,
+    basic_too: false,
+    one_scope: false,
+    cancel_wants_delete: true,
+    actions: &["pull", "push", "delete"],
+    token: None,
+    no_repository: Refusal(404, "NAME_UNKNOWN"),
+    no_manifest: Refusal(404, "MANIFEST_UNKNOWN"),
+    forbidden: Refusal(401, "UNAUTHORIZED"),
+    first_upload: None,
+    mounts: true,
+    bad_mount: None,
+    location: Location::State,
+    takes_whole: true,
+    part: 202,
+    cancel: 204,
+    redirects: false,
+    names_digest: true,
+    limit: None,
+};

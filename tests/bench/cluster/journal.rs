@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::harness::{Node, programs};
+use mosb_tests::{Node, programs};
 
 /// What is watched: group, version, kind; of the last ones, those in the namespace.
 const KINDS: [(&str, &str, &str); 10] = [

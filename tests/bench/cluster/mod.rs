@@ -12,12 +12,12 @@ use serde_json::json;
 
 use crate::cluster_world::Cluster;
 use crate::config;
-use crate::harness::{BUSYBOX_IMAGE, condition};
 use crate::race::{Contender, Times, race, run};
 use crate::report::{Report, Table, seconds};
 use crate::world::World;
 use journal::Journal;
 pub use journal::client;
+use mosb_tests::{BUSYBOX_IMAGE, condition};
 use phases::{POINTS, Phases};
 
 /// An instruction that needs no program in the image.

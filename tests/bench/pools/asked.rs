@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::harness::{COUNTED, Node, RECORDED};
+use mosb_tests::{COUNTED, Node, RECORDED};
 
 /// So long without a request, and a controller has nothing to do.
 const QUIET: Duration = Duration::from_secs(3);

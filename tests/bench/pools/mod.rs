@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::harness::{COUNTED, RECORDED};
 use crate::report::{Report, Table, seconds};
 use crate::world::World;
 use asked::Asked;
+use mosb_tests::{COUNTED, RECORDED};
 use process::Controller;
 use raw::Recorded;
 use site::{Site, until};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::site::{NAMESPACE, Site};
-use crate::harness::{Daemon, lasting};
+use mosb_tests::{Daemon, lasting};
 
 /// How the kernel counts time, in a second.
 const TICKS: f64 = 100.0;
@@ -19,7 +19,7 @@ impl Controller {
         let lease = format!("--namespace={NAMESPACE}");
         let words = ["delete", "lease", "mosb-controller", "--ignore-not-found", &*lease];
         site.node.kubectl(&words).ok();
-        let mut command = lasting(env!("CARGO_BIN_EXE_mosb"));
+        let mut command = lasting(mosb_tests::program());
         command
             .args(["controller", "--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
             .arg("--kubeconfig")

@@ -2,7 +2,6 @@
 //! would do of a Job, for nobody else does it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +19,8 @@ use tokio::runtime::Runtime;
 
 use crate::cluster;
 use crate::config;
-use crate::harness::{Image, Layout, Node, programs};
 use crate::world::World;
+use mosb_tests::{Image, Layout, Node, programs};
 
 pub const NAMESPACE: &str = "pools";
 pub const RAW_NAMESPACE: &str = "raw";
@@ -77,7 +76,7 @@ pub async fn send(
 impl Site {
     pub fn new(world: &World) -> Self {
         let node = Node::control_plane(&programs()).unwrap();
-        let crds = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
+        let crds = mosb_tests::repository().join("deploy/crds");
         node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         node.kubectl(&established).ok();

@@ -32,6 +32,11 @@ use node::{Node, Programs};
 use story::{Story, say};
 use world::{IMAGE, NAMESPACE, change, os_config, world};
 
+/// The top level of the repository.
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
     let [parts, image, mosb] = arguments.as_slice() else {
@@ -68,7 +73,7 @@ fn demo(parts: &Path, image: &Path, mosb: &Path) -> Result<(), Box<dyn Error>> {
     node.import(&format!("oci-archive:{}", image.display()), IMAGE);
 
     say("The API, then mosb");
-    let deploy = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy");
+    let deploy = repository().join("deploy");
     let story = Story::new(&node);
     for folder in ["crds", "kubernetes"] {
         let path = deploy.join(folder);

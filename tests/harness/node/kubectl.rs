@@ -1,7 +1,7 @@
 //! What tests ask of the API server: by `kubectl`, as a cluster administrator.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -56,7 +56,7 @@ impl Node {
     /// The kinds of machine configuration, as a cluster without them gets them, ready to be used.
     #[track_caller]
     pub fn install_kinds(&self) {
-        let crds = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("deploy/crds");
+        let crds = crate::repository().join("deploy/crds");
         self.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         self.kubectl(&established).ok();

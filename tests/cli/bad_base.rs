@@ -1,0 +1,410 @@
+//! Bases that lie, are hostile, or are not there end in one sentence, and leave nothing.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tar::EntryType;
+
+use mosb_tests::build_world::{World, assert_refused, base, config, os, with};
+use mosb_tests::{Compression, Image, Layout, Registry, Tree, sha256};
+
+/// Nothing that a base says is worth a gigabyte of memory.
+fn bounded(world: World) -> World {
+    world.with_memory(1 << 30)
+}
+
+#[track_caller]
+fn refused(world: &World, what: &str, more: &[&str], exit: i32, code: &str, words: &[&str]) {
+    let finished = world.build(config().as_bytes(), more);
+    assert_refused(&finished, what, exit, code, words);
+    assert!(!world.output().join("index.json").exists(), "{what}");
+    world.assert_clean(what);
+}
+
+#[test]
+fn a_base_that_is_not_there_or_not_the_one_is_named() {
+    let world = World::new();
+    let image = |architecture| base().architecture(architecture);
+    world.base.put_index("all", &[image("amd64"), image("arm64")]);
+    let registry = Registry::plain();
+    let dir = world.base.directory.display().to_string();
+    let (all, nowhere) = (world.base.reference("all"), format!("oci:{dir}-not:base"));
+    let missing = registry.repository("acme/base:v1");
+    let cases: [(&str, &[&str], i32, &str, &[&str]); 9] = [
+        (
+            "no layout",
+            &["--base", &nowhere],
+            2,
+            "file-error",
+            &["base-not: no folder that can be read: No such file or directory; check the name"],
+        ),
+        ("no tag", &["--base", &format!("oci:{dir}:none")], 2, "bad-layout", &["none", "base"]),
+        (
+            "no digest",
+            &["--base", &format!("oci:{dir}@sha256:{}", "0".repeat(64))],
+            2,
+            "bad-layout",
+            &["sha256:000"],
+        ),
+        (
+            "several",
+            &["--base", &format!("oci:{dir}")],
+            2,
+            "layout-ambiguous",
+            &["all", "base", ":TAG"],
+        ),
+        ("no repository", &["--base", &missing], 2, "not-found", &["acme/base:v1", "not found"]),
+        (
+            "no registry",
+            &["--base", "127.0.0.1:1/acme/base:v1"],
+            3,
+            "unreachable",
+            &["127.0.0.1:1"],
+        ),
+        (
+            "no platform",
+            &["--base", &all],
+            2,
+            "platform-ambiguous",
+            &["linux/amd64", "linux/arm64", "--platform"],
+        ),
+        (
+            "other platform",
+            &["--base", &all, "--platform", "linux/s390x"],
+            2,
+            "platform-missing",
+            &["linux/s390x", "linux/amd64", "linux/arm64"],
+        ),
+        (
+            "one other platform",
+            &["--platform", "linux/arm64"],
+            2,
+            "platform-missing",
+            &["linux/arm64", "linux/amd64"],
+        ),
+    ];
+    for (what, more, exit, code, words) in cases {
+        refused(&world, what, more, exit, code, words);
+    }
+    // Neither `--base` nor `spec.osImageURL`.
+    let target = world.target();
+    let finished =
+        world.mosb.run_with(["build", "-", "--output", &target, "-o", "json"], config().as_bytes());
+    assert_refused(&finished, "no base", 2, "no-base", &["spec.osImageURL", "--base"]);
+    let mut other: Value = serde_json::from_str(&config()).unwrap();
+    other["spec"]["osImageURL"] = json!("fedora\nRUN x");
+    let finished = world
+        .mosb
+        .run_with(["build", "-", "--output", &target, "-o", "json"], other.to_string().as_bytes());
+    assert_refused(
+        &finished,
+        "a base by no name",
+        2,
+        "bad-reference",
+        &["spec.osImageURL", "fedora\\nRUN x"],
+    );
+}
+
+#[test]
+fn a_base_built_from_a_config_is_built_upon_only_if_asked() {
+    let world = World::new();
+    world.build(config().as_bytes(), &[]).ok();
+    let built = world.target();
+    let out = format!("oci:{}", world.mosb.home().join("second").display());
+    let finished = world.build(
+        config().as_bytes(),
+        &["--base", &format!("{built}:{}", mosb_tests::build_world::NAME), "--output", &out],
+    );
+    assert_refused(&finished, "built", 2, "base-already-built", &["--on-top", "rendered-worker"]);
+    let on_top = format!("{built}:{}", mosb_tests::build_world::NAME);
+    let other = with("storage", json!({ "links": [{ "path": "/etc/other", "target": "x" }] }));
+    world.build(other.as_bytes(), &["--base", &on_top, "--output", &out, "--on-top"]).ok();
+}
+
+type Spoil = fn(&Layout);
+
+fn manifest(layout: &Layout) -> Value {
+    layout.json(&layout.digest("base"))
+}
+
+fn layer(layout: &Layout) -> PathBuf {
+    layout.blob_path(manifest(layout)["layers"][1]["digest"].as_str().unwrap())
+}
+
+/// Replaces the manifest by a changed one, under a digest that fits.
+fn change(layout: &Layout, change: impl Fn(&mut Value)) {
+    let mut manifest = manifest(layout);
+    change(&mut manifest);
+    put(layout, &manifest, |_| ());
+}
+
+fn put(layout: &Layout, manifest: &Value, also: impl Fn(&mut Value)) {
+    let bytes = manifest.to_string();
+    let digest = format!("sha256:{}", sha256(bytes.as_bytes()));
+    fs::write(layout.blob_path(&digest), &bytes).unwrap();
+    let mut entry = layout.index()[0].clone();
+    entry["digest"] = json!(digest);
+    entry["size"] = json!(bytes.len());
+    also(&mut entry);
+    let index = json!({ "schemaVersion": 2, "manifests": [entry] });
+    fs::write(layout.directory.join("index.json"), index.to_string()).unwrap();
+}
+
+/// The same for the config.
+fn change_config(layout: &Layout, change_it: impl Fn(&mut Value)) {
+    let mut config = layout.json(manifest(layout)["config"]["digest"].as_str().unwrap());
+    change_it(&mut config);
+    let bytes = config.to_string();
+    let digest = format!("sha256:{}", sha256(bytes.as_bytes()));
+    fs::write(layout.blob_path(&digest), &bytes).unwrap();
+    change(layout, |manifest| {
+        manifest["config"]["digest"] = json!(digest);
+        manifest["config"]["size"] = json!(bytes.len());
+    });
+}
+
+#[test]
+fn a_base_that_lies_is_refused() {
+    let spoils: [(&str, Spoil, &str, &[&str]); 19] = [
+        (
+            "a layer's bytes",
+            |l| {
+                let mut bytes = fs::read(layer(l)).unwrap();
+                bytes[600] ^= 1;
+                fs::write(layer(l), bytes).unwrap();
+            },
+            "layer-digest",
+            &["base@sha256:", "its bytes are those of"],
+        ),
+        (
+            "a layer's diffID",
+            |l| {
+                change_config(l, |c| {
+                    c["rootfs"]["diff_ids"][1] = json!(format!("sha256:{}", "1".repeat(64)))
+                })
+            },
+            "layer-diff-id",
+            &["sha256:111"],
+        ),
+        (
+            "fewer diffIDs",
+            |l| change_config(l, |c| c["rootfs"]["diff_ids"] = json!([])),
+            "bad-base",
+            &["2 layers", "config 0"],
+        ),
+        (
+            "a layer's size",
+            |l| change(l, |m| m["layers"][1]["size"] = json!(600)),
+            "layer-digest",
+            &["its bytes are those of"],
+        ),
+        (
+            "a huge layer",
+            |l| change(l, |m| m["layers"][1]["size"] = json!(1_u64 << 62)),
+            "layer-limit",
+            &["46116860184273", "68719476736"],
+        ),
+        (
+            "a negative size",
+            |l| change(l, |m| m["layers"][1]["size"] = json!(-1)),
+            "bad-manifest",
+            &["`-1`", "damaged"],
+        ),
+        (
+            "a huge config",
+            |l| change(l, |m| m["config"]["size"] = json!(1_u64 << 62)),
+            "too-large",
+            &["config has 4611686018427387904 bytes", "1048576"],
+        ),
+        (
+            "a layer that isn't there",
+            |l| fs::remove_file(layer(l)).unwrap(),
+            "bad-layout",
+            &["sha256:", "missing"],
+        ),
+        (
+            "a layer that is a link",
+            |l| {
+                fs::remove_file(layer(l)).unwrap();
+                symlink("/etc/passwd", layer(l)).unwrap();
+            },
+            "bad-layout",
+            &["links are not followed"],
+        ),
+        (
+            "a digest that climbs",
+            |l| change(l, |m| m["layers"][1]["digest"] = json!("sha256:../../../../etc/passwd")),
+            "bad-manifest",
+            &["digest"],
+        ),
+        (
+            "a layer of no known kind",
+            |l| change(l, |m| m["layers"][1]["mediaType"] = json!("application/x-thing")),
+            "layer-media-type",
+            &["application/x-thing"],
+        ),
+        (
+            "an index that is a link",
+            |l| {
+                let index = l.directory.join("index.json");
+                fs::rename(&index, l.directory.join("else")).unwrap();
+                symlink("else", index).unwrap();
+            },
+            "bad-layout",
+            &["index.json", "links are not followed"],
+        ),
+        (
+            "an index of a gigabyte",
+            |l| {
+                File::options()
+                    .write(true)
+                    .open(l.directory.join("index.json"))
+                    .unwrap()
+                    .set_len(1 << 30)
+                    .unwrap()
+            },
+            "too-large",
+            &["index.json"],
+        ),
+        (
+            "an index that is a folder",
+            |l| {
+                fs::remove_file(l.directory.join("index.json")).unwrap();
+                fs::create_dir(l.directory.join("index.json")).unwrap();
+            },
+            "bad-layout",
+            &["index.json"],
+        ),
+        (
+            "a manifest of a gigabyte",
+            |l| {
+                File::options()
+                    .write(true)
+                    .open(l.blob_path(&l.digest("base")))
+                    .unwrap()
+                    .set_len(1 << 30)
+                    .unwrap()
+            },
+            "too-large",
+            &["manifest"],
+        ),
+        (
+            "blobs that are a link",
+            |l| {
+                fs::rename(l.directory.join("blobs"), l.directory.join("else")).unwrap();
+                symlink("else", l.directory.join("blobs")).unwrap();
+            },
+            "bad-layout",
+            &["blobs"],
+        ),
+        (
+            "another version",
+            |l| {
+                fs::write(l.directory.join("oci-layout"), r#"{"imageLayoutVersion":"9.0.0"}"#)
+                    .unwrap()
+            },
+            "bad-layout",
+            &["version 1"],
+        ),
+        (
+            "a config without a platform",
+            |l| {
+                change_config(l, |c| {
+                    c.as_object_mut().unwrap().remove("os");
+                })
+            },
+            "bad-platform",
+            &["os"],
+        ),
+        (
+            "a config that is a list",
+            |l| change_config(l, |c| *c = json!([])),
+            "bad-base",
+            &["config"],
+        ),
+    ];
+    for (what, spoil, code, words) in spoils {
+        let world = bounded(World::new());
+        spoil(&world.base);
+        refused(&world, what, &[], 2, code, words);
+    }
+}
+
+#[test]
+fn layers_with_hostile_names_are_refused() {
+    let long = "x/".repeat(5000);
+    let cases: [(&str, Tree, &[&str]); 7] = [
+        (
+            "a name that climbs",
+            Tree::new().file("etc/../../../tmp/mosb-was-here", 0o644, ""),
+            &["mosb-was-here", ".."],
+        ),
+        ("a bare ..", Tree::new().directory("..", 0o755), &[".."]),
+        (
+            "a hard link that climbs",
+            Tree::new().hard_link("etc/x", "../../etc/passwd"),
+            &["etc/x", "hard link"],
+        ),
+        ("a hard link to nothing", Tree::new().hard_link("etc/x", "etc/none"), &["etc/none"]),
+        (
+            "a type that nobody knows",
+            Tree::new().special("etc/x", EntryType::new(b'Q')),
+            &["etc/x"],
+        ),
+        ("a whiteout that climbs", Tree::new().file("etc/.wh...", 0o644, ""), &[".wh..."]),
+        ("a name that is too long", Tree::new().file(&long, 0o644, ""), &["x/x"]),
+    ];
+    for (what, tree, words) in cases {
+        let world = bounded(World::with(&base().layer(Compression::Gzip, tree.tar())));
+        refused(&world, what, &[], 2, "layer-entry", words);
+    }
+    assert!(!PathBuf::from("/tmp/mosb-was-here").exists());
+}
+
+#[test]
+fn odd_bases_are_built_upon_within_their_root() {
+    let tree = os()
+        .file("/etc/absolute", 0o644, "")
+        .special("etc/null", EntryType::Char)
+        .special("etc/pipe", EntryType::Fifo)
+        .link("etc/loop", "loop2")
+        .link("etc/loop2", "loop")
+        .link("etc/outside", "../../../../var");
+    let world = bounded(World::with(&Image::new().layer(Compression::Zstd, tree.tar())));
+    let file = |path: &str| {
+        with("storage", json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] }))
+    };
+    for (path, landed) in [
+        ("/etc/outside/x", Some("var/x")),
+        ("/etc/absolute/x", None),
+        ("/etc/loop/x", None),
+        ("/etc/null/x", None),
+        ("/etc/pipe/x", None),
+    ] {
+        let finished = world.build(file(path).as_bytes(), &[]);
+        match landed {
+            Some(_) => {
+                finished.ok();
+                let built = Layout::at(world.output());
+                let layer = built.layers(mosb_tests::build_world::NAME).pop().unwrap();
+                let mut layer = tar::Archive::new(layer);
+                let paths: Vec<_> = layer
+                    .entries()
+                    .unwrap()
+                    .map(|e| e.unwrap().path().unwrap().display().to_string())
+                    .collect();
+                assert!(paths.contains(&landed.unwrap().to_owned()), "{paths:?}");
+            }
+            None => assert_refused(
+                &finished,
+                path,
+                2,
+                "conflicts-with-base",
+                &[path.rsplit_once('/').unwrap().0],
+            ),
+        }
+        world.assert_clean(path);
+    }
+}

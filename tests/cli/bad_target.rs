@@ -1,0 +1,133 @@
+//! Places that an image can't go to: one sentence, and nothing of what is there is touched.
+
+use std::fs;
+
+use mosb_tests::Layout;
+use mosb_tests::build_world::{World, assert_refused, assert_whole, config, names};
+
+#[test]
+fn a_target_that_can_not_be_meant_is_refused() {
+    let world = World::new();
+    let cases: [(&str, &str, &str, &[&str]); 7] = [
+        ("no folder", "oci:", "bad-reference", &["\"oci:\"", "write oci:DIR"]),
+        ("a dir:", "dir:x", "bad-reference", &["\"dir:x\"", "write oci:DIR"]),
+        ("no host", "fedora", "bad-reference", &["\"fedora\"", "host/repository"]),
+        ("a digest", "quay.io/a/b@sha256:0", "bad-reference", &["quay.io/a/b@sha256:0"]),
+        ("a newline", "quay.io/a\nb", "bad-reference", &["a\\nb"]),
+        ("a way out", "quay.io/../b", "bad-reference", &["quay.io/../b"]),
+        ("capitals", "quay.io/A", "bad-reference", &["quay.io/A"]),
+    ];
+    for (what, target, code, words) in cases {
+        let finished = world.build(config().as_bytes(), &["--output", target]);
+        assert_refused(&finished, what, 2, code, words);
+        world.assert_clean(what);
+    }
+}
+
+#[test]
+fn what_is_in_a_folder_stays() {
+    let world = World::new();
+    let home = world.mosb.home();
+    let target = |name: &str| format!("oci:{}", home.join(name).display());
+    fs::create_dir(home.join("photos")).unwrap();
+    fs::write(home.join("photos/cat.jpg"), "x").unwrap();
+    fs::write(home.join("file"), "x").unwrap();
+    let cases: [(&str, &str, i32, &str, &[&str]); 3] = [
+        ("other files", "photos", 2, "bad-layout", &["photos", "new or empty folder"]),
+        ("a file", "file", 2, "file-error", &["file", "exists", "check the name"]),
+        ("below a file", "file/x", 2, "file-error", &["file/x", "check the name"]),
+    ];
+    for (what, name, exit, code, words) in cases {
+        let finished = world.build(config().as_bytes(), &["--output", &target(name)]);
+        assert_refused(&finished, what, exit, code, words);
+        world.assert_clean(what);
+    }
+    assert_eq!(names(&home.join("photos")), ["cat.jpg"]);
+    assert_eq!(fs::read(home.join("file")).unwrap(), b"x");
+    // The digest's file is looked at before anything is built.
+    for (what, file, cause) in [
+        ("no folder", "none/digest", "its folder is not there"),
+        ("a folder", "photos", "it is a folder"),
+    ] {
+        let file = home.join(file).display().to_string();
+        let finished = world.build(config().as_bytes(), &["--digestfile", &file]);
+        assert_refused(&finished, what, 2, "unwritable-file", &[&file, cause, "check that"]);
+        assert!(!world.output().exists(), "{what}");
+    }
+}
+
+/// A world whose output lies on a disk of its own, made with these mount options, and a file that lists what is left there.
+fn on_a_disk(options: &str) -> World {
+    let mut world = World::new();
+    fs::create_dir(world.output()).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o {options} tmpfs \"$1\"\nlisting=$2\nshift 2\ncode=0\n\"$@\" || code=$?\n\
+         find {} -type f > \"$listing\"\nexit $code",
+        world.output().display()
+    );
+    let (output, left) = (world.output(), world.mosb.home().join("left"));
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc", &script, "sh"];
+    let launcher = launcher.map(str::to_owned).into_iter();
+    world.mosb =
+        world.mosb.within(launcher.chain([output, left].map(|path| path.display().to_string())));
+    world
+}
+
+fn left(world: &World) -> String {
+    fs::read_to_string(world.mosb.home().join("left")).unwrap()
+}
+
+#[test]
+fn a_disk_that_can_not_be_written_is_named() {
+    let world = on_a_disk("ro");
+    let finished = world.build(config().as_bytes(), &[]);
+    assert_refused(
+        &finished,
+        "read-only",
+        2,
+        "file-error",
+        &["output", "Read-only file system", "choose a folder"],
+    );
+    assert_eq!(left(&world), "");
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_image() {
+    let mut sizes = (4..400).step_by(8);
+    let mut refused = 0;
+    loop {
+        let size = sizes.next().expect("an image that fits");
+        let world = on_a_disk(&format!("size={size}k"));
+        let finished = world.build(config().as_bytes(), &[]);
+        let what = format!("{size} KiB");
+        world.assert_clean(&what);
+        if finished.code() == Some(0) {
+            break;
+        }
+        assert_refused(
+            &finished,
+            &what,
+            1,
+            "file-error",
+            &["output", "No space left", "make room"],
+        );
+        assert!(
+            !left(&world).contains("index.json") && !left(&world).contains(".mosb-tmp"),
+            "{what}: {}",
+            left(&world)
+        );
+        refused += 1;
+    }
+    assert!(refused > 4, "{refused}");
+}
+
+#[test]
+fn a_cache_that_can_not_be_written_is_a_warning() {
+    let world = World::new();
+    fs::write(world.mosb.home().join("cache"), "a file").unwrap();
+    let result = world.build(config().as_bytes(), &[]).ok().json();
+    let warnings = result["warnings"].as_array().unwrap();
+    let told = warnings.iter().any(|warning| warning["code"] == "base-tree-cache");
+    assert!(told, "{result:#}");
+    assert_whole(&Layout::at(world.output()), "built all the same");
+}

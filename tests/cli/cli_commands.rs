@@ -1,0 +1,290 @@
+//! The program as a person or a script uses it, with OCI layouts only: results, exit codes, schemas, signals.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use mosb_tests::{Compression, Image, Layout, Mosb, Tree, run, valid};
+
+pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+const OTHER: &str = "rendered-worker-ffffffffffffffffffffffffffffffff";
+
+/// A program, a base in `base:os`, and `worker.yaml`, all in the folder where the program runs.
+pub struct Desk {
+    pub mosb: Mosb,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let desk = Self { mosb: Mosb::new() };
+        let tree = Tree::new()
+            .directory("etc", 0o755)
+            .directory("etc/sudoers.d", 0o750)
+            .directory("usr", 0o755)
+            .link("usr/local", "../var/usrlocal")
+            .directory("var", 0o755)
+            .directory("var/usrlocal", 0o755)
+            .file("etc/hosts", 0o644, "127.0.0.1 localhost\n");
+        let image =
+            Image::new().label("containers.bootc", "1").layer(Compression::Gzip, tree.tar());
+        Layout::create(&desk.at("base")).put("os", &image);
+        desk.write("worker.yaml", &config(NAME, "a"));
+        desk
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.mosb.home().join("work").join(name)
+    }
+
+    pub fn write(&self, name: &str, object: &Value) {
+        fs::write(self.at(name), object.to_string()).unwrap();
+    }
+
+    /// Runs and gives the object, which must be what its schema says, with the exit code.
+    #[track_caller]
+    pub fn object(&self, line: &str) -> (i32, Value) {
+        let finished = self.mosb.run(words(&format!("{line} -o json")));
+        let object = finished.json();
+        assert_eq!(object["apiVersion"], "mosb.dev/v1", "{line}");
+        valid(&object);
+        (finished.code().unwrap(), object)
+    }
+}
+
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+pub fn config(name: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": name },
+        "spec": {
+            "kernelArguments": ["quiet"],
+            "config": {
+                "ignition": { "version": "3.4.0" },
+                "storage": { "files": [
+                    { "path": "/etc/a", "mode": 384, "contents": { "source": format!("data:,{content}") } },
+                    { "path": "/usr/local/bin/b", "mode": 493, "contents": { "source": "data:,b" } },
+                ] },
+            },
+        },
+    })
+}
+
+#[test]
+fn a_build_can_be_planned_done_and_looked_at() {
+    let desk = Desk::new();
+    let (code, plan) = desk.object("plan worker.yaml --base oci:base:os --output oci:out");
+    assert_eq!((code, plan["kind"].as_str()), (0, Some("Plan")), "{plan:#}");
+    assert_eq!(plan["method"], "direct");
+    assert_eq!(plan["leftOut"][0]["code"], "kernel-arguments");
+    assert!(!desk.at("out").exists(), "a plan writes nothing");
+
+    let (code, dry) =
+        desk.object("build worker.yaml --base oci:base:os --output oci:out --dry-run");
+    assert_eq!((code, &dry["inputs"], &dry["tags"]), (0, &plan["inputs"], &plan["tags"]));
+    assert!(!desk.at("out").exists(), "a dry run writes nothing");
+
+    let (code, built) =
+        desk.object("build worker.yaml --base oci:base:os --output oci:out --digestfile d");
+    assert_eq!((code, built["kind"].as_str()), (0, Some("BuildResult")), "{built:#}");
+    assert_eq!((&built["inputs"], &built["tags"]), (&plan["inputs"], &plan["tags"]));
+    assert_eq!(built["baseTree"]["source"], "cache", "the plan read it");
+    let digest = built["digest"].as_str().unwrap();
+    assert_eq!(fs::read_to_string(desk.at("d")).unwrap(), digest);
+    assert_eq!(built["image"], format!("oci:out@{digest}"));
+    assert_eq!(Layout::at(desk.at("out")).digest(NAME), digest);
+
+    let (code, info) = desk.object(&format!("inspect oci:out:{NAME}"));
+    assert_eq!(
+        (code, &info["renderedConfig"], &info["inputs"]),
+        (0, &json!(NAME), &built["inputs"])
+    );
+    assert_eq!(info["builtByMosb"], true);
+    let (code, files) = desk.object(&format!("files oci:out:{NAME} --layer config"));
+    let paths = files["layers"][0]["paths"].as_array().unwrap();
+    let of = |path: &str| paths.iter().find(|entry| entry["path"] == path).unwrap();
+    assert_eq!(
+        (code, &of("/etc/a")["mode"], &of("/etc/a")["size"]),
+        (0, &json!("0600"), &json!(1))
+    );
+    assert_eq!(of("/var/usrlocal/bin/b")["type"], "file");
+
+    let (code, other) = desk.object("inspect oci:base:os");
+    assert_eq!((code, &other["builtByMosb"]), (0, &json!(false)), "an image of others is no error");
+    assert_eq!(desk.object("files oci:base:os").1["code"], "not-built-by-mosb");
+}
+
+#[test]
+fn diff_says_by_its_exit_code_whether_anything_changes() {
+    let desk = Desk::new();
+    desk.write("other.json", &config(OTHER, "secret"));
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (line, want) in [
+        ("diff worker.yaml worker.yaml".to_owned(), 0),
+        ("diff ./worker.yaml other.json".to_owned(), 1),
+        (format!("diff {image} worker.yaml"), 0),
+        (format!("diff {image} other.json"), 1),
+        (format!("diff {image} {image}"), 0),
+        ("diff worker.yaml none.yaml".to_owned(), 2),
+        ("diff worker.yaml oci:none".to_owned(), 2),
+        ("diff worker.yaml".to_owned(), 2),
+        ("diff worker.yaml localhost:1/none".to_owned(), 3),
+    ] {
+        let finished = desk.mosb.run(words(&line));
+        assert_eq!(finished.code(), Some(want), "{line}\n{}{}", finished.text(), finished.stderr);
+        assert!(!finished.text().contains("secret"), "{line}");
+    }
+    let (_, diff) = desk.object(&format!("diff {image} other.json"));
+    assert_eq!(diff["same"], false);
+    assert_eq!(diff["paths"][0]["path"], "/etc/a");
+    assert_eq!(diff["paths"][0]["what"], json!(["content"]));
+}
+
+/// What would a build of the config on that base change?
+#[test]
+fn a_config_is_compared_on_the_base_that_is_given() {
+    let desk = Desk::new();
+    let mut named = config(NAME, "a");
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:1");
+    desk.write("worker.yaml", &named);
+    named["spec"]["osImageURL"] = json!("localhost:1/never/asked:2");
+    desk.write("later.yaml", &named);
+    let next = Image::new().label("next", "1");
+    Layout::at(desk.at("base")).put("next", &next);
+    desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:out:{NAME}");
+    for (line, want, fields) in [
+        (format!("{image} worker.yaml"), 1, &["base"][..]),
+        (format!("{image} worker.yaml --base oci:base:os"), 0, &[]),
+        (format!("worker.yaml {image} --base oci:base:os"), 0, &[]),
+        (format!("{image} worker.yaml --base oci:base:next"), 1, &["base"]),
+        ("worker.yaml later.yaml --base oci:base:next".to_owned(), 1, &["spec.osImageURL"]),
+        ("worker.yaml later.yaml".to_owned(), 1, &["base", "spec.osImageURL"]),
+    ] {
+        let (code, diff) = desk.object(&format!("diff {line}"));
+        let changes = diff["settings"].as_array().unwrap();
+        let changed: Vec<_> = changes.iter().map(|c| c["field"].as_str().unwrap()).collect();
+        assert_eq!((code, &changed[..]), (want, fields), "{line}");
+    }
+    for (line, code) in [
+        (format!("{image} {image} --base oci:base:os"), "wrong-use"),
+        ("worker.yaml later.yaml --base oci:base:none".to_owned(), "bad-layout"),
+        ("worker.yaml later.yaml --base oci:base".to_owned(), "layout-ambiguous"),
+    ] {
+        let (exit, error) = desk.object(&format!("diff {line}"));
+        assert_eq!((exit, &error["code"]), (2, &json!(code)), "{line}");
+    }
+}
+
+#[test]
+fn the_small_commands() {
+    let desk = Desk::new();
+    let (code, version) = desk.object("version");
+    assert_eq!((code, version["version"].as_str()), (0, Some(env!("CARGO_PKG_VERSION"))));
+    assert!(desk.mosb.run(["completion", "bash"]).ok().text().contains("mosb"));
+    assert_eq!(desk.object("cache list").1["trees"], json!([]));
+    desk.object("plan worker.yaml --base oci:base:os");
+    let (_, list) = desk.object("cache list");
+    assert_eq!(list["trees"].as_array().unwrap().len(), 1);
+    let (_, pruned) = desk.object("cache prune");
+    assert_eq!((&pruned["removed"], &pruned["size"]), (&json!(1), &list["size"]));
+    assert_eq!(pruned.get("buildah"), None);
+    assert_eq!(desk.object("cache list").1["size"], 0);
+    let base_trees = PathBuf::from(list["directory"].as_str().unwrap());
+    let storage = base_trees.with_file_name("buildah");
+    fs::create_dir_all(storage.join("store-vfs/of-a-layer")).unwrap();
+    fs::write(storage.join("store-vfs/of-a-layer/file"), "1234567").unwrap();
+    let kept = json!({ "directory": storage, "size": 7 });
+    assert_eq!(desk.object("cache list").1["buildah"], kept);
+    let gone = json!({ "directory": storage, "size": 7, "removed": true });
+    assert_eq!(desk.object("cache prune").1["buildah"], gone);
+    assert!(!storage.join("store-vfs").exists());
+    assert_eq!(desk.object("cache list").1.get("buildah"), None);
+    let yaml = desk.mosb.run(words("plan worker.yaml --base oci:base:os -o yaml")).ok();
+    assert!(yaml.text().starts_with("apiVersion: mosb.dev/v1\nkind: Plan\n"), "{}", yaml.text());
+    let maps = desk.mosb.run(words("plan worker.yaml --base oci:base:os -o configmap")).ok();
+    assert!(maps.text().contains("kind: ConfigMap"), "{}", maps.text());
+    let file = desk
+        .mosb
+        .run(words("plan worker.yaml --base oci:base:os -o containerfile --method containerfile"))
+        .ok();
+    assert!(file.text().contains("FROM "), "{}", file.text());
+}
+
+#[test]
+fn a_plan_says_that_there_is_no_room_for_buildah() {
+    let mut desk = Desk::new();
+    fs::create_dir(desk.at("small")).unwrap();
+    let script =
+        format!("mount -t tmpfs -o size=1m tmpfs {}; exec \"$@\"", desk.at("small").display());
+    let launcher = ["unshare", "--mount", "--propagation=private", "sh", "-euc"];
+    let launcher = launcher.into_iter().chain([&script[..], "sh"]);
+    desk.mosb = desk.mosb.within(launcher.map(str::to_owned));
+    let by_buildah = "worker.yaml --base oci:base:os --method containerfile --cache-dir small";
+    for (line, driver) in [
+        (format!("plan {by_buildah}"), "overlay"),
+        (format!("plan {by_buildah} --storage-driver vfs"), "vfs"),
+        (format!("build {by_buildah} --output oci:out --dry-run"), "overlay"),
+        (format!("build {by_buildah} --output oci:out"), "overlay"),
+    ] {
+        let (exit, error) = desk.object(&line);
+        assert_eq!((exit, &error["code"]), (2, &json!("no-space")), "{line}");
+        let message = error["message"].as_str().unwrap();
+        let told = format!(
+            ": 1 MiB are free and the build needs about 512 MiB with storage driver {driver}"
+        );
+        assert!(message.contains("/small") && message.contains(&told), "{line}: {message}");
+    }
+    // What is for another machine is not measured by this one, nor is what needs no buildah.
+    for line in [
+        format!("plan {by_buildah} -o containerfile"),
+        "plan worker.yaml --base oci:base:os --cache-dir small".to_owned(),
+    ] {
+        desk.mosb.run(words(&line)).ok();
+    }
+}
+
+#[test]
+fn a_config_comes_from_stdin_and_progress_stays_off_stdout() {
+    let desk = Desk::new();
+    let text = config(NAME, "a").to_string();
+    let line = words("plan - --base oci:base:os -o json");
+    let finished = desk.mosb.run_with(line, text.as_bytes()).ok();
+    assert_eq!(finished.json()["renderedConfig"], NAME);
+    assert!(finished.stderr.contains("resolving base oci:base:os"), "{}", finished.stderr);
+    let quiet = desk.mosb.run_with(words("plan - --base oci:base:os -q"), text.as_bytes()).ok();
+    assert_eq!(quiet.stderr, "");
+    let json = desk
+        .mosb
+        .run_with(words("plan - --base oci:base:os --log-format json"), text.as_bytes())
+        .ok();
+    for line in json.stderr.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn a_home_is_not_needed() {
+    let desk = Desk::new();
+    let homeless = |line: &str| {
+        let mut command = desk.mosb.command(words(line));
+        command.env_remove("HOME").env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().code()
+    };
+    assert_eq!(homeless("build worker.yaml --base oci:base:os --output oci:out"), Some(0));
+    assert_eq!(homeless("cache list"), Some(2));
+}
+
+#[test]
+fn what_is_built_is_what_other_tools_read() {
+    let desk = Desk::new();
+    let (_, built) = desk.object("build worker.yaml --base oci:base:os --output oci:out");
+    let image = format!("oci:{}:{NAME}", desk.at("out").display());
+    let seen = run("skopeo", ["inspect", "--format", "{{.Digest}}", &image]).ok();
+    assert_eq!(json!(seen.text().trim()), built["digest"]);
+}

@@ -1,0 +1,166 @@
+//! What the commands refuse, and how they are ended.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::cli_commands::{Desk, NAME, config, words};
+use mosb_tests::{Image, Layout};
+
+#[test]
+fn bad_input_gets_one_error_and_leaves_nothing() {
+    let desk = Desk::new();
+    let edited = |name: &str, edit: &dyn Fn(&mut Value)| {
+        let mut object = config(NAME, "a");
+        edit(&mut object);
+        desk.write(name, &object);
+    };
+    edited("pod.yaml", &|o| o["kind"] = json!("Pod"));
+    edited("unrendered.yaml", &|o| o["metadata"]["name"] = json!("99-worker"));
+    edited("newline.yaml", &|o| {
+        o["metadata"]["name"] = json!(format!("rendered-a\nRUN x-{}", "0".repeat(32)))
+    });
+    edited("spec9.yaml", &|o| o["spec"]["config"]["ignition"]["version"] = json!("9.0.0"));
+    edited("dots.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"][0]["path"] = json!("/etc/../x")
+    });
+    edited("remote.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"][0]["contents"]["source"] = json!("https://x/y")
+    });
+    edited("hash.yaml", &|o| {
+        let hash = format!("sha256-{}", "0".repeat(64));
+        o["spec"]["config"]["storage"]["files"][0]["contents"]["verification"] =
+            json!({ "hash": hash });
+    });
+    edited("append.yaml", &|o| {
+        o["spec"]["config"]["storage"]["files"] =
+            json!([{ "path": "/etc/hosts", "append": [{ "source": "data:,x" }] }]);
+    });
+    fs::write(desk.at("broken.yaml"), "a: [b").unwrap();
+    fs::write(desk.at("two.yaml"), "a: 1\n---\nb: 2\n").unwrap();
+    fs::write(desk.at("file"), "").unwrap();
+    Layout::create(&desk.at("several"))
+        .put_index("os", &[Image::new(), Image::new().architecture("arm64")]);
+    let build = "--base oci:base:os --output oci:out";
+    for (line, code, object) in [
+        (format!("build none.yaml {build}"), "unreadable-file", "none.yaml"),
+        (format!("build broken.yaml {build}"), "bad-file", "broken.yaml"),
+        (format!("build two.yaml {build}"), "bad-file", "2 documents"),
+        (format!("build pod.yaml {build}"), "bad-config", "pod.yaml"),
+        (format!("build unrendered.yaml {build}"), "bad-config", "99-worker"),
+        (format!("build newline.yaml {build}"), "bad-config", "newline.yaml"),
+        (format!("build spec9.yaml {build}"), "unknown-ignition-spec", "9.0.0"),
+        (format!("build dots.yaml {build}"), "invalid-ignition", "/etc/../x"),
+        (format!("build remote.yaml {build}"), "invalid-ignition", "render the config first"),
+        (format!("build hash.yaml {build}"), "wrong-hash", "/etc/a"),
+        (format!("build append.yaml {build} --method direct"), "not-direct", "/etc/hosts"),
+        ("build worker.yaml --output oci:out".to_owned(), "no-base", "--base"),
+        ("build worker.yaml --base oci:none --output oci:out".to_owned(), "", "none"),
+        ("build worker.yaml --base oci:base:none --output oci:out".to_owned(), "", "none"),
+        (
+            "build worker.yaml --base oci:several:os --output oci:out".to_owned(),
+            "platform-ambiguous",
+            "linux/arm64",
+        ),
+        (format!("build worker.yaml {build} --platform linux/s390x"), "platform-missing", "s390x"),
+        (
+            format!("build worker.yaml {build} --digestfile no/such/d"),
+            "unwritable-file",
+            "no/such/d",
+        ),
+        (format!("build worker.yaml {build} --containerfile none"), "unreadable-file", "none"),
+        (format!("build worker.yaml {build} --trust-bundle file"), "bad-file", "PEM"),
+        (format!("build worker.yaml {build} --authfile none"), "", "none"),
+        ("build worker.yaml --base oci:base:os --output oci:file".to_owned(), "", "file"),
+    ] {
+        let (exit, error) = desk.object(&line);
+        assert_eq!((exit, error["kind"].as_str()), (2, Some("Error")), "{line}\n{error:#}");
+        if !code.is_empty() {
+            assert_eq!(error["code"], code, "{line}\n{error:#}");
+        }
+        assert!(error["message"].as_str().unwrap().contains(object), "{line}\n{error:#}");
+        assert!(!desk.at("out").exists(), "{line}: something was written");
+        assert_eq!(fs::read_dir(desk.mosb.tmp()).unwrap().count(), 0, "{line}: temporary files");
+    }
+}
+
+#[test]
+fn wrong_use_is_an_object_too_where_json_was_asked_for() {
+    let desk = Desk::new();
+    for line in ["build", "no-such-command", "inspect UPPER", "plan worker.yaml --method fast"] {
+        let (exit, error) = desk.object(line);
+        assert_eq!((exit, error["code"].as_str()), (2, error["code"].as_str()), "{line}");
+        assert_eq!(error["kind"], "Error", "{line}");
+    }
+    assert_eq!(desk.mosb.run(["plan", "--help"]).code(), Some(0));
+    assert_eq!(desk.mosb.run(["--version"]).code(), Some(0));
+    let (_, missing) = desk.object("build worker.yaml");
+    assert!(missing["message"].as_str().unwrap().contains("--output"), "{missing:#}");
+    let (code, unreachable) = desk.object("inspect localhost:1/none");
+    assert_eq!((code, unreachable["code"].as_str()), (3, Some("unreachable")));
+}
+
+#[test]
+fn a_closed_stdout_is_no_error_and_a_full_one_is() {
+    let desk = Desk::new();
+    let mosb = desk.mosb.command(words("plan worker.yaml --base oci:base:os"));
+    let program = mosb.get_program().to_owned();
+    let piped = |to: &str| {
+        let mut shell = Command::new("bash");
+        let line = format!(
+            r#""$0" plan worker.yaml --base oci:base:os -q {to}; echo "${{PIPESTATUS[0]}}" >&2"#
+        );
+        shell
+            .args(["-c", &line])
+            .arg(&program)
+            .current_dir(desk.at(""))
+            .env("HOME", desk.mosb.home());
+        String::from_utf8(shell.output().unwrap().stderr).unwrap()
+    };
+    assert_eq!(piped("| true"), "0\n");
+    assert!(
+        piped("> /dev/full").starts_with("error: stdout: not writable"),
+        "{}",
+        piped("> /dev/full")
+    );
+}
+
+#[test]
+fn a_signal_ends_it_at_once() {
+    for (signal, want) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let desk = Desk::new();
+        // A config that never comes.
+        let mut command =
+            desk.mosb.command(words("build - --base oci:base:os --output oci:out -o json -v"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        let handled = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << 14) != 0
+        };
+        let began = Instant::now();
+        while !handled() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it never listens to signals");
+            std::thread::yield_now();
+        }
+        kill_process(pid, signal).unwrap();
+        // An end of stdin would be another way to end.
+        let stdin = child.stdin.take();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        assert_eq!(output.status.code(), Some(want));
+        let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&error["code"], &error["exitCode"]), (&json!("interrupted"), &json!(want)));
+        assert!(!desk.at("out").exists());
+        assert_eq!(fs::read_dir(desk.mosb.tmp()).unwrap().count(), 0);
+    }
+}

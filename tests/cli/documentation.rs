@@ -1,0 +1,257 @@
+//! What the documents say of the program stands in the program, and the other way round.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Literals with a hyphen that are no codes. A new one is either of these or belongs into `docs/commands.md`.
+const NO_CODES: [&str; 18] = [
+    "base-tree",
+    "base-trees",
+    "content-range",
+    "docker-content-digest",
+    "etc-pki-rpm-gpg",
+    "every-config",
+    "image-build",
+    "image-id",
+    "image-push",
+    "kebab-case",
+    "machine-config-controller",
+    "mosb-controller",
+    "mosb-wait-for-done",
+    "oci-layout",
+    "os-change",
+    "preset-lines",
+    "preset-units",
+    "wait-for-done",
+];
+/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and programs.
+const NO_CODES_IN: [&str; 15] = [
+    "build/src/registries_conf.rs",
+    "controller/src/connect.rs",
+    "controller/src/namespaces.rs",
+    "controller/src/observe.rs",
+    "controller/src/stores.rs",
+    "controller/src/workload/names.rs",
+    "controller/src/workload/security_context_constraints.rs",
+    "image/src/signature_policy.rs",
+    "mosb/src/bootstrap/secrets.rs",
+    "mosb/src/cli/plugin.rs",
+    "plan/src/api/cluster_settings.rs",
+    "plan/src/api/extensions.rs",
+    "plan/src/api/image_builder.rs",
+    "plan/src/plan/packages.rs",
+    "systemd/src/state.rs",
+];
+
+fn read(path: &str) -> String {
+    let path = mosb_tests::repository().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true if path.ends_with("tests") => {}
+            true => sources(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+/// The program's code without its tests, by file.
+fn code() -> Vec<(String, String)> {
+    let builder = mosb_tests::repository().join("builder");
+    let mut files = Vec::new();
+    sources(&builder, &mut files);
+    let name = |path: &Path| path.strip_prefix(&builder).unwrap().display().to_string();
+    let files = files.iter().filter(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.ends_with(".rs") && !name.ends_with("tests.rs")
+    });
+    files
+        .map(|path| {
+            let text = fs::read_to_string(path).unwrap();
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            (name(path), text.to_owned())
+        })
+        .collect()
+}
+
+fn is_word(text: &str) -> bool {
+    let part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
+    text.starts_with(|c: char| c.is_ascii_lowercase()) && text.split('-').all(part)
+}
+
+/// The string literals of a piece of code; comments are left out.
+fn literals(code: &str) -> impl Iterator<Item = &str> {
+    let lines = code.lines().map(|line| match line.trim().starts_with("//") {
+        true => "",
+        false => line,
+    });
+    lines.flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+/// The codes that the program can print.
+fn codes() -> BTreeSet<String> {
+    let mut codes = BTreeSet::new();
+    for (file, text) in code() {
+        if NO_CODES_IN.contains(&&*file) {
+            continue;
+        }
+        let hyphen = |word: &&str| is_word(word) && word.contains('-') && !NO_CODES.contains(word);
+        codes.extend(literals(&text).filter(hyphen).map(str::to_owned));
+        for function in ["fn reason(&self)", "fn code(&self)"] {
+            for body in text.split(function).skip(1) {
+                let body = body.split("\n    }\n").next().unwrap();
+                let words = literals(body).filter(|word| is_word(word));
+                codes.extend(words.map(str::to_owned));
+            }
+        }
+        for call in text.split("Finding::new(").skip(1) {
+            let first = call.split([',', ')']).next().unwrap();
+            codes.extend(literals(first).map(str::to_owned));
+        }
+    }
+    codes
+}
+
+/// The words in backticks of the first cells of all tables in a part of a document.
+fn first_cells(part: &str) -> BTreeSet<String> {
+    let cells = part.lines().filter_map(|line| {
+        let row = line.strip_prefix("| `")?;
+        row.split(" | ").next()
+    });
+    let words = cells.flat_map(|cell| cell.split('`').filter(|word| is_word(word)));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_code_is_documented_and_every_documented_code_exists() {
+    let document = read("docs/commands.md");
+    let part = document.split("\n## Codes\n").nth(1).unwrap();
+    let part = part.split("\n## ").next().unwrap();
+    let documented = first_cells(part);
+    let codes = codes();
+    assert!(codes.len() > 100, "{codes:?}");
+    // In running text, as they are no rows.
+    let mentioned = |code: &&String| part.contains(&format!("`{code}`"));
+    let missing: Vec<_> = codes.iter().filter(|code| !mentioned(code)).collect();
+    assert!(missing.is_empty(), "not in docs/commands.md: {missing:?}");
+    let all: String = code().into_iter().map(|(_, text)| text).collect();
+    let exists = |code: &&String| all.contains(&format!("\"{code}\""));
+    let stale: Vec<_> = documented.iter().filter(|code| !exists(code)).collect();
+    assert!(stale.is_empty(), "in docs/commands.md, but not in the code: {stale:?}");
+}
+
+#[test]
+fn every_flag_and_every_object_is_documented() {
+    let document = read("docs/commands.md");
+    let help = read("docs/cli/help.md");
+    let flags: BTreeSet<&str> = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .map(|word| {
+            let end = word[2..].find(|c: char| !c.is_ascii_lowercase() && c != '-');
+            &word[..end.map_or(word.len(), |end| end + 2)]
+        })
+        .collect();
+    assert!(flags.len() > 20, "{flags:?}");
+    let missing: Vec<_> = flags.iter().filter(|flag| !document.contains(**flag)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+
+    let schemas = mosb_tests::repository().join("docs/schemas");
+    for entry in fs::read_dir(schemas).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let link = format!("(schemas/{name})");
+        assert!(document.contains(&link), "{link}");
+        let row = document
+            .lines()
+            .find(|line| line.starts_with(&format!("| [{}]", name.trim_end_matches(".json"))));
+        let schema: serde_json::Value =
+            serde_json::from_str(&read(&format!("docs/schemas/{name}"))).unwrap();
+        let fields = schema["properties"].as_object().unwrap().keys();
+        for field in fields.filter(|field| !["apiVersion", "kind"].contains(&field.as_str())) {
+            let row = row.unwrap_or_else(|| panic!("no row for {name}"));
+            let told = ["", "[]", "{}"].map(|end| format!("`{field}{end}`"));
+            assert!(told.iter().any(|told| row.contains(told)), "{name}: {field}");
+        }
+    }
+}
+
+/// Each headline of the troubleshooting is an error's own text; `…` stands for what differs.
+#[test]
+fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
+    let document = read("docs/troubleshooting.md");
+    let code: String = code().into_iter().map(|(_, text)| text).collect();
+    let code = code.replace("\\\"", "\"");
+    let headlines: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
+    assert!(headlines.len() > 20, "{headlines:?}");
+    let pieces = headlines.iter().flat_map(|headline| headline.split('…'));
+    let strange: Vec<_> = pieces.map(str::trim).filter(|piece| !code.contains(*piece)).collect();
+    assert!(strange.is_empty(), "{strange:?}");
+}
+
+/// What a headline is called in a link.
+fn anchors(document: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let headlines = document.lines().filter(|line| {
+        is_code ^= line.starts_with("```");
+        !is_code && line.starts_with('#')
+    });
+    let anchor = |line: &str| {
+        let line = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = line.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headlines.map(anchor).collect()
+}
+
+/// The documents that people read; a new one is among them.
+fn documents() -> Vec<PathBuf> {
+    let root = mosb_tests::repository();
+    let mut found: Vec<PathBuf> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
+    for folder in ["docs", "containerfiles", "testdata"] {
+        sources(&root.join(folder), &mut found);
+    }
+    found.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    found
+}
+
+/// A link to a file beside the document leads somewhere, and one to a headline to that.
+#[test]
+fn no_link_is_dead() {
+    let documents = documents();
+    for known in ["README.md", "CHANGELOG.md", "docs/builds.md"] {
+        assert!(documents.iter().any(|path| path.ends_with(known)), "{known}");
+    }
+    let (mut files, mut headlines) = (0, 0);
+    for document in documents {
+        let text = fs::read_to_string(&document).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
+            let told = || format!("{}: {link}", document.display());
+            let (file, headline) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => document.clone(),
+                file => document.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}", told());
+            files += 1;
+            if !headline.is_empty() {
+                let target = fs::read_to_string(target).unwrap();
+                assert!(anchors(&target).contains(headline), "{}", told());
+                headlines += 1;
+            }
+        }
+    }
+    assert!(files > 80 && headlines > 20, "{files} {headlines}");
+}

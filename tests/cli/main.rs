@@ -1,0 +1,20 @@
+//! The program itself: no root, no Go, no registry but Debian's.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+#![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
+
+mod bad_base;
+mod bad_config;
+mod bad_target;
+mod cli_commands;
+mod cli_refusals;
+mod dependencies;
+mod documentation;
+mod fetch_world;
+mod injection;
+mod part_program;
+mod part_proxy;
+mod render_commands;
+mod render_fetch;
+mod render_fetch_faults;
+mod render_refusals;
+mod reproducible;

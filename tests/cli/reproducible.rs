@@ -1,0 +1,105 @@
+//! One config on one base is one digest: on other machines, for other users, in other clusters, tomorrow.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use mosb_tests::Mosb;
+use mosb_tests::build_world::{World, config};
+
+/// Digest of the image that [`config`] makes on the base. Another one means that every image changes: `plan::Format`
+/// must be raised with it.
+const DIGEST: &str = "sha256:984da51f673e3f8efe176324bdd79b139d4f5ac636d91ec9d657e8c84ad01713";
+
+fn digest(mosb: &Mosb, world: &World, config: &str) -> Value {
+    let target = format!("oci:{}", mosb.home().join("image").display());
+    let base = world.reference();
+    let arguments = ["build", "-", "--base", &base, "--output", &target, "-o", "json"];
+    mosb.run_with(arguments, config.as_bytes()).ok().json()["digest"].clone()
+}
+
+#[test]
+fn one_config_is_one_digest() {
+    let world = World::new();
+    let plain = config();
+    let mut served: Value = serde_json::from_str(&plain).unwrap();
+    served["metadata"]["uid"] = json!("0b1a2c3d-0000-4000-8000-000000000000");
+    served["metadata"]["resourceVersion"] = json!("4711");
+    served["metadata"]["generation"] = json!(3);
+    served["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:05Z");
+    served["metadata"]["managedFields"] =
+        json!([{ "manager": "kubectl", "operation": "Apply", "fieldsV1": { "f:spec": {} } }]);
+    served["metadata"]["annotations"] =
+        json!({ "kubectl.kubernetes.io/last-applied-configuration": "{}" });
+    served["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "name": "worker",
+        "uid": "1b1a2c3d-0000-4000-8000-000000000000",
+    }]);
+    let served = served.to_string();
+    let yaml = to_yaml(&serde_json::from_str(&served).unwrap(), 0);
+    let elsewhere = |umask: &str, zone: &str, language: &str| {
+        let shell = format!("umask {umask}; cd /; exec \"$@\"");
+        Mosb::new()
+            .within(["sh", "-euc", &shell, "sh"])
+            .with("TZ", zone)
+            .with("LANG", language)
+            .with("LC_ALL", language)
+            .with("USER", "somebody")
+            .with("SOURCE_DATE_EPOCH", "1")
+    };
+    for (what, mosb, config) in [
+        ("plainly", Mosb::new(), &plain),
+        ("as the API serves it", Mosb::new(), &served),
+        ("as YAML", Mosb::new(), &yaml),
+        ("with a closed umask", elsewhere("077", "Pacific/Kiritimati", "tr_TR.UTF-8"), &plain),
+        ("with an open umask", elsewhere("000", "America/Los_Angeles", "C"), &served),
+        (
+            "as nobody",
+            Mosb::new().within(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]),
+            &plain,
+        ),
+    ] {
+        open_to_all(&world);
+        open_to_all_of(&mosb);
+        assert_eq!(digest(&mosb, &world, config), DIGEST, "{what}");
+    }
+    // The base's name is part of the image, where it lies is not.
+    let moved = World::new();
+    fs::rename(&moved.base.directory, moved.mosb.home().join("other")).unwrap();
+    let base = format!("oci:{}:base", moved.mosb.home().join("other").display());
+    let result = moved.build(plain.as_bytes(), &["--base", &base]).ok().json();
+    assert_eq!(result["digest"], DIGEST);
+    // What must change it does.
+    let other = digest(&Mosb::new(), &world, &plain.replace("swappiness%3D1", "swappiness%3D2"));
+    assert_ne!(other, DIGEST);
+}
+
+/// Homes are their owner's; here another user works in them.
+fn open_to_all(world: &World) {
+    open_to_all_of(&world.mosb);
+}
+
+fn open_to_all_of(mosb: &Mosb) {
+    mosb_tests::run("chmod", ["-R", "a+rwX", mosb.home().to_str().unwrap()]);
+}
+
+/// YAML as a person would write it, not as any library does.
+fn to_yaml(value: &Value, depth: usize) -> String {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            // In another order than JSON's.
+            let lines = fields
+                .iter()
+                .rev()
+                .map(|(key, value)| format!("\n{indent}{key:?}: {}", to_yaml(value, depth + 1)));
+            lines.collect()
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let lines =
+                items.iter().map(|item| format!("\n{indent}- {}", to_yaml(item, depth + 1)));
+            lines.collect()
+        }
+        other => other.to_string(),
+    }
+}

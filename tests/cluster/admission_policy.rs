@@ -1,0 +1,322 @@
+//! What the ValidatingAdmissionPolicy of `deploy/base` accepts in mosb's namespace, and what it refuses, on the real API server: every pod
+//! that mosb makes, and each of them with one thing more.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::deploy::{NAMESPACE, install, rendered};
+use mosb_tests::{Finished, Namespace, node, wait};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn in_repository(path: &str) -> PathBuf {
+    mosb_tests::repository().join(path)
+}
+
+fn read(path: &Path) -> Value {
+    serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A Job's pod, or a Pod, as one to create.
+fn pod_of(object: &Value) -> Value {
+    let template = match object["kind"] == "Pod" {
+        true => object,
+        false => &object["spec"]["template"],
+    };
+    let metadata = &template["metadata"];
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "generateName": "policy-", "namespace": NAMESPACE,
+            "labels": metadata["labels"], "annotations": metadata["annotations"],
+        },
+        "spec": template["spec"],
+    })
+}
+
+/// The pods that mosb makes, as its golden files have them, and those of people by hand.
+fn own_pods() -> Vec<(String, Value)> {
+    let cases = fs::read_dir(in_repository("testdata/job")).unwrap();
+    let mut files: Vec<PathBuf> = cases
+        .flat_map(|case| {
+            ["job.yaml", "pod.yaml"].map(|file| case.as_ref().unwrap().path().join(file))
+        })
+        .filter(|file| file.exists())
+        .collect();
+    files.extend(
+        ["by-hand.yaml", "by-hand-containerfile.yaml"]
+            .map(|file| in_repository("job-templates").join(file)),
+    );
+    let named = |file: PathBuf| (file.display().to_string(), pod_of(&read(&file)));
+    let mut pods: Vec<_> = files.into_iter().map(named).collect();
+    assert!(pods.len() > 8, "{pods:?}");
+    pods.push(("the controller".to_owned(), pod_of(&install())));
+    pods.push(("the probe".to_owned(), probe()));
+    pods
+}
+
+/// The dry-run by which the controller learns if the cluster has user namespaces, as `controller/probe.rs` sends it.
+fn probe() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "generateName": "policy-", "namespace": NAMESPACE },
+        "spec": { "hostUsers": false, "automountServiceAccountToken": false, "containers": [{ "name": "probe", "image": "probe" }] },
+    })
+}
+
+fn create(pod: &Value, more: &[&str]) -> Finished {
+    let words = [&["create", "--dry-run=server", "--filename=-"], more].concat();
+    node().kubectl_with(&words, pod.to_string().as_bytes())
+}
+
+/// The policy takes a moment to be in force.
+fn in_force() {
+    install();
+    for (_, pod) in own_pods() {
+        if let Some(account) = pod["spec"]["serviceAccountName"].as_str() {
+            let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": account, "namespace": NAMESPACE } });
+            node().apply(&account.to_string());
+        }
+    }
+    let mut privileged = probe();
+    privileged["spec"]["containers"][0]["securityContext"] = json!({ "privileged": true });
+    wait("the policy to be in force", SOON, || {
+        let said = create(&privileged, &[]);
+        said.stderr.contains("mosb-pods").then_some(())
+    });
+}
+
+/// The object with one value set, below what is made for it.
+fn with(object: &Value, pointer: &str, value: &Value) -> Value {
+    let mut object = object.clone();
+    let mut place = &mut object;
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/");
+        place = match part.parse::<usize>() {
+            Ok(index) => &mut place[index],
+            Err(_) => &mut place[part],
+        };
+    }
+    *place = value.clone();
+    object
+}
+
+#[test]
+fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
+    in_force();
+    let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "policy-other", "namespace": NAMESPACE } });
+    node().apply(&other.to_string());
+    let mut wrong = Vec::new();
+    let mut accounts = BTreeSet::new();
+    for (what, pod) in own_pods() {
+        let said = create(&pod, &[]);
+        if !said.status.success() {
+            wrong.push(format!("{what}: {}", said.stderr));
+        }
+        accounts.insert(pod["spec"]["serviceAccountName"].to_string());
+    }
+    assert!(accounts.len() > 2, "{accounts:?}");
+
+    let golden =
+        |case: &str| pod_of(&read(&in_repository(&format!("testdata/job/{case}/job.yaml"))));
+    let (direct, containerfile, degraded) =
+        (golden("direct"), golden("containerfile"), golden("degraded"));
+    let main = "/spec/containers/0/securityContext";
+    let build = "/spec/initContainers/1/securityContext";
+    let volume = |source: Value| {
+        let mut volumes = direct["spec"]["volumes"].clone();
+        let mut one = source;
+        one["name"] = json!("more");
+        volumes.as_array_mut().unwrap().push(one);
+        volumes
+    };
+    let node_file = json!({ "hostPath": { "path": "/" } });
+    let claim = json!({ "persistentVolumeClaim": { "claimName": "node" } });
+    let port = json!([{ "containerPort": 80, "hostPort": 80 }]);
+    let annotations = "/metadata/annotations/io.kubernetes.cri-o.Devices";
+    for (what, pod, pointer, value, part) in [
+        ("privileged", &direct, main, json!({ "privileged": true }), "privileged"),
+        (
+            "an init container too",
+            &containerfile,
+            &*format!("{build}/privileged"),
+            json!(true),
+            "privileged",
+        ),
+        ("the node's network", &degraded, "/spec/hostNetwork", json!(true), "hostNetwork"),
+        ("the node's processes", &degraded, "/spec/hostPID", json!(true), "hostPID"),
+        ("the node's memory", &degraded, "/spec/hostIPC", json!(true), "hostIPC"),
+        ("a port of the node", &direct, "/spec/containers/0/ports", port, "hostPort"),
+        ("the node's files", &direct, "/spec/volumes", volume(node_file), "a path of the node"),
+        (
+            "a claim, which may be for them",
+            &direct,
+            "/spec/volumes",
+            volume(claim),
+            "a path of the node",
+        ),
+        (
+            "SYS_ADMIN of the node",
+            &degraded,
+            &*format!("{build}/capabilities/add"),
+            json!(["SYS_ADMIN"]),
+            "SYS_ADMIN",
+        ),
+        ("the same, said so", &containerfile, "/spec/hostUsers", json!(true), "SYS_ADMIN"),
+        (
+            "another capability",
+            &containerfile,
+            &*format!("{build}/capabilities/add"),
+            json!(["SYS_MODULE"]),
+            "capability",
+        ),
+        (
+            "all of them",
+            &containerfile,
+            &*format!("{build}/capabilities/add"),
+            json!(["ALL"]),
+            "capability",
+        ),
+        (
+            "all of /proc",
+            &containerfile,
+            &*format!("{build}/procMount"),
+            json!("Unmasked"),
+            "procMount",
+        ),
+        (
+            "SELinux off",
+            &direct,
+            &*format!("{main}/seLinuxOptions"),
+            json!({ "type": "spc_t" }),
+            "seLinuxOptions",
+        ),
+        (
+            "the same for the pod",
+            &direct,
+            "/spec/securityContext/seLinuxOptions",
+            json!({ "type": "spc_t" }),
+            "seLinuxOptions",
+        ),
+        (
+            "a setting of the kernel",
+            &direct,
+            "/spec/securityContext/sysctls",
+            json!([{ "name": "kernel.shm_rmid_forced", "value": "1" }]),
+            "sysctls",
+        ),
+        (
+            "another account",
+            &direct,
+            "/spec/serviceAccountName",
+            json!("policy-other"),
+            "run as mosb-controller",
+        ),
+        (
+            "the default account's token",
+            &probe(),
+            "/spec/automountServiceAccountToken",
+            json!(true),
+            "run as mosb-controller",
+        ),
+        ("a device of the node", &direct, annotations, json!("/dev/sda"), "container runtime"),
+    ] {
+        let said = create(&with(pod, pointer, &value), &[]);
+        if said.status.success()
+            || !said.stderr.contains("mosb-pods")
+            || !said.stderr.contains(part)
+        {
+            wrong.push(format!("{what}: {said:?}, want {part}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
+    in_force();
+    let mut pod = probe();
+    pod["metadata"] = json!({ "name": "policy-debugged", "namespace": NAMESPACE });
+    pod["spec"]["nodeSelector"] = json!({ "no-node": "has-this" });
+    node().apply(&pod.to_string());
+    let debug = |context: Value| {
+        let one = json!({ "name": "debug", "image": "debug", "securityContext": context });
+        let change = json!({ "spec": { "ephemeralContainers": [one] } }).to_string();
+        node().kubectl(&[
+            "patch",
+            "pod/policy-debugged",
+            "--namespace",
+            NAMESPACE,
+            "--subresource=ephemeralcontainers",
+            "--dry-run=server",
+            "--patch",
+            &change,
+        ])
+    };
+    debug(json!({ "runAsUser": 0 })).ok();
+    for (context, part) in [
+        (json!({ "privileged": true }), "privileged"),
+        (json!({ "capabilities": { "add": ["SYS_PTRACE"] } }), "capability"),
+    ] {
+        let said = debug(context);
+        assert!(!said.status.success() && said.stderr.contains(part), "{said:?}");
+    }
+    // It is checked what the policy's expressions can fail on, as far as types tell.
+    let policy = node().get(&["validatingadmissionpolicy", "mosb-pods"]);
+    assert_eq!(policy["status"]["typeChecking"], json!({}), "{policy:#}");
+}
+
+/// Whoever has rights to pods in a namespace.
+fn may_make_pods(namespace: &Namespace, user: &str) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "makes-pods" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+    });
+    namespace.apply(&binding.to_string());
+}
+
+/// The overlay's policy, in a namespace of this test alone.
+#[test]
+fn openshifts_build_controller_is_exempt_where_the_overlay_says_so_and_nobody_else() {
+    let namespace = Namespace::new(node(), "policy-builds");
+    for mut object in rendered("openshift-builds") {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        if !kind.starts_with("ValidatingAdmissionPolicy") {
+            continue;
+        }
+        object["metadata"]["name"] = json!(namespace.name);
+        if kind.ends_with("Binding") {
+            object["spec"]["policyName"] = json!(namespace.name);
+            let labels = json!({ "kubernetes.io/metadata.name": namespace.name });
+            object["spec"]["matchResources"]["namespaceSelector"]["matchLabels"] = labels;
+        }
+        node().apply(&object.to_string());
+    }
+    let mut pod = probe();
+    pod["metadata"]["namespace"] = json!(namespace.name);
+    pod["spec"]["containers"][0]["securityContext"] = json!({ "privileged": true });
+    wait("the policy to be in force", SOON, || {
+        let said = create(&pod, &[]);
+        said.stderr.contains(&namespace.name).then_some(())
+    });
+    for (user, is_exempt) in [
+        ("system:serviceaccount:openshift-infra:build-controller", true),
+        ("system:serviceaccount:openshift-infra:build-controller-2", false),
+        ("system:serviceaccount:mosb-system:mosb-controller", false),
+    ] {
+        may_make_pods(&namespace, user);
+        let made = wait(&format!("{user} to have the right"), SOON, || {
+            let said = create(&pod, &[&format!("--as={user}")]);
+            let has_right = !said.stderr.contains("User");
+            has_right.then_some(said)
+        });
+        assert_eq!(made.status.success(), is_exempt, "{user}: {made:?}");
+    }
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        node().kubectl(&["delete", kind, &namespace.name]).ok();
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the images of control-plane machines are built, on a real API server and scheduler: a second node that is only an object.
+
+use serde_json::{Value, json};
+
+use crate::cluster_world::{Cluster, SOON};
+use mosb_tests::Node;
+
+const ROLE: &str = "node-role.kubernetes.io/control-plane";
+const NAME: &str = "control-plane-0";
+
+/// A control-plane node that no kubelet serves: what is bound to it stays as the scheduler left it.
+struct ControlPlaneNode(&'static Node);
+
+impl ControlPlaneNode {
+    fn cordoned(node: &'static Node) -> Self {
+        let guard = Self(node);
+        let labels =
+            json!({ ROLE: "", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" });
+        let taints = json!([{ "key": ROLE, "effect": "NoSchedule" }]);
+        let object = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME, "labels": labels },
+            "spec": { "unschedulable": true, "taints": taints } });
+        node.apply(&object.to_string());
+        let room =
+            json!({ "cpu": "64", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "100" });
+        let status = json!({ "status": { "allocatable": room, "capacity": room,
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "Test", "message": "" }] } });
+        node.kubectl(&[
+            "patch",
+            "node",
+            NAME,
+            "--subresource=status",
+            "--patch",
+            &status.to_string(),
+        ])
+        .ok();
+        guard
+    }
+}
+
+impl Drop for ControlPlaneNode {
+    fn drop(&mut self) {
+        // Nobody but the API server knows its pods.
+        let on_it = format!("--field-selector=spec.nodeName={NAME}");
+        let pods = ["delete", "pods", "--all-namespaces", &on_it, "--force"];
+        self.0.kubectl(&pods);
+        self.0.kubectl(&["delete", "node", NAME]);
+    }
+}
+
+fn pods(cluster: &Cluster) -> Vec<Value> {
+    let found = cluster.namespace.get("pods");
+    found["items"].as_array().unwrap().clone()
+}
+
+#[test]
+fn images_of_control_plane_machines_are_never_built_on_workers() {
+    let mut cluster = Cluster::new("control-plane");
+    let control_plane = ControlPlaneNode::cordoned(cluster.node);
+    let selector = json!({ "spec": { "nodeSelector": { "matchLabels": { ROLE: "", "kubernetes.io/os": null } } } });
+    cluster.patch(&format!("machineconfigpool/{}", cluster.pool), &selector);
+    cluster.render("one");
+    cluster.opt_in(None);
+    cluster.start();
+
+    // The worker has room, and the build waits.
+    let what = format!("machineosconfig/{}", cluster.pool);
+    let is_blocked = |config: &Value| {
+        let conditions = config["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|one| {
+            one["type"] == "Blocked"
+                && one["status"] == "True"
+                && one["reason"] == "NoControlPlaneNode"
+        })
+    };
+    let config = cluster.node.wait(&what, SOON, is_blocked);
+    let message = cluster.message(&config, "Blocked");
+    assert!(message.contains("unschedulable"), "{message}");
+    cluster.says("no-control-plane-node");
+    for pod in pods(&cluster) {
+        assert_eq!(pod["spec"]["nodeName"], json!(null), "{pod:#}");
+    }
+
+    // Somebody makes room.
+    cluster.node.kubectl(&["uncordon", NAME]).ok();
+    let bound = || {
+        let pods = pods(&cluster);
+        let node = pods.first()?["spec"]["nodeName"].as_str()?;
+        Some(node.to_owned())
+    };
+    assert_eq!(mosb_tests::wait("the pod to be bound", SOON, bound), NAME);
+    cluster.node.kubectl(&["delete", "machineosconfig", &cluster.pool, "--wait=false"]).ok();
+    drop(control_plane);
+    cluster.is_gone("machineosconfig", &cluster.pool);
+}

@@ -1,0 +1,289 @@
+//! `mosb controller --render` on a real API server: pools get the rendered config of their MachineConfigs.
+//!
+//! On a node of its own, as it looks at every pool there is.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use mosb_tests::{Daemon, Mosb, Node, lasting, programs, run, wait};
+
+const API: &str = "machineconfiguration.openshift.io/v1";
+const ROLE: &str = "machineconfiguration.openshift.io/role";
+const NAMESPACE: &str = "mosb-system";
+const BASE: &str = "registry.example.com/os@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// On a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+
+struct World {
+    node: Node,
+    controller: Option<Daemon>,
+}
+
+impl World {
+    fn new() -> Self {
+        let node = Node::start(&programs()).unwrap();
+        node.install_kinds();
+        for name in [NAMESPACE, "openshift-machine-config-operator"] {
+            node.make_namespace(name);
+        }
+        let world = Self { node, controller: None };
+        world.settings(&json!({ "baseOSContainerImage": BASE }));
+        for (pool, roles) in [("worker", json!(["worker"])), ("infra", json!(["worker", "infra"]))]
+        {
+            world.apply(json!({ "kind": "MachineConfigPool", "metadata": { "name": pool }, "spec": {
+                "machineConfigSelector": { "matchExpressions": [{ "key": ROLE, "operator": "In", "values": roles }] } } }));
+        }
+        world.file("00-worker", "worker", "/etc/worker", "w");
+        world.file("50-infra", "infra", "/etc/infra", "1");
+        world
+    }
+
+    fn settings(&self, settings: &Value) {
+        self.node.apply(
+            &json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
+            "data": { "config.yaml": settings.to_string() } })
+            .to_string(),
+        );
+    }
+
+    fn apply(&self, mut object: Value) {
+        object["apiVersion"] = json!(API);
+        self.node.apply(&object.to_string());
+    }
+
+    fn machine_config(&self, name: &str, role: &str, spec: Value) {
+        self.apply(json!({ "kind": "MachineConfig", "metadata": { "name": name, "labels": { ROLE: role } }, "spec": spec }));
+    }
+
+    fn file(&self, name: &str, role: &str, path: &str, content: &str) {
+        let file = json!({ "path": path, "contents": { "source": format!("data:,{content}") } });
+        self.storage(name, role, json!({ "files": [file] }));
+    }
+
+    fn storage(&self, name: &str, role: &str, storage: Value) {
+        let config = json!({ "ignition": { "version": "3.5.0" }, "storage": storage });
+        self.machine_config(name, role, json!({ "config": config }));
+    }
+
+    fn delete(&self, name: &str) {
+        self.node.kubectl(&["delete", "machineconfig", name]).ok();
+    }
+
+    fn start(&mut self) {
+        let mut command = lasting(mosb_tests::program());
+        command
+            .args(["controller", "--render", "--verbose"])
+            .args(["--listen", "127.0.0.1:0", "--namespace", NAMESPACE])
+            .arg("--kubeconfig")
+            .arg(self.node.kubeconfig())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        let acts = |line: &str| line.contains("this controller acts now").then_some(());
+        self.controller = Some(Daemon::start(command, acts).0);
+    }
+
+    fn stop(&mut self) {
+        let controller = self.controller.take().expect("it was started");
+        run("kill", ["-TERM", &controller.pid.to_string()]);
+        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", controller.pid));
+        let gone = || stat().map_or(true, |stat| stat.contains(") Z"));
+        wait("the controller's end", SOON, || gone().then_some(()));
+    }
+
+    fn said(&self) -> String {
+        self.controller.as_ref().map(Daemon::said).unwrap()
+    }
+
+    #[track_caller]
+    fn until_said(&self, text: &str) {
+        wait(text, SOON, || self.said().contains(text).then_some(()));
+    }
+
+    fn pool(&self, name: &str) -> Value {
+        self.node.get(&["machineconfigpool", name])
+    }
+
+    fn rendered(&self, pool: &str) -> String {
+        let name = &self.pool(pool)["spec"]["configuration"]["name"];
+        name.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the pool has another rendered config.
+    #[track_caller]
+    fn other_than(&self, pool: &str, before: &str) -> String {
+        let what = format!("machineconfigpool/{pool}");
+        let is_other = |pool: &Value| {
+            let name = pool["spec"]["configuration"]["name"].as_str();
+            name.is_some_and(|name| !name.is_empty() && name != before)
+        };
+        let pool = self.node.wait(&what, SOON, is_other);
+        let name = &pool["spec"]["configuration"]["name"];
+        name.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the pool says that it is (or isn't) degraded; what it says.
+    #[track_caller]
+    fn degraded(&self, pool: &str, status: &str) -> Value {
+        let found = self.node.wait(&format!("machineconfigpool/{pool}"), SOON, |pool| {
+            condition(pool).is_some_and(|ours| ours["status"] == status)
+        });
+        condition(&found).unwrap().clone()
+    }
+
+    /// The name that `mosb render` prints for the same objects.
+    fn by_hand(&self, pool: &str) -> String {
+        let objects = self.node.get(&["machineconfigpools,machineconfigs"]);
+        let arguments = ["render", "--pool", pool, "--os-image", BASE, "-o", "name", "-"];
+        let said = Mosb::new().run_with(arguments, objects.to_string().as_bytes());
+        said.ok().text().trim().to_owned()
+    }
+
+    /// Names of the rendered configs of a pool.
+    fn all_rendered(&self, pool: &str) -> Vec<String> {
+        let all = self.node.get(&["machineconfigs"]);
+        let names = all["items"].as_array().unwrap().iter();
+        let names = names.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
+        names.filter(|name| name.starts_with(&format!("rendered-{pool}-"))).collect()
+    }
+}
+
+fn condition(pool: &Value) -> Option<&Value> {
+    let conditions = pool["status"]["conditions"].as_array()?;
+    conditions.iter().find(|one| one["type"] == "RenderDegraded")
+}
+
+#[test]
+fn pools_are_rendered_in_the_cluster() {
+    let mut world = World::new();
+    world.start();
+
+    // Two roles: what `mosb render` makes of them.
+    let worker = world.other_than("worker", "");
+    let first = world.other_than("infra", "");
+    assert_eq!(worker, world.by_hand("worker"));
+    assert_eq!(first, world.by_hand("infra"));
+    assert_eq!(world.degraded("infra", "False")["reason"], "");
+    let pool = world.pool("infra");
+    let reference =
+        |name: &str| json!({ "apiVersion": API, "kind": "MachineConfig", "name": name });
+    let mut configuration = reference(&first);
+    configuration["source"] = json!([reference("00-worker"), reference("50-infra")]);
+    assert_eq!(pool["spec"]["configuration"], configuration);
+    let object = world.node.get(&["machineconfig", &first]);
+    let owner = json!([{ "apiVersion": API, "kind": "MachineConfigPool", "name": "infra", "uid": pool["metadata"]["uid"],
+        "controller": true, "blockOwnerDeletion": true }]);
+    assert_eq!(object["metadata"]["ownerReferences"], owner);
+    let by = json!({ "machineconfiguration.openshift.io/generated-by-controller-version": "mosb" });
+    assert_eq!(object["metadata"]["annotations"], by);
+    assert_eq!(object["spec"]["osImageURL"], BASE);
+    let events = world.node.get(&["events.events.k8s.io", "--namespace=default"]);
+    let events = events["items"].as_array().unwrap().iter();
+    let notes: Vec<_> = events
+        .filter(|event| event["reason"] == "RenderedConfigGenerated")
+        .map(|event| event["note"].as_str().unwrap())
+        .collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes.contains(&&*format!("{first} of 2 MachineConfigs")));
+
+    // One of them changes: that pool alone moves.
+    let still = world.pool("worker")["metadata"]["resourceVersion"].clone();
+    let began = Instant::now();
+    world.file("50-infra", "infra", "/etc/infra", "2");
+    let second = world.other_than("infra", &first);
+    println!("rendered after {} ms", began.elapsed().as_millis());
+    assert_eq!(second, world.by_hand("infra"));
+    assert_eq!(world.pool("worker")["metadata"]["resourceVersion"], still);
+
+    // A broken one is told, and the pool stays as it is, until it is mended or gone.
+    world.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
+    let wrong = world.degraded("infra", "True");
+    assert_eq!(wrong["reason"], "InvalidMachineConfigs");
+    let message = wrong["message"].as_str().unwrap();
+    assert!(message.contains("60-broken") && message.contains("\"rt\""), "{message}");
+    assert_eq!(world.rendered("infra"), second);
+    world.machine_config("60-broken", "infra", json!({ "kernelType": "realtime" }));
+    world.degraded("infra", "False");
+    let third = world.other_than("infra", &second);
+    world.machine_config("60-broken", "infra", json!({ "kernelType": "rt" }));
+    world.degraded("infra", "True");
+    let uid = |name: &str| world.node.get(&["machineconfig", name])["metadata"]["uid"].clone();
+    let before = uid(&second);
+    world.delete("60-broken");
+    world.degraded("infra", "False");
+    assert_eq!(world.other_than("infra", &third), second, "as it was before");
+    assert_eq!(uid(&second), before, "it is not made anew");
+
+    // What machines can't take without being installed anew is refused.
+    let disk = json!({ "device": "/dev/sdb", "wipeTable": true });
+    world.storage("61-disk", "infra", json!({ "disks": [disk] }));
+    let wrong = world.degraded("infra", "True");
+    assert_eq!(wrong["reason"], "NeedsReinstall", "{wrong}");
+    assert!(wrong["message"].as_str().unwrap().contains("/dev/sdb"));
+    world.delete("61-disk");
+    world.degraded("infra", "False");
+
+    // Nobody says which base.
+    world.settings(&json!({}));
+    assert_eq!(world.degraded("worker", "True")["reason"], "NoBaseImage");
+    world.settings(&json!({ "baseOSContainerImage": BASE }));
+    world.degraded("worker", "False");
+    world.degraded("infra", "False");
+
+    // A rendered config that somebody deleted is made again; one that was edited is told.
+    world.delete(&second);
+    let anew = format!("machineconfig/{second}");
+    world.node.wait(&anew, SOON, |config| config["metadata"]["uid"] != before);
+    let edit = json!({ "spec": { "fips": true } }).to_string();
+    world.node.kubectl(&["patch", &anew, "--type=merge", "--patch", &edit]).ok();
+    assert_eq!(world.degraded("infra", "True")["reason"], "NotOurs");
+    world.delete(&second);
+    world.degraded("infra", "False");
+
+    // After a restart nothing is read or written.
+    world.stop();
+    let still = world.pool("infra")["metadata"]["resourceVersion"].clone();
+    world.start();
+    world.until_said(&format!("pool infra: rendered: {second}"));
+    world.until_said("pool worker: rendered: ");
+    assert_eq!(world.pool("infra")["metadata"]["resourceVersion"], still);
+    assert!(!world.said().contains("rendered in"), "{}", world.said());
+
+    // Where somebody else renders, nothing is done.
+    let other = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "machine-config-controller", "namespace": "openshift-machine-config-operator" },
+        "spec": { "replicas": 1, "selector": { "matchLabels": { "a": "b" } }, "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "a", "image": "none.test/a", "imagePullPolicy": "Never" }] } } } });
+    world.node.apply(&other.to_string());
+    world.until_said("not rendered by mosb: Deployment openshift-machine-config-operator/machine-config-controller");
+    world.file("50-infra", "infra", "/etc/infra", "3");
+    let scale = |replicas: &str| {
+        let what = [
+            "scale",
+            "deployment/machine-config-controller",
+            "--namespace=openshift-machine-config-operator",
+        ];
+        world.node.kubectl(&[&what[..], &[replicas]].concat()).ok();
+    };
+    assert_eq!(world.rendered("infra"), second);
+    scale("--replicas=0");
+    let mut now = world.other_than("infra", &second);
+
+    // Old ones go, but for the newest and what a node has.
+    let annotation = format!("machineconfiguration.openshift.io/currentConfig={first}");
+    world.node.kubectl(&["annotate", "node", "node", &annotation]).ok();
+    for content in ["4", "5", "6", "7"] {
+        world.file("50-infra", "infra", "/etc/infra", content);
+        now = world.other_than("infra", &now);
+    }
+    let left = wait("the others to go", SOON, || {
+        let left = world.all_rendered("infra");
+        (left.len() == 5).then_some(left)
+    });
+    assert!(left.contains(&first) && left.contains(&now), "{left:?}");
+    assert_eq!(world.all_rendered("worker"), [worker], "another pool's");
+
+    println!("{}", world.said());
+}

@@ -1,0 +1,487 @@
+//! What the tests of the controller share: a pool, its configs, what mosb needs beside them, and the program itself, which
+//! runs outside of the cluster with a kubeconfig.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use mosb_tests::{
+    Daemon, Few, Finished, Layout, Lent, MOSB_IMAGE, Namespace, Node, base_image, condition,
+    finish, lasting, limited, mosb_image, programs, run, wait,
+};
+
+/// A build on a busy machine.
+pub const BUILD: Duration = Duration::from_secs(600);
+/// Instructions that end a build.
+pub const FAILS: &str = "FROM configs AS final\nRUN echo what went wrong >&2; exit 7\n";
+/// The events that somebody should look at.
+const WARNINGS: [&str; 6] = [
+    "BuildDegraded",
+    "BuildFailed",
+    "BuildInterrupted",
+    "ConfigReconcileFailed",
+    "JobFailed",
+    "PreBuiltImageMissing",
+];
+/// What needs no pod.
+pub const SOON: Duration = Duration::from_secs(120);
+
+/// A pool that nobody else uses, and a namespace for everything of mosb.
+pub struct Cluster {
+    pub node: &'static Node,
+    pub namespace: Namespace<'static>,
+    pub pool: String,
+    /// Where images go, without a tag.
+    pub push: String,
+    controller: Option<Daemon>,
+    // Let go last: a controller looks at the pools of all tests, so a node has one at a time.
+    _turn: Lent<&'static Node>,
+    generation: AtomicU32,
+}
+
+impl Cluster {
+    /// On a node that no other test has meanwhile.
+    pub fn new(name: &str) -> Self {
+        // A test that failed leaves nothing behind that matters here.
+        static NODES: Few<&Node> = Few::new(2, a_node);
+        let turn = NODES.lend();
+        let node = *turn;
+        let namespace = Namespace::new(node, name);
+        let pool = namespace.name.clone();
+        let push = node.registry().repository(&pool);
+        let cluster = Self {
+            node,
+            namespace,
+            pool,
+            push,
+            controller: None,
+            _turn: turn,
+            generation: AtomicU32::new(0),
+        };
+        cluster.secret("push", &node.registry().docker_config());
+        cluster.secret("global-pull-secret-copy", &node.registry().pull_config());
+        cluster.settings(&json!({}));
+        let pool = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": cluster.pool },
+            "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
+        node.apply(&pool.to_string());
+        cluster
+    }
+
+    pub fn secret(&self, name: &str, docker_config: &Value) {
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": name }, "stringData": { ".dockerconfigjson": docker_config.to_string() } });
+        self.namespace.apply(&secret.to_string());
+    }
+
+    /// The settings of the cluster, with these for Jobs.
+    pub fn settings(&self, job: &Value) {
+        self.settings_with(&json!({ "job": job }));
+    }
+
+    /// The settings of the cluster, with these.
+    pub fn settings_with(&self, more: &Value) {
+        let registry = self.node.registry();
+        let mut settings =
+            json!({ "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        let more = more.as_object().unwrap().clone();
+        settings.as_object_mut().unwrap().extend(more);
+        self.config_map("mosb-config", &json!({ "config.yaml": settings.to_string() }));
+    }
+
+    pub fn config_map(&self, name: &str, data: &Value) {
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
+        self.namespace.apply(&map.to_string());
+    }
+
+    /// Gives the pool another rendered config: with a file of this content.
+    pub fn render(&self, content: &str) -> String {
+        self.render_on(&base_name(self.node), content)
+    }
+
+    /// The same, on another base.
+    pub fn render_on(&self, base: &str, content: &str) -> String {
+        let number = self.generation.fetch_add(1, Ordering::Relaxed);
+        let name = format!("rendered-{}-{number:032x}", self.pool);
+        let config = json!({ "apiVersion": API, "kind": "MachineConfig",
+            "metadata": { "name": name, "annotations": {
+                "machineconfiguration.openshift.io/generated-by-controller-version": "test",
+                "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
+            "spec": { "osImageURL": base, "config": {
+                "ignition": { "version": "3.5.0" },
+                "storage": { "files": [{ "path": "/etc/story", "mode": 420, "contents": { "source": format!("data:,{content}") } }] } },
+                "kernelArguments": [], "extensions": [], "fips": false, "kernelType": "default",
+                "baseOSExtensionsContainerImage": "" } });
+        self.node.apply(&config.to_string());
+        self.wants(&name);
+        name
+    }
+
+    /// Gives the pool a rendered config that there is.
+    pub fn wants(&self, rendered: &str) {
+        let change = json!({ "spec": { "configuration": { "name": rendered } } });
+        self.patch(&format!("machineconfigpool/{}", self.pool), &change);
+    }
+
+    pub fn patch(&self, what: &str, change: &Value) {
+        let change = change.to_string();
+        self.node.kubectl(&["patch", what, "--type=merge", "--patch", &change]).ok();
+    }
+
+    /// Asks for images with a MachineOSConfig, and these instructions.
+    pub fn opt_in(&self, containerfile: Option<&str>) {
+        let files =
+            containerfile.map(|text| json!([{ "containerfileArch": "NoArch", "content": text }]));
+        let config = json!({ "apiVersion": API, "kind": "MachineOSConfig", "metadata": { "name": self.pool },
+            "spec": { "machineConfigPool": { "name": self.pool }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" },
+                "renderedImagePushSpec": format!("{}:latest", self.push),
+                "containerFile": files.unwrap_or(json!([])) } });
+        self.node.apply(&config.to_string());
+    }
+
+    /// The same, and that this runs the builds.
+    pub fn opt_in_by(&self, builder: &str, containerfile: Option<&str>) {
+        self.opt_in(containerfile);
+        let by = json!({ "metadata": { "annotations": { "mosb.dev/builder": builder } } });
+        self.patch(&format!("machineosconfig/{}", self.pool), &by);
+    }
+
+    /// Starts the controller.
+    pub fn start(&mut self) {
+        self.controller = Some(self.another_controller());
+    }
+
+    /// A controller beside the one there is.
+    pub fn another_controller(&self) -> Daemon {
+        let mut command = lasting(mosb_tests::program());
+        command
+            .args(["controller", "--verbose", "--log-format", "json"])
+            .args(["--builder-image", MOSB_IMAGE])
+            .args(["--listen", "127.0.0.1:0", "--namespace"])
+            .arg(&self.namespace.name)
+            .arg("--kubeconfig")
+            .arg(self.node.kubeconfig())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        let listens = |line: &str| line.contains("listening on").then_some(());
+        let (controller, ()) = Daemon::start(command, listens);
+        controller
+    }
+
+    /// Ends it as the kubelet does.
+    pub fn stop(&mut self) {
+        let controller = self.controller.take().expect("it was started");
+        run("kill", ["-TERM", &controller.pid.to_string()]);
+        wait("the controller's end", SOON, || controller.has_ended().then_some(()));
+    }
+
+    /// What the controller said.
+    pub fn log(&self) -> String {
+        self.controller.as_ref().map(Daemon::said).unwrap_or_default()
+    }
+
+    /// `mosb` as a person calls it.
+    pub fn mosb(&self, arguments: &[&str]) -> Finished {
+        let command = limited(mosb_tests::program());
+        finish(&mut self.with_words(command, arguments), &[])
+    }
+
+    /// The same, for a [`Daemon`].
+    pub fn mosb_command(&self, arguments: &[&str]) -> Command {
+        self.with_words(lasting(mosb_tests::program()), arguments)
+    }
+
+    fn with_words(&self, mut command: Command, arguments: &[&str]) -> Command {
+        command
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.node.kubeconfig())
+            .args(["--namespace", &self.namespace.name])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        command
+    }
+
+    pub fn config(&self) -> Value {
+        self.node.get(&["machineosconfig", &self.pool])
+    }
+
+    /// The builds of the pool, the oldest first.
+    pub fn builds(&self) -> Vec<Value> {
+        let pool =
+            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
+        let found = self.node.get(&[
+            "machineosbuilds",
+            "--selector",
+            &pool,
+            "--sort-by=.metadata.creationTimestamp",
+        ]);
+        found["items"].as_array().unwrap().clone()
+    }
+
+    /// The build that the MachineOSConfig names.
+    #[track_caller]
+    pub fn current(&self) -> Value {
+        let config = self.config();
+        let annotations = &config["metadata"]["annotations"];
+        let name =
+            annotations["machineconfiguration.openshift.io/current-machine-os-build"].as_str();
+        self.node.get(&["machineosbuild", name.unwrap_or_else(|| panic!("{config:#}"))])
+    }
+
+    /// Waits until a container of the pool's build runs; the build's name.
+    #[track_caller]
+    pub fn building(&self) -> String {
+        let pool =
+            format!("machineconfiguration.openshift.io/target-machine-config-pool={}", self.pool);
+        let running = || {
+            let pods = self
+                .namespace
+                .kubectl(&["get", "pods", "--selector", &pool, "--output=json"])
+                .ok()
+                .json();
+            let pods = pods["items"].as_array().unwrap().clone();
+            let pod = pods.into_iter().find(|pod| {
+                pod["metadata"]["deletionTimestamp"].is_null()
+                    && pod["status"]["initContainerStatuses"][1]["state"].get("running").is_some()
+            })?;
+            let label =
+                &pod["metadata"]["labels"]["machineconfiguration.openshift.io/machine-os-build"];
+            let build = label.as_str().unwrap().to_owned();
+            // The status follows.
+            let found = self.node.find(&format!("machineosbuild/{build}"))?;
+            (state(&found) == "Building").then_some(build)
+        };
+        wait("a build that runs", BUILD, running)
+    }
+
+    /// Evicts the pod of a build.
+    pub fn evict(&self, build: &str) {
+        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
+        let pods = self
+            .namespace
+            .kubectl(&["get", "pods", "--selector", &selector, "--output=json"])
+            .ok()
+            .json();
+        let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
+        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": self.namespace.name } });
+        let path = format!("--raw=/api/v1/namespaces/{}/pods/{pod}/eviction", self.namespace.name);
+        self.node
+            .kubectl_with(&["create", &path, "--filename=-"], eviction.to_string().as_bytes())
+            .ok();
+    }
+
+    /// Waits until something has another UID.
+    #[track_caller]
+    pub fn another(&self, uid: impl Fn() -> Option<String>, before: &str) {
+        wait("another one", BUILD, || uid().filter(|uid| uid != before));
+    }
+
+    /// Waits until an object is gone.
+    #[track_caller]
+    pub fn is_gone(&self, kind: &str, name: &str) {
+        let mut words: Vec<&str> = vec!["get"];
+        words.extend(kind.split(' '));
+        words.extend([name, "--ignore-not-found", "--output=name"]);
+        let gone = || self.node.kubectl(&words).ok().stdout.is_empty().then_some(());
+        wait(&format!("the end of {kind} {name}"), BUILD, gone);
+    }
+
+    /// Waits until `mosb status` says this of the pool.
+    #[track_caller]
+    pub fn says(&self, code: &str) {
+        let says = || {
+            let status = self.mosb(&["status", &self.pool, "-o", "json"]).ok().json();
+            (status["pools"][0]["reason"]["code"] == code).then_some(())
+        };
+        wait(&format!("mosb status to say {code}"), SOON, says);
+    }
+
+    /// The message of a condition.
+    pub fn message(&self, object: &Value, kind: &str) -> String {
+        let conditions = object["status"]["conditions"].as_array().unwrap();
+        let found = conditions.iter().find(|one| one["type"] == kind);
+        found.unwrap()["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until events of these kinds and reasons were told of objects of the pool: each as what it is, and of a build
+    /// nothing twice.
+    #[track_caller]
+    pub fn told(&self, wanted: &[(&str, &str)]) {
+        let all = || -> Vec<Value> {
+            let words = ["get", "events", "--namespace=default", "--output=json"];
+            let events = self.node.kubectl(&words).ok().json();
+            let mut events = events["items"].as_array().unwrap().clone();
+            let name = |event: &Value| event["involvedObject"]["name"].as_str().map(str::to_owned);
+            events.retain(|event| name(event).is_some_and(|name| name.starts_with(&self.pool)));
+            events
+        };
+        let is = |event: &Value, (kind, reason): &(&str, &str)| {
+            event["involvedObject"]["kind"] == *kind && event["reason"] == *reason
+        };
+        let events = wait(&format!("the events {wanted:?}"), SOON, || {
+            let events = all();
+            let told = |one| events.iter().any(|event| is(event, one));
+            wanted.iter().all(told).then_some(events)
+        });
+        let mut seen = BTreeSet::new();
+        for event in &events {
+            let reason = event["reason"].as_str().unwrap();
+            let kind = match WARNINGS.contains(&reason) {
+                true => "Warning",
+                false => "Normal",
+            };
+            assert_eq!(event["type"], kind, "{event}");
+            let on = &event["involvedObject"];
+            let what = (on["uid"].to_string(), reason, event["message"].to_string());
+            // The same build may be that of a MachineOSConfig again.
+            let is_new = seen.insert(what) || on["kind"] != "MachineOSBuild";
+            assert!(is_new, "told twice: {event}");
+        }
+    }
+
+    /// Waits until nothing that served a build is there but its logs; a pod that is told to end has half a minute.
+    #[track_caller]
+    pub fn nothing_is_left_of(&self, build: &str) {
+        let selector = format!("machineconfiguration.openshift.io/machine-os-build={build}");
+        let kinds = "jobs,pods,configmaps,secrets,serviceaccounts,roles,rolebindings";
+        let nothing = || {
+            let found = self
+                .namespace
+                .kubectl(&["get", kinds, "--selector", &selector, "--output=name"])
+                .ok();
+            let log = format!("secret/log-{build}");
+            let text = found.text();
+            text.lines().all(|left| left == log).then_some(())
+        };
+        wait(&format!("everything of {build} to be gone"), BUILD, nothing);
+    }
+
+    /// What `mosb logs` has of a pod that is gone.
+    #[track_caller]
+    pub fn kept_logs(&self, of: &str) -> String {
+        let kept = || {
+            let logs = self.mosb(&["logs", of]);
+            let kept = logs.stderr.contains("this is what was kept of attempt ");
+            kept.then(|| logs.ok().text())
+        };
+        wait(&format!("the logs of {of} that were kept"), BUILD, kept)
+    }
+
+    /// Waits until the image in service is another than before; the image.
+    #[track_caller]
+    pub fn image_after(&self, before: &str) -> String {
+        let limit = BUILD;
+        let other = |config: &Value| {
+            let image = config["status"]["currentImagePullSpec"].as_str();
+            image.is_some_and(|image| !image.is_empty() && image != before)
+        };
+        let config = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.node.wait(&format!("machineosconfig/{}", self.pool), limit, other)
+        }));
+        match config {
+            Ok(config) => config["status"]["currentImagePullSpec"].as_str().unwrap().to_owned(),
+            Err(_) => {
+                panic!("no image; the controller said:\n{}\n{}", self.log(), self.everything())
+            }
+        }
+    }
+
+    /// Waits until the pool's condition `ImageBuildDegraded` has this reason.
+    #[track_caller]
+    pub fn pool_says(&self, reason: &str) -> Value {
+        let says = |pool: &Value| {
+            let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions
+                .iter()
+                .any(|one| one["type"] == "ImageBuildDegraded" && one["reason"] == reason)
+        };
+        self.node.wait(&format!("machineconfigpool/{}", self.pool), BUILD, says)
+    }
+
+    /// What there is, for a failure.
+    pub fn everything(&self) -> String {
+        let all = self
+            .namespace
+            .kubectl(&["get", "jobs,pods,configmaps,secrets", "--output=wide"])
+            .text();
+        let builds = self.node.kubectl(&["get", "machineosbuilds", "--output=yaml"]).text();
+        let pods = self.namespace.kubectl(&["describe", "pods"]).text();
+        format!("{all}\n{builds}\n{pods}")
+    }
+
+    /// A file of an image.
+    pub fn file(&self, image: &str, path: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::at(folder.path().join("layout"));
+        let registry = self.node.registry();
+        run(
+            "skopeo",
+            [
+                "copy".to_owned(),
+                "--quiet".to_owned(),
+                format!("--authfile={}", registry.authfile().display()),
+                format!("--src-cert-dir={}", registry.certificates().display()),
+                format!("docker://{image}"),
+                layout.reference("i"),
+            ],
+        );
+        let bundle = folder.path().join("bundle");
+        let image = layout.reference("i");
+        run(
+            "umoci",
+            ["unpack", "--image", image.strip_prefix("oci:").unwrap(), bundle.to_str().unwrap()],
+        );
+        std::fs::read_to_string(bundle.join("rootfs").join(path.trim_start_matches('/'))).unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the controller said:\n{}", self.log());
+        }
+        let delete = |what: &str| {
+            self.node.kubectl(&["delete", what, &self.pool, "--wait=false", "--ignore-not-found"])
+        };
+        delete("machineosconfig");
+        delete("machineconfigpool");
+    }
+}
+
+const API: &str = "machineconfiguration.openshift.io/v1";
+
+/// A node with what all of these tests use: the kinds, the program's image, and the base that builds by Containerfile need too.
+fn a_node() -> &'static Node {
+    let node: &Node = Box::leak(Box::new(Node::start(&programs()).unwrap()));
+    crds(node);
+    let image = format!("oci-archive:{}", mosb_image().display());
+    node.import(&image, MOSB_IMAGE);
+    let base = base_image().reference("base");
+    node.registry().push(&base, "story-base:12");
+    node
+}
+
+fn crds(node: &Node) {
+    let folder = mosb_tests::repository().join("deploy/crds");
+    let folder = folder.to_str().unwrap();
+    node.kubectl(&["apply", "--server-side", "--force-conflicts", "--kustomize", folder]).ok();
+    for kind in ["machineconfigs", "machineconfigpools", "machineosconfigs", "machineosbuilds"] {
+        let crd = format!("customresourcedefinition/{kind}.machineconfiguration.openshift.io");
+        node.wait(&crd, SOON, |crd| condition(crd, "Established"));
+    }
+}
+
+fn base_name(node: &Node) -> String {
+    format!("{}:12", node.registry().repository("story-base"))
+}
+
+/// The condition of a build that is true.
+pub fn state(build: &Value) -> String {
+    let conditions = build["status"]["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|one| one["status"] == "True");
+    found.map(|one| one["type"].as_str().unwrap().to_owned()).unwrap_or_default()
+}

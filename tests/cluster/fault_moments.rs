@@ -1,0 +1,199 @@
+//! What happens to everything at once, in the middle of the stories of pools that each stand at another write: what the
+//! controller relies on goes away and comes back, its clock is set, it is stopped or killed and another one takes over. The
+//! stories end as they do undisturbed.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fault_stories::stage::{Calm, LIMIT, Run, Stage, calm};
+use crate::fault_world::{World, lease, ours, text, world};
+use mosb_tests::{ApiFault, Daemon, Write, run, wait};
+
+/// A restart of a machine takes longer, and a lease lasts longer.
+const AWAY: Duration = Duration::from_secs(5);
+const STORIES: &[&str] = &["first build", "superseding"];
+const ACTS: &str = "this controller acts now";
+
+/// Each kind of write that these stories have with Jobs, or with Pods, once: by turns in one and in another. As many as a
+/// controller does at once, so that none of them is given up while it stands.
+fn kinds_of_writes(world: &World, alone: bool) -> Vec<(&'static Calm, Write)> {
+    let is_meant = |calm: &&Calm| calm.alone == alone && STORIES.contains(&calm.story.name);
+    let chosen = calm(world).iter().filter(is_meant);
+    let mut kinds: Vec<(&str, Vec<(&'static Calm, Write)>)> = Vec::new();
+    for (calm, at) in chosen.flat_map(|calm| calm.writes.iter().map(move |at| (calm, at))) {
+        let Write::Nth(deed, _) = at else { continue };
+        let write = (calm, at.clone());
+        match kinds.iter_mut().find(|(kind, _)| kind == deed) {
+            Some((_, all)) => all.push(write),
+            None => kinds.push((deed, vec![write])),
+        }
+    }
+    let by_turns = kinds.into_iter().enumerate();
+    by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
+}
+
+/// Pools that each stand at another write of their story.
+#[track_caller]
+fn in_the_middle(world: &World, writes: Vec<(&'static Calm, Write)>) -> Stage {
+    let mut stage = Stage::default();
+    // What stands for too long is given up, and done again before it arrives.
+    stage.late = true;
+    for (calm, at) in writes {
+        stage.enter(world, calm, vec![(at, ApiFault::Hold)]);
+    }
+    let pools = stage.runs.len();
+    assert!(pools > 8, "{pools}");
+    let stands = |run: &Run| world.proxy.is_hit(&run.pool) || run.is_over();
+    stage.until(world, "every pool to stand at its write", |stage| stage.runs.iter().all(stands));
+    let held = world.proxy.held();
+    println!("{held} of {pools} stand at their write");
+    assert!(held * 10 > pools * 8, "{held} of {pools}");
+    stage
+}
+
+#[test]
+fn what_it_relies_on_is_killed_and_comes_back() {
+    let world = &*world();
+    let begun = Instant::now();
+    calm(world);
+    let controller = world.controller();
+    for (component, alone) in [("api-server", false), ("etcd", true), ("registry", false)] {
+        let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
+        world.node.kill(component);
+        world.proxy.release();
+        thread::sleep(AWAY);
+        world.node.revive(component);
+        stage.play(world, &[&controller]);
+        println!("{component} after {:?}", begun.elapsed());
+    }
+    let log = controller.said();
+    assert!(!log.contains("panicked") && !log.contains(": lost,"), "{log}");
+}
+
+/// As after a wrong clock of a machine was set right, and the other way round.
+#[test]
+fn its_clock_is_set_forth_and_back() {
+    let world = &*world();
+    let begun = Instant::now();
+    calm(world);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("offset");
+    let set = |hours: u32| fs::write(&file, format!("+{}", hours * 3600)).unwrap();
+    // Not before the certificates of the registry.
+    set(2);
+    world.forget_lease();
+    let wrong = [
+        ("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"),
+        ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
+        ("FAKETIME_NO_CACHE", "1"),
+        // A clock that is set is another one than that which waits.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ("NO_FAKE_STAT", "1"),
+    ];
+    let controller = world.another_controller(&world.proxy, &wrong);
+    wait("it to act", LIMIT, || says(&controller, ACTS));
+    let other = world.another_controller(&world.other, &[]);
+    // Between the end of a Job and the pause before the next.
+    let mut all = calm(world).iter();
+    let lost = all.find(|calm| calm.story.name == "a lost pod");
+    let paused = (lost.unwrap(), Write::Nth("DELETE jobs".to_owned(), 1));
+    for (hours, alone) in [(3, false), (1, true)] {
+        let mut writes = kinds_of_writes(world, alone);
+        writes.push(paused.clone());
+        let mut stage = in_the_middle(world, writes);
+        let pools: Vec<_> = stage.runs.iter().map(|run| run.pool.clone()).collect();
+        set(hours);
+        world.proxy.release();
+        stage.play(world, &[&controller]);
+        for build in world.all(&ours("machineosbuilds", "")) {
+            let name = text(&build["metadata"]["name"]);
+            let (start, end) = (&build["status"]["buildStart"], &build["status"]["buildEnd"]);
+            if pools.iter().any(|pool| name.starts_with(pool)) && end.is_string() {
+                // Both are written to whole seconds.
+                assert!(text(start) < text(end), "{name}: {start} {end}");
+            }
+        }
+        println!("{hours} hours ahead after {:?}", begun.elapsed());
+    }
+    // Its Lease was renewed all the time, whatever time it said.
+    assert!(says(&other, ACTS).is_none(), "{}", other.said());
+    assert!(says(&controller, ": lost,").is_none());
+    let lease = world.proxy.ask("GET", &lease(), None).1;
+    assert_eq!(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0), 0);
+}
+
+fn says(controller: &Daemon, what: &str) -> Option<()> {
+    controller.said().contains(what).then_some(())
+}
+
+/// The first of two is hindered in the middle of its writes, the other takes over and ends everything; then what the first had
+/// begun to write arrives.
+fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
+    let world = &*world();
+    let begun = Instant::now();
+    calm(world);
+    let first = world.controller();
+    wait("the first to act", LIMIT, || says(&first, ACTS));
+    let second = world.another_controller(&world.other, &[]);
+    wait("the second to wait", LIMIT, || says(&second, "; waiting"));
+    let mut stage = in_the_middle(world, kinds_of_writes(world, alone));
+    let stopped = hinder(first);
+    wait("the second to act", LIMIT, || says(&second, ACTS));
+    println!("the second acts after {:?}", begun.elapsed());
+    let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
+    stage.until(world, "the end of every story", is_over);
+    let before = |run: &Run| (run.pool.clone(), world.proxy.written(&run.pool).len());
+    let before: Vec<_> = stage.runs.iter().map(before).collect();
+    if let Some(first) = &stopped {
+        run("kill", ["-CONT", &first.pid.to_string()]);
+    }
+    world.proxy.release();
+    if let Some(first) = &stopped {
+        wait("the first to step down", LIMIT, || says(first, ": lost,"));
+        let stat = || fs::read_to_string(format!("/proc/{}/stat", first.pid));
+        let is_over = || stat().map_or(true, |stat| stat.contains(") Z"));
+        wait("its end", LIMIT, || is_over().then_some(()));
+    }
+    stage.play(world, &[&second]);
+    for (pool, count) in before {
+        let written = world.proxy.written(&pool);
+        assert!(written.len() <= count + 1, "{pool}: {:?}", &written[count..]);
+    }
+    println!("all after {:?}", begun.elapsed());
+}
+
+#[test]
+fn of_two_controllers_one_that_is_killed_is_replaced() {
+    takes_over(true, |first| {
+        // Without a word to it.
+        drop(first);
+        None
+    });
+}
+
+#[test]
+fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
+    takes_over(false, |first| {
+        run("kill", ["-STOP", &first.pid.to_string()]);
+        Some(first)
+    });
+}
+
+/// Both ways, one after the other.
+#[test]
+fn a_write_that_is_never_answered_is_given_up() {
+    let world = &*world();
+    let begun = Instant::now();
+    let mut stage = Stage::default();
+    calm(world);
+    let controller = world.controller();
+    let kinds = [false, true].map(|alone| kinds_of_writes(world, alone));
+    for (calm, at) in kinds.into_iter().flatten() {
+        let hang = |done| (at.clone(), ApiFault::Hang { done });
+        stage.enter(world, calm, vec![hang(false), hang(true)]);
+    }
+    stage.play(world, &[&controller]);
+    assert!(stage.missed.is_empty(), "{:#?}", stage.missed);
+    println!("all after {:?}", begun.elapsed());
+}

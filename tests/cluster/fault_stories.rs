@@ -1,0 +1,78 @@
+//! The stories of a pool, each with its controller killed after every write, and with every write disturbed: they end as
+//! they do undisturbed.
+//!
+//! A pool for each write of each story, all at once: after that write nothing more is done to it, and once there is no other
+//! pool the controller is killed.
+
+pub mod stage;
+pub mod story;
+
+use std::time::Instant;
+
+use crate::fault_world::{World, world};
+use mosb_tests::{ApiFault, Write};
+use stage::{Calm, Stage, calm};
+
+/// Every write of every story.
+fn each(world: &World) -> impl Iterator<Item = (&'static Calm, Write)> {
+    let of = |calm| move |at: &Write| (calm, at.clone());
+    let all = calm(world).iter();
+    all.flat_map(move |calm| calm.writes.iter().map(of(calm)))
+}
+
+/// Hardly any write comes only by such a chance that no pool has it.
+#[track_caller]
+fn nearly_all_were_hit(stage: &Stage, pools: usize) {
+    let missed = stage.missed.len();
+    println!("{missed} of {pools} were not disturbed: {:#?}", stage.missed);
+    assert!(missed * 50 <= pools, "{missed} of {pools}: {:#?}", stage.missed);
+}
+
+#[test]
+fn killed_after_every_write_a_story_ends_the_same() {
+    let world = &*world();
+    let begun = Instant::now();
+    let mut stage = Stage::default();
+    let each = each(world);
+    let mut controller = world.controller();
+    each.for_each(|(calm, at)| stage.enter(world, calm, vec![(at, ApiFault::Die)]));
+    let writes = stage.runs.len();
+    println!("{writes} writes after {:?}", begun.elapsed());
+    stage.play(world, &[&controller]);
+    println!("{} to die after {:?}", stage.runs.len(), begun.elapsed());
+    nearly_all_were_hit(&stage, writes);
+    assert_eq!(stage.runs.len() + stage.missed.len(), writes);
+    drop(controller);
+    for run in &mut stage.runs {
+        run.died = true;
+    }
+    world.proxy.open();
+    controller = world.controller();
+    stage.play(world, &[&controller]);
+    println!("all after {:?}", begun.elapsed());
+}
+
+#[test]
+fn disturbed_at_every_write_a_story_ends_the_same() {
+    let world = &*world();
+    let begun = Instant::now();
+    let mut stage = Stage::default();
+    let each = each(world);
+    let controller = world.controller();
+    for (calm, at) in each {
+        let faults = [
+            ApiFault::Refuse(409),
+            ApiFault::Refuse(500),
+            ApiFault::EndWatch,
+            ApiFault::LoseAnswer,
+        ];
+        let faults = faults.map(|fault| (at.clone(), fault));
+        stage.enter(world, calm, faults.into());
+    }
+    let writes = stage.runs.len();
+    stage.play(world, &[&controller]);
+    nearly_all_were_hit(&stage, writes);
+    // As of a real 410.
+    assert!(controller.said().contains("the watch begins anew"));
+    println!("all after {:?}", begun.elapsed());
+}

@@ -1,0 +1,274 @@
+//! Many pools at once, each in a story of its own, with a disturbance of its own.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::story::{self, STORIES, Seen, Story};
+use crate::fault_world::{ALONE, World, text};
+use mosb_tests::{ApiFault, Daemon, Write, wait};
+
+/// For all pools of a round, on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(1200);
+/// The API server is the one that works most: every look is a list of all pools to it.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Comparing costs more than looking.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+/// Whether two changes are seen one by one or at once is chance: a pool whose story had no such write makes room for another.
+const TRIES: usize = 12;
+
+/// What happens to a pool.
+pub type Faults = Vec<(Write, ApiFault)>;
+
+/// A pool in its story.
+pub struct Run {
+    pub pool: String,
+    pub calm: &'static Calm,
+    faults: Faults,
+    /// Which pool it is to which this is done.
+    tries: usize,
+    /// The stage that is waited for, from 1.
+    stage: usize,
+    /// The writes before the first stage that no other story has.
+    before: usize,
+    /// Whether nothing is done to it until its controller is killed.
+    waits: bool,
+    /// Whether it was.
+    pub died: bool,
+}
+
+/// A story undisturbed.
+pub struct Calm {
+    pub story: &'static Story,
+    /// Whether its builds are Pods without Jobs.
+    pub alone: bool,
+    /// The writes at which it is disturbed.
+    pub writes: Vec<Write>,
+    /// Where it ended.
+    end: String,
+}
+
+/// All runs, and what the kubelet has done.
+#[derive(Default)]
+pub struct Stage {
+    pub runs: Vec<Run>,
+    ended: BTreeSet<String>,
+    /// What was never done to a pool, however often it was tried.
+    pub missed: Vec<(&'static str, Faults)>,
+    /// Whether a write may arrive when all is over.
+    pub late: bool,
+}
+
+impl Stage {
+    pub fn enter(&mut self, world: &World, calm: &'static Calm, faults: Faults) {
+        self.try_to_enter(world, calm, faults, 1);
+    }
+
+    fn try_to_enter(&mut self, world: &World, calm: &'static Calm, faults: Faults, tries: usize) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let kind = if calm.alone { ALONE } else { "pool" };
+        let pool = format!("{kind}-{number:04}");
+        world.proxy.follow(&pool, &faults);
+        world.other.follow(&pool, &[]);
+        (calm.story.stages[0].act)(world, &pool);
+        self.runs.push(Run {
+            pool,
+            calm,
+            faults,
+            tries,
+            stage: 1,
+            before: 0,
+            waits: false,
+            died: false,
+        });
+    }
+
+    /// What users and the kubelet do next.
+    pub fn turn(&mut self, world: &World) {
+        let mut seen = Seen::of(world);
+        world.kubelet(&seen.runners, &mut self.ended);
+        for run in &mut self.runs {
+            let dies = matches!(*run.faults, [(_, ApiFault::Die)]);
+            run.waits = dies && !run.died && world.proxy.is_hit(&run.pool);
+            let pool = seen.pool(&run.pool);
+            let story = run.calm.story;
+            if run.is_over() || !(story.stages[run.stage - 1].done)(&pool) {
+                continue;
+            }
+            if let Some(next) = story.stages.get(run.stage) {
+                if run.stage == story.own {
+                    run.before = world.proxy.written(&run.pool).len();
+                }
+                (next.act)(world, &run.pool);
+            }
+            run.stage += 1;
+        }
+    }
+
+    /// Until every pool is where it was undisturbed, and so forgotten, or waits for its controller's death.
+    #[track_caller]
+    pub fn play(&mut self, world: &World, controllers: &[&Daemon]) {
+        let limit = Instant::now() + LIMIT;
+        let mut looked = Instant::now();
+        loop {
+            let turn = Instant::now();
+            self.turn(world);
+            // Looking at many pools must not take their time.
+            let pause = PAUSE.max(turn.elapsed() * 3);
+            if self.runs.iter().all(|run| run.waits) {
+                return;
+            }
+            thread::sleep(pause);
+            let is_over = |run: &Run| !run.waits && run.is_over();
+            if !self.runs.iter().any(is_over) || looked.elapsed() < BETWEEN_LOOKS {
+                assert!(Instant::now() < limit, "{}", self.late(world, controllers));
+                continue;
+            }
+            looked = Instant::now();
+            let all = story::all(world);
+            let (over, going) = self.runs.drain(..).partition(is_over);
+            self.runs = going;
+            let is_there = |run: &Run| story::end(world, &all, &run.pool) == run.calm.end;
+            let (there, wait): (Vec<_>, Vec<_>) = Vec::into_iter(over).partition(is_there);
+            self.runs.extend(wait);
+            for run in there {
+                once(world, &run, self.late);
+                self.again_unless_hit(world, run);
+            }
+            assert!(Instant::now() < limit, "{}", self.late(world, controllers));
+        }
+    }
+
+    fn again_unless_hit(&mut self, world: &World, run: Run) {
+        if world.proxy.is_hit(&run.pool) {
+            return;
+        }
+        match run.tries < TRIES {
+            true => self.try_to_enter(world, run.calm, run.faults, run.tries + 1),
+            false => self.missed.push((run.calm.story.name, run.faults)),
+        }
+    }
+
+    /// What the first of those that are not there has come to.
+    fn late(&self, world: &World, controllers: &[&Daemon]) -> String {
+        let Some(run) = self.runs.iter().find(|run| !run.waits) else {
+            return String::new();
+        };
+        let said = controllers.iter().map(|one| lines_of(&one.said(), &run.pool));
+        format!(
+            "{} of {} are late; {} ({}, {:?}) in stage {} after {:#?}\nfound:\n{}\nwanted:\n{}\n{}",
+            self.runs.iter().filter(|run| !run.waits).count(),
+            self.runs.len(),
+            run.pool,
+            run.calm.story.name,
+            run.faults,
+            run.stage,
+            world.proxy.written(&run.pool),
+            story::end(world, &story::all(world), &run.pool),
+            run.calm.end,
+            said.collect::<Vec<_>>().join("\n---\n"),
+        )
+    }
+
+    /// Waits until this is so, while the kubelet and users go on.
+    #[track_caller]
+    pub fn until(&mut self, world: &World, what: &str, is_so: impl Fn(&Self) -> bool) {
+        wait(what, LIMIT, || {
+            self.turn(world);
+            is_so(self).then_some(())
+        });
+    }
+}
+
+impl Run {
+    pub fn is_over(&self) -> bool {
+        self.stage > self.calm.story.stages.len()
+    }
+}
+
+fn lines_of(log: &str, pool: &str) -> String {
+    let lines = log.lines().filter(|line| line.contains(pool));
+    let lines: Vec<_> = lines.collect();
+    lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+/// No attempt of a build ran twice, and there were as many builds and runners as undisturbed. One that was made too late never begins.
+#[track_caller]
+fn once(world: &World, run: &Run, late: bool) {
+    let kind = if run.calm.alone { "pods" } else { "jobs" };
+    let runners = world.created(&run.pool, kind);
+    let attempt = |runner: &Value| {
+        let metadata = &runner["metadata"];
+        let owner = text(&metadata["ownerReferences"][0]["uid"]).to_owned();
+        (owner, metadata["annotations"]["mosb.dev/attempt"].to_string())
+    };
+    let attempts: BTreeSet<_> = runners.iter().map(attempt).collect();
+    let story = run.calm.story;
+    let deeds = [&world.proxy, &world.other].map(|proxy| proxy.deeds(&run.pool));
+    let what = format!("{} {} {:?} {deeds:#?}", run.pool, story.name, run.faults);
+    let begins = format!("PATCH {kind}");
+    let begun = deeds.iter().flatten().filter(|deed| **deed == begins);
+    assert_eq!(begun.count(), story.runners, "{what}");
+    assert_eq!(attempts.len(), story.runners, "{what}");
+    let builds = world.created(&run.pool, "machineosbuilds");
+    if !late {
+        assert_eq!(runners.len(), story.runners, "{what}");
+        assert_eq!(builds.len(), story.builds, "{what}");
+    }
+}
+
+/// Every story without a fault, with Jobs and then with Pods, played once for all tests.
+pub fn calm(world: &World) -> &'static [Calm] {
+    static CALM: OnceLock<Vec<Calm>> = OnceLock::new();
+    CALM.get_or_init(|| undisturbed(world))
+}
+
+fn undisturbed(world: &World) -> Vec<Calm> {
+    let controller = world.controller();
+    let mut stage = Stage::default();
+    let each = [false, true].map(|alone| STORIES.iter().map(move |story| (story, alone)));
+    for (story, alone) in each.into_iter().flatten() {
+        let unknown = Calm { story, alone, writes: Vec::new(), end: String::new() };
+        // A few for the whole run.
+        stage.enter(world, Box::leak(Box::new(unknown)), Vec::new());
+    }
+    stage.until(world, "the end of every story", |stage| stage.runs.iter().all(Run::is_over));
+    // Nothing comes after it.
+    thread::sleep(Duration::from_secs(2));
+    let all = story::all(world);
+    let ended = stage.runs.iter().map(|run| {
+        once(world, run, false);
+        Calm {
+            story: run.calm.story,
+            alone: run.calm.alone,
+            writes: disturbed(&world.proxy.deeds(&run.pool), run.before),
+            end: story::end(world, &all, &run.pool),
+        }
+    });
+    let ended = ended.collect();
+    drop(controller);
+    ended
+}
+
+/// The writes that a story has for itself. What a Job needs is made all at once, in any order: the first and the last of it
+/// stand for the rest.
+fn disturbed(deeds: &[String], before: usize) -> Vec<Write> {
+    const NEEDED: [&str; 5] = ["configmaps", "secrets", "serviceaccounts", "roles", "rolebindings"];
+    let is_needed = |number: usize| {
+        let created = |write: &String| NEEDED.iter().any(|kind| *write == format!("POST {kind}"));
+        deeds.get(number.wrapping_sub(1)).is_some_and(created)
+    };
+    let is_among = |number: usize| (number - 1..=number + 1).all(is_needed);
+    let write = |number: usize| {
+        let deed = &deeds[number - 1];
+        let same = deeds[..number].iter().filter(|one| *one == deed).count();
+        Write::Nth(deed.clone(), same)
+    };
+    let own = before.max(1)..=deeds.len();
+    own.filter(|number| !is_among(*number)).map(write).collect()
+}

@@ -1,0 +1,303 @@
+//! A node on which nothing runs, for stories of many pools at once whose controller is killed and disturbed.
+//!
+//! Jobs get their pods, and no node takes those: a test's [`World::kubelet`] plays the sidecar, the kubelet and the eviction,
+//! as the rendered config's number says. Builds of pools called [`ALONE`] are Pods without Jobs. All pools push to one
+//! repository, in which the images lie that builds end with.
+
+pub mod kubelet;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use kubelet::End;
+use mosb_tests::{ApiProxy, Daemon, Few, Image, Layout, Lent, Node, base_image, lasting, programs};
+
+pub const API: &str = "machineconfiguration.openshift.io/v1";
+pub const M: &str = "machineconfiguration.openshift.io";
+pub const NAMESPACE: &str = "faults";
+
+/// What the names of pools begin with whose builds are Pods without Jobs.
+pub const ALONE: &str = "alone";
+
+/// What becomes of a Job or Pod, by the number of the rendered config that it is for.
+pub mod ends {
+    /// The first image.
+    pub const ONE: u32 = 0xa1;
+    /// The second.
+    pub const TWO: u32 = 0xa2;
+    /// It says that the build failed.
+    pub const FAILS: u32 = 0xff;
+    /// Its pod never begins.
+    pub const NEVER: u32 = 0xee;
+    /// The first image, and a tree of its base that is to be recorded.
+    pub const TREE: u32 = 0xa7;
+    /// Its first pod is evicted, the second makes the first image.
+    pub const LOST: u32 = 0xe1;
+}
+
+pub struct World {
+    pub node: Node,
+    pub proxy: ApiProxy,
+    /// For a second controller.
+    pub other: ApiProxy,
+    folder: TempDir,
+    /// Where images go, without a tag.
+    pub push: String,
+    base: String,
+    /// Digests of the images that builds end with.
+    pub images: [String; 2],
+}
+
+/// A world for a test to itself, as a controller looks at every pool there is. The pools of tests before are in nobody's way.
+#[track_caller]
+pub fn world() -> Lent<World> {
+    static WORLDS: Few<World> = Few::new(2, World::new);
+    WORLDS.lend()
+}
+
+impl World {
+    fn new() -> Self {
+        let node = Node::start(&programs()).unwrap();
+        let crds = mosb_tests::repository().join("deploy/crds");
+        node.kubectl(&["apply", "-k", crds.to_str().unwrap()]).ok();
+        let established = ["wait", "--for=condition=Established", "crd", "--all"];
+        node.kubectl(&established).ok();
+        let registry = node.registry();
+        registry.push(&base_image().reference("base"), "faults/base:12");
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::create(&folder.path().join("images"));
+        let images = ["one", "two"].map(|name| {
+            let digest = layout.put(name, &Image::new().label("image", name));
+            registry.push(&layout.reference(name), &format!("faults/os:{name}"));
+            digest
+        });
+        let proxy = ApiProxy::start(&node, programs().kubectl());
+        let world = Self {
+            push: registry.repository("faults/os"),
+            base: registry.repository("faults/base:12"),
+            images,
+            folder,
+            proxy,
+            other: ApiProxy::start(&node, programs().kubectl()),
+            node,
+        };
+        world.settle();
+        world
+    }
+
+    /// What mosb needs beside pools.
+    fn settle(&self) {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+        self.make("/api/v1/namespaces", &namespace);
+        let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" } });
+        self.make(&in_namespace("configmaps"), &map);
+        self.settings(&json!({}));
+        for name in ["push", "global-pull-secret-copy"] {
+            self.make(&in_namespace("secrets"), &self.secret(name));
+        }
+    }
+
+    /// What mosb's own ConfigMap says, with this of Jobs beside that no node takes them.
+    pub fn settings(&self, job: &Value) {
+        let registry = self.node.registry();
+        let mut settings = json!({ "job": job,
+            "imageRegistryBundles": { &registry.host_port: registry.ca_pem } });
+        settings["job"]["nodeSelector"] = json!({ "no-node": "has-this" });
+        let change = json!({ "data": { "config.yaml": settings.to_string() } });
+        let map = format!("{}/mosb-config", in_namespace("configmaps"));
+        self.change(&map, &change);
+    }
+
+    /// A Secret with which the registry can be reached.
+    pub fn secret(&self, name: &str) -> Value {
+        let logins = self.node.registry().docker_config().to_string();
+        json!({ "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+            "metadata": { "name": name }, "stringData": { ".dockerconfigjson": logins } })
+    }
+
+    #[track_caller]
+    pub fn make(&self, collection: &str, object: &Value) {
+        let (code, answer) = self.proxy.ask("POST", collection, Some(object));
+        assert_eq!(code, 201, "{object:#} {answer:#}");
+    }
+
+    #[track_caller]
+    pub fn change(&self, object: &str, change: &Value) {
+        let (code, answer) = self.proxy.ask("PATCH", object, Some(change));
+        assert_eq!(code, 200, "{object} {change:#} {answer:#}");
+    }
+
+    pub fn delete(&self, object: &str) {
+        let (code, answer) = self.proxy.ask("DELETE", object, None);
+        assert!([200, 202, 404].contains(&code), "{object} {answer:#}");
+    }
+
+    /// Everything of a kind.
+    #[track_caller]
+    pub fn all(&self, collection: &str) -> Vec<Value> {
+        // From the API server's memory, which a moment later has it too.
+        let target = format!("{collection}?resourceVersion=0");
+        let (code, mut list) = self.proxy.ask("GET", &target, None);
+        assert_eq!(code, 200, "{target} {list:#}");
+        serde_json::from_value(list["items"].take()).unwrap()
+    }
+
+    /// A pool that has a rendered config with this number.
+    pub fn pool(&self, pool: &str, number: u32) {
+        self.pool_on(pool, number, &self.base);
+    }
+
+    /// The same, on a base of its own.
+    pub fn pool_on(&self, pool: &str, number: u32, base: &str) {
+        let object = json!({ "apiVersion": API, "kind": "MachineConfigPool", "metadata": { "name": pool },
+            "spec": { "nodeSelector": { "matchLabels": { "kubernetes.io/os": "linux" } } } });
+        self.make(&ours("machineconfigpools", ""), &object);
+        self.renders_on(pool, number, base);
+    }
+
+    /// Another rendered config: it differs from that with another number in a file.
+    pub fn renders(&self, pool: &str, number: u32) {
+        self.renders_on(pool, number, &self.base);
+    }
+
+    fn renders_on(&self, pool: &str, number: u32, base: &str) {
+        let file =
+            json!({ "path": "/etc/story", "contents": { "source": format!("data:,{number}") } });
+        let ignition =
+            json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } });
+        self.wants_on(pool, &format!("rendered-{pool}-{number:032x}"), &ignition, base);
+    }
+
+    /// The same, with any Ignition config.
+    pub fn wants(&self, pool: &str, rendered: &str, ignition: &Value) {
+        self.wants_on(pool, rendered, ignition, &self.base);
+    }
+
+    fn wants_on(&self, pool: &str, rendered: &str, ignition: &Value, base: &str) {
+        let config = json!({ "apiVersion": API, "kind": "MachineConfig",
+            "metadata": { "name": rendered, "annotations": {
+                format!("{M}/generated-by-controller-version"): "test",
+                format!("{M}/release-image-version"): "4.20.0" } },
+            "spec": { "osImageURL": base, "config": ignition, "kernelArguments": [], "extensions": [], "fips": false,
+                "kernelType": "default", "baseOSExtensionsContainerImage": "" } });
+        self.make(&ours("machineconfigs", ""), &config);
+        let change = json!({ "spec": { "configuration": { "name": rendered } } });
+        self.change(&ours("machineconfigpools", pool), &change);
+    }
+
+    /// A MachineOSConfig for a pool.
+    pub fn config(&self, pool: &str) -> Value {
+        let builder = match pool.starts_with(ALONE) {
+            true => "custom-pod-builder",
+            false => "Job",
+        };
+        json!({ "apiVersion": API, "kind": "MachineOSConfig",
+            "metadata": { "name": pool, "annotations": { "mosb.dev/builder": builder } },
+            "spec": { "machineConfigPool": { "name": pool }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" },
+                "renderedImagePushSpec": format!("{}:latest", self.push) } })
+    }
+
+    pub fn controller(&self) -> Daemon {
+        self.controller_with(&[])
+    }
+
+    /// One with more arguments.
+    pub fn controller_with(&self, arguments: &[&str]) -> Daemon {
+        self.forget_lease();
+        self.begin_controller(&self.proxy, arguments, &[])
+    }
+
+    /// The next one need not wait for the end of the Lease of one that was killed.
+    pub fn forget_lease(&self) {
+        self.delete(&lease());
+    }
+
+    /// The objects of a kind that were made for a pool, by whichever controller.
+    pub fn created(&self, pool: &str, kind: &str) -> Vec<Value> {
+        let proxies = [&self.proxy, &self.other].into_iter();
+        let all = proxies.flat_map(|proxy| proxy.created(pool, kind));
+        all.collect()
+    }
+
+    /// One that comes by a proxy of its own, with more in its environment; it waits as long as another holds the Lease.
+    pub fn another_controller(&self, proxy: &ApiProxy, environment: &[(&str, &str)]) -> Daemon {
+        self.begin_controller(proxy, &[], environment)
+    }
+
+    fn begin_controller(
+        &self,
+        proxy: &ApiProxy,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Daemon {
+        let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
+        let kubeconfig = folder.join("kubeconfig");
+        fs::write(&kubeconfig, proxy.kubeconfig().to_string()).unwrap();
+        let mut command = lasting(mosb_tests::program());
+        command
+            .args(["controller", "--verbose", "--listen", "127.0.0.1:0"])
+            .args(["--builder-image", "mosb.test/none:1"])
+            .args(["--namespace", NAMESPACE, "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .envs(environment.iter().copied());
+        let listens = |line: &str| line.contains("listening on").then_some(());
+        Daemon::start(command, listens).0
+    }
+
+    /// One look at all runners; each that has begun gets its end once, whose key is its UID.
+    pub fn kubelet(&self, runners: &[Value], ended: &mut BTreeSet<String>) {
+        for begun in kubelet::begun(self, runners, |uid| !ended.contains(uid)) {
+            let end = match begun.number {
+                ends::NEVER => None,
+                ends::LOST if begun.is_first => Some(End::Evicted),
+                ends::FAILS => Some(End::Failed),
+                ends::TWO => Some(End::Made(1)),
+                ends::TREE => Some(End::MadeWithTree(0)),
+                _ => Some(End::Made(0)),
+            };
+            if end.is_none_or(|end| begun.ends(self, end)) {
+                ended.insert(begun.uid().to_owned());
+            }
+        }
+    }
+}
+
+/// Of the controllers.
+pub fn lease() -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mosb-controller")
+}
+
+/// A collection in the namespace of everything.
+pub fn in_namespace(kind: &str) -> String {
+    let group = match kind {
+        "jobs" => "/apis/batch/v1",
+        "roles" | "rolebindings" => "/apis/rbac.authorization.k8s.io/v1",
+        _ => "/api/v1",
+    };
+    format!("{group}/namespaces/{NAMESPACE}/{kind}")
+}
+
+/// A collection of the machine configuration's API, or an object in it.
+pub fn ours(kind: &str, name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/apis/{API}/{kind}{slash}{name}")
+}
+
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A condition of an object, if it is true.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.find(|one| one["type"] == kind && one["status"] == "True")
+}

@@ -1,0 +1,157 @@
+//! What becomes of runners on a node where nothing runs: a test plays the sidecar, the kubelet and the eviction. A runner is
+//! what a build runs as, a Job or a Pod alone.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{M, World, in_namespace, text};
+use mosb_tests::base_image;
+
+/// How one ends.
+#[derive(Debug, Clone, Copy)]
+pub enum End {
+    /// Its pod is evicted.
+    Evicted,
+    /// Its pod fails and tells nothing.
+    Crashed,
+    /// It says that the build failed.
+    Failed,
+    /// It made one of the world's images.
+    Made(usize),
+    /// The same, and pushed the tree of the base.
+    MadeWithTree(usize),
+}
+
+/// A runner that has a pod which might run by now.
+pub struct Begun<'a> {
+    runner: &'a Value,
+    pod: String,
+    /// Of its rendered config.
+    pub number: u32,
+    /// Whether it is the first of its build.
+    pub is_first: bool,
+}
+
+/// A Pod that stands for a Job.
+pub fn is_alone(pod: &Value) -> bool {
+    pod["metadata"]["ownerReferences"][0]["kind"] == "MachineOSBuild"
+}
+
+/// Whether a Job has its pod, or a Pod may be scheduled.
+pub fn has_begun(runner: &Value) -> bool {
+    match runner["spec"]["containers"].is_array() {
+        true => runner["spec"]["schedulingGates"].is_null(),
+        false => runner["status"]["active"] == 1,
+    }
+}
+
+/// All runners.
+pub fn runners(world: &World) -> Vec<Value> {
+    let mut all = world.all(&in_namespace("jobs"));
+    let pods = world.all(&in_namespace("pods")).into_iter();
+    all.extend(pods.filter(is_alone));
+    all
+}
+
+/// Those whose end may come, of which this says so by their UID.
+pub fn begun<'a>(
+    world: &World,
+    runners: &'a [Value],
+    mut may_end: impl FnMut(&str) -> bool,
+) -> Vec<Begun<'a>> {
+    let may_end = |runner: &&Value| {
+        let metadata = &runner["metadata"];
+        has_begun(runner)
+            && metadata["deletionTimestamp"].is_null()
+            && may_end(text(&metadata["uid"]))
+    };
+    let due: Vec<&Value> = runners.iter().filter(may_end).collect();
+    if due.is_empty() {
+        return Vec::new();
+    }
+    let pods = world.all(&in_namespace("pods"));
+    let begun = |runner: &'a Value| {
+        let uid = &runner["metadata"]["uid"];
+        let is_its = |pod: &&Value| {
+            let metadata = &pod["metadata"];
+            metadata["uid"] == *uid || metadata["ownerReferences"][0]["uid"] == *uid
+        };
+        let pod = pods.iter().find(is_its)?;
+        let labels = &runner["metadata"]["labels"];
+        let rendered = text(&labels[format!("{M}/rendered-machine-config")]);
+        let number = rendered.rsplit('-').next().unwrap_or_default();
+        Some(Begun {
+            runner,
+            pod: text(&pod["metadata"]["name"]).to_owned(),
+            // A label may have it cut.
+            number: u32::from_str_radix(number, 16).unwrap_or(super::ends::ONE),
+            is_first: runner["metadata"]["annotations"]["mosb.dev/attempt"] == "1",
+        })
+    };
+    due.into_iter().filter_map(begun).collect()
+}
+
+impl Begun<'_> {
+    pub fn uid(&self) -> &str {
+        text(&self.runner["metadata"]["uid"])
+    }
+
+    /// False if what it needs to tell is not there yet, or no more.
+    pub fn ends(&self, world: &World, end: End) -> bool {
+        let (phase, result) = match end {
+            End::Evicted | End::Crashed => ("Failed", None),
+            End::Failed => {
+                let failed = json!({ "outcome": "Failed", "step": "image-build", "class": "user-input",
+                    "reason": "bad-config", "message": "a test wants it to fail" });
+                ("Failed", Some(failed))
+            }
+            End::Made(image) | End::MadeWithTree(image) => {
+                let method = &self.runner["metadata"]["annotations"]["mosb.dev/method"];
+                let mut made = json!({ "outcome": "Succeeded", "digest": world.images[image], "method": method });
+                if matches!(end, End::MadeWithTree(_)) {
+                    made["baseTree"] =
+                        json!({ "base": base_image().digest("base"), "image": world.images[1] });
+                }
+                ("Succeeded", Some(made))
+            }
+        };
+        if result.is_some_and(|result| !self.tells(world, result)) {
+            return false;
+        }
+        let mut status = json!({ "phase": phase });
+        if matches!(end, End::Evicted) {
+            status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }]);
+        } else {
+            // What was told may be seen after this. It has no container of this name: nobody asks for a log of it.
+            let end = json!({ "exitCode": 0, "finishedAt": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string() });
+            status["containerStatuses"] = json!([{ "name": "played", "image": "", "imageID": "", "ready": false,
+                "restartCount": 0, "state": { "terminated": end } }]);
+        }
+        // Runner and pod may be gone by now, since the result is told.
+        let pod = format!("{}/{}/status", in_namespace("pods"), self.pod);
+        world.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
+        true
+    }
+
+    fn tells(&self, world: &World, mut result: Value) -> bool {
+        let metadata = &self.runner["metadata"];
+        let build = text(&metadata["annotations"][format!("{M}/machine-os-build")]);
+        result["jobUid"] = metadata["uid"].clone();
+        result["build"] = json!(build);
+        let mut data = json!({ "result.json": result.to_string() });
+        if let Some(digest) = result.get("digest") {
+            data["digest"] = digest.clone();
+        }
+        let map = self.needs("digest-").unwrap();
+        let change = json!({ "data": data });
+        world.proxy.ask("PATCH", &map, Some(&change)).0 == 200
+    }
+
+    /// A ConfigMap that its pod needs.
+    pub fn needs(&self, prefix: &str) -> Option<String> {
+        let needs = text(&self.runner["metadata"]["annotations"]["mosb.dev/needs"]).split(' ');
+        let mut maps = needs.filter_map(|need| need.strip_prefix("ConfigMap/"));
+        let name = maps.find(|name| name.starts_with(prefix))?;
+        Some(format!("{}/{name}", in_namespace("configmaps")))
+    }
+}

@@ -1,0 +1,112 @@
+//! The chart of `deploy/helm`: what it renders is what `kubectl kustomize` makes of the same manifests.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use mosb_tests::parts::HELM_TEMPLATE;
+use mosb_tests::{Finished, finish, limited, programs, run};
+
+/// Kind and name.
+type Objects = BTreeMap<(String, String), Value>;
+
+fn deploy(folder: &str) -> PathBuf {
+    mosb_tests::repository().join("deploy").join(folder)
+}
+
+fn objects(text: &str) -> Objects {
+    let mut all = Objects::new();
+    for text in text.split("\n---\n") {
+        let object: Value = serde_saphyr::from_str(text).unwrap();
+        if !object.is_null() {
+            let word = |value: &Value| value.as_str().unwrap().to_owned();
+            let key = (word(&object["kind"]), word(&object["metadata"]["name"]));
+            assert!(all.insert(key, object).is_none(), "twice: {text}");
+        }
+    }
+    all
+}
+
+fn kustomized(folder: &str) -> Objects {
+    let kubectl = programs().kubernetes.join("kubectl");
+    let folder = deploy(folder);
+    let arguments = ["kustomize", folder.to_str().unwrap()];
+    objects(&run(kubectl.to_str().unwrap(), arguments).text())
+}
+
+fn helm(values: &Value) -> Finished {
+    let mut command = limited(HELM_TEMPLATE.program());
+    command.arg(deploy("helm")).arg("mosb-system");
+    finish(&mut command, values.to_string().as_bytes())
+}
+
+fn rendered(values: &Value) -> Objects {
+    objects(&helm(values).ok().text())
+}
+
+fn key(kind: &str, name: &str) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
+}
+
+#[test]
+fn the_chart_is_the_manifests() {
+    let chart = rendered(&json!({}));
+    let mut want = kustomized("kubernetes");
+    // Helm wants it there before it begins, to keep its releases in.
+    assert!(want.remove(&key("Namespace", "mosb-system")).is_some());
+    want.extend(kustomized("crds"));
+    assert!(chart.keys().eq(want.keys()), "{:?}", chart.keys());
+    for (name, object) in &chart {
+        assert_eq!(object, &want[name], "{name:?}");
+    }
+
+    let mut watched = rendered(&json!({"monitoring": true}));
+    watched.retain(|name, _| !chart.contains_key(name));
+    assert_eq!(watched, kustomized("monitoring"));
+}
+
+#[test]
+fn values_change_what_they_say_and_nothing_else() {
+    let default = rendered(&json!({}));
+    let changed = rendered(&json!({
+        "image": "registry.example.com/acme/mosb:v1", "render": false, "arguments": ["--verbose"],
+        "pod": {"nodeSelector": {"a": "b"}, "priorityClassName": "mine"},
+        "container": {"resources": {"limits": {"memory": "1Gi"}}},
+    }));
+    let deployment = key("Deployment", "mosb-controller");
+    let mut want = default.clone();
+    // What --render needs besides.
+    for kind in ["ClusterRole", "ClusterRoleBinding"] {
+        want.remove(&key(kind, "mosb-controller-render"));
+    }
+    let pod = &mut want.get_mut(&deployment).unwrap()["spec"]["template"]["spec"];
+    pod["nodeSelector"] = json!({"a": "b"});
+    pod["priorityClassName"] = json!("mine");
+    let container = &mut pod["containers"][0];
+    container["image"] = json!("registry.example.com/acme/mosb:v1");
+    container["args"] = json!(["--listen=0.0.0.0:8797", "--log-format=json", "--verbose"]);
+    container["resources"]["limits"]["memory"] = json!("1Gi");
+    assert_eq!(changed, want);
+
+    let wrong = [
+        ("a value that there is not", json!({"imagePullSecrets": []}), "imagePullSecrets"),
+        ("another type", json!({"render": "yes"}), "render"),
+        ("no image", json!({"image": ""}), "image"),
+        ("what has a value of its own", json!({"container": {"image": "a"}}), "image"),
+    ];
+    for (what, values, part) in wrong {
+        let said = helm(&values);
+        assert!(!said.status.success() && said.stderr.contains(part), "{what}: {said:?}");
+    }
+}
+
+#[test]
+fn the_chart_has_the_programs_version() {
+    let text = std::fs::read_to_string(deploy("helm/Chart.yaml")).unwrap();
+    let chart: Value = serde_saphyr::from_str(&text).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+    assert_eq!(chart["description"], env!("CARGO_PKG_DESCRIPTION"));
+}

@@ -1,0 +1,340 @@
+//! Alerts and dashboard of `deploy/monitoring`: they name what the controller exports, fire when they should, and a real
+//! Prometheus reads it all from a real controller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mosb_build::JobMethod;
+use mosb_controller::metrics::Metrics;
+use mosb_controller::{Action, Snapshot};
+use mosb_plan::api::MachineOsBuild;
+use serde_json::{Value, json};
+
+use crate::cluster_world::{Cluster, SOON};
+use mosb_tests::{Daemon, ask, lasting, run, wait};
+
+#[path = "monitoring/expression.rs"]
+mod expression;
+use expression::selectors;
+
+const ALERTS: &str = include_str!("../../deploy/monitoring/alerts.yaml");
+const DASHBOARD: &str = include_str!("../../deploy/monitoring/dashboard.json");
+const WHAT_FIRES: &str = include_str!("../../testdata/monitoring/alerts.yaml");
+
+/// Names of labels and their values, by name of the metric.
+type Exported = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// What a text of `/metrics` holds, and the families that it declares.
+fn read(text: &str) -> (Exported, BTreeSet<String>) {
+    let (mut exported, mut families) = (Exported::new(), BTreeSet::new());
+    for line in text.lines() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            families.insert(declared.split(' ').next().unwrap().to_owned());
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let one = selectors(line.rsplit_once(' ').unwrap().0).remove(0);
+        let labels = exported.entry(one.metric).or_default();
+        for (label, _, value) in one.matchers {
+            labels.entry(label).or_default().insert(value);
+        }
+    }
+    (exported, families)
+}
+
+/// A world in which everything is counted.
+fn everything() -> Metrics {
+    let metadata =
+        json!({"name": "worker-b", "uid": "b", "creationTimestamp": "2026-01-01T00:00:00Z"});
+    let new: MachineOsBuild =
+        serde_json::from_value(json!({"metadata": metadata.clone()})).unwrap();
+    let ended: MachineOsBuild = serde_json::from_value(json!({"metadata": metadata, "status": {
+        "conditions": [{"type": "Succeeded", "status": "True"}],
+        "buildStart": "2026-01-01T00:00:01Z", "buildEnd": "2026-01-01T00:00:03Z",
+    }}))
+    .unwrap();
+    let result = json!({
+        "build": format!("worker-{:032x}", 1), "outcome": "Succeeded", "digest": format!("sha256:{:064x}", 1), "method": "direct",
+    });
+    let pool = json!({"metadata": {"name": "worker"}});
+    let mut world = Snapshot {
+        name: "worker".to_owned(),
+        config: serde_json::from_value(pool.clone()).unwrap(),
+        pool: serde_json::from_value(pool).unwrap(),
+        results: [("worker-b".to_owned(), serde_json::from_value(result).unwrap())].into(),
+        builds: vec![new.clone()],
+        ..Snapshot::default()
+    };
+    let metrics = Metrics::default();
+    let steps = [
+        Action::CreateBuild { build: Box::new(new) },
+        Action::CreateRunner {
+            builder: mosb_plan::api::ImageBuilderType::Job,
+            build: "worker-b".to_owned(),
+            build_uid: "b".to_owned(),
+            attempt: 2,
+            method: JobMethod::Direct,
+        },
+        Action::WriteBuildStatus {
+            name: "worker-b".to_owned(),
+            uid: "b".to_owned(),
+            resource_version: String::new(),
+            status: Box::new(ended.status.clone()),
+        },
+    ];
+    metrics.wrote(&world, &steps);
+    world.builds = vec![ended];
+    metrics.observe(&world);
+    metrics.round(Duration::from_secs(1), Some("denied"));
+    metrics
+}
+
+/// The expressions of all alerts.
+fn alerts() -> Vec<(String, String)> {
+    let rules = rules();
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    rules.iter().map(|rule| (text(&rule["alert"]), text(&rule["expr"]))).collect()
+}
+
+/// As a Prometheus without its operator reads it.
+fn rules() -> Value {
+    let object: Value = serde_saphyr::from_str(ALERTS).unwrap();
+    assert_eq!(object["kind"], "PrometheusRule");
+    object["spec"].clone()
+}
+
+/// The panels' expressions as Grafana asks them, with the labels that their legends name.
+fn panels() -> Vec<(String, String, Vec<String>)> {
+    let board: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let mut all = Vec::new();
+    for panel in board["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            let expression = expression.replace("$pool", ".*").replace("$__rate_interval", "5m");
+            assert!(!expression.contains('$'), "{expression}");
+            let legend = target["legendFormat"].as_str().unwrap();
+            let named = legend.split("{{").skip(1);
+            let named = named.map(|rest| rest.split("}}").next().unwrap().to_owned());
+            let title = panel["title"].as_str().unwrap().to_owned();
+            all.push((title, expression, named.collect()));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_used() {
+    let text = everything().text();
+    let (exported, families) = read(&text);
+    let idle: Vec<_> = families
+        .iter()
+        .filter(|family| !exported.keys().any(|name| name.starts_with(*family)))
+        .collect();
+    assert!(idle.is_empty(), "not counted here: {idle:?}\n{text}");
+
+    let all = alerts().into_iter().map(|(name, expression)| (name, expression, Vec::new()));
+    let mut wrong = Vec::new();
+    let mut used = BTreeSet::new();
+    for (what, expression, legend) in all.chain(panels()) {
+        let found = selectors(&expression);
+        assert!(!found.is_empty(), "{what}: {expression}");
+        let mut told = BTreeSet::new();
+        for one in &found {
+            let Some(labels) = exported.get(&one.metric) else {
+                wrong.push(format!("{what}: there is no {}", one.metric));
+                continue;
+            };
+            used.insert(one.metric.clone());
+            told.extend(labels.keys().cloned());
+            for (label, operator, value) in &one.matchers {
+                let known = labels.get(label);
+                if known.is_none() || operator == "=" && !known.unwrap().contains(value) {
+                    wrong.push(format!("{what}: {} never has {label}={value}", one.metric));
+                }
+            }
+        }
+        let grouped = expression::grouping(&expression);
+        let strange = |label: &&String| !told.contains(*label);
+        wrong.extend(
+            grouped.iter().filter(strange).map(|label| format!("{what}: no metric has {label}")),
+        );
+        // What a legend shows is left by the grouping.
+        let lost = legend.iter().filter(|label| !grouped.contains(*label));
+        wrong.extend(lost.map(|label| format!("{what}: the legend's {label} is grouped away")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let unused: Vec<_> = families
+        .iter()
+        .filter(|family| !used.iter().any(|name| name.starts_with(*family)))
+        .collect();
+    assert!(unused.is_empty(), "neither watched nor shown: {unused:?}");
+}
+
+#[test]
+fn every_metric_and_every_alert_is_documented() {
+    let document = include_str!("../../docs/operations.md");
+    let (exported, families) = read(&everything().text());
+    for name in exported.keys() {
+        // A histogram goes by its family's name.
+        let family = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| families.get(name.strip_suffix(end)?));
+        let name = family.unwrap_or(name);
+        assert!(document.contains(&format!("`{name}`")), "{name}");
+    }
+    for (name, _) in alerts() {
+        assert!(document.contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn alerts_fire_when_they_should() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("rules.yaml"), rules().to_string()).unwrap();
+    fs::write(path("tests.yaml"), WHAT_FIRES).unwrap();
+    run("promtool", ["check", "rules", "--lint=all", "--lint-fatal", &path("rules.yaml")]);
+    run("promtool", ["test", "rules", &path("tests.yaml")]);
+    let untested: Vec<_> = alerts()
+        .into_iter()
+        .filter(|(name, _)| !WHAT_FIRES.contains(&format!("alertname: {name}")))
+        .collect();
+    assert!(untested.is_empty(), "{untested:?}");
+}
+
+/// As long as nobody counts a pool's machines, both gauges are 0: that is no answer to how many wait.
+#[test]
+fn machines_that_wait_are_shown_only_where_somebody_counts_them() {
+    let panels = panels();
+    let (_, expression, _) =
+        panels.iter().find(|(title, ..)| title == "Machines that wait for their image").unwrap();
+    let tests: Vec<Value> = [
+        ("nobody counts", [("worker", 0, 0), ("infra", 0, 0)], None),
+        ("two wait", [("worker", 3, 1), ("infra", 0, 0)], Some(2)),
+        ("none waits", [("worker", 3, 3), ("infra", 2, 2)], Some(0)),
+    ]
+    .into_iter()
+    .map(|(name, pools, want)| {
+        let series = pools.iter().flat_map(|(pool, total, updated)| {
+            [("total", total), ("updated", updated)].map(|(what, count)| {
+                json!({ "series": format!("ocl_rollout_{what}_nodes{{pool=\"{pool}\"}}"), "values": format!("{count}x5") })
+            })
+        });
+        let samples = want.map(|value| json!({ "labels": "{}", "value": value }));
+        json!({ "name": name, "interval": "1m", "input_series": series.collect::<Vec<_>>(), "promql_expr_test": [
+            { "expr": expression, "eval_time": "2m", "exp_samples": samples.into_iter().collect::<Vec<_>>() } ] })
+    })
+    .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests.yaml");
+    fs::write(&path, json!({ "tests": tests }).to_string()).unwrap();
+    run("promtool", ["test", "rules", &path.display().to_string()]);
+}
+
+/// A Prometheus that scrapes this address each second.
+struct Prometheus {
+    address: String,
+    _daemon: Daemon,
+}
+
+impl Prometheus {
+    fn start(folder: &Path, scraped: &str) -> Self {
+        let config = json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [folder.join("rules.yaml")],
+            "scrape_configs": [{"job_name": "mosb", "static_configs": [{"targets": [scraped]}]}],
+        });
+        fs::write(folder.join("rules.yaml"), rules().to_string()).unwrap();
+        fs::write(folder.join("config.yaml"), config.to_string()).unwrap();
+        // It does not tell which port it was given for 0.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let mut command = lasting("prometheus");
+        command
+            .arg(format!("--config.file={}", folder.join("config.yaml").display()))
+            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
+            .arg(format!("--web.listen-address={address}"));
+        let ready = |line: &str| line.contains("Server is ready").then_some(());
+        let (daemon, ()) = Daemon::start(command, ready);
+        Self { address, _daemon: daemon }
+    }
+
+    fn ask(&self, path: &str) -> Value {
+        let answer = ask(&self.address, &format!("GET /api/v1/{path} HTTP/1.0")).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(" 200 "), "{path}: {answer}");
+        serde_json::from_str::<Value>(body).unwrap()["data"].clone()
+    }
+
+    /// What an expression is now.
+    fn query(&self, expression: &str) -> Vec<Value> {
+        let escaped: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = self.ask(&format!("query?query={escaped}"));
+        answer["result"].as_array().unwrap().clone()
+    }
+}
+
+#[test]
+fn a_real_prometheus_reads_a_real_controller() {
+    let mut cluster = Cluster::new("monitoring");
+    cluster.render("one");
+    cluster.start();
+    let log = cluster.log();
+    let listening = log.split("listening on ").nth(1).unwrap();
+    let end = listening.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ':').unwrap();
+    let address = listening[..end].to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let prometheus = Prometheus::start(folder.path(), &address);
+    wait("a leader", SOON, || (!prometheus.query("mosb_leader == 1").is_empty()).then_some(()));
+    cluster.opt_in(None);
+    let first = cluster.image_after("");
+    cluster.render("two");
+    cluster.image_after(&first);
+
+    // The text itself: every name and every label as in `everything`.
+    let text = ask(&address, "GET /metrics HTTP/1.0").unwrap();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    let (real, _) = read(body);
+    let (all, _) = read(&everything().text());
+    for (metric, labels) in &real {
+        let known = all.get(metric).unwrap_or_else(|| panic!("{metric}"));
+        assert!(labels.keys().eq(known.keys()), "{metric}: {labels:?}");
+    }
+    let missing: Vec<_> = all.keys().filter(|name| !real.contains_key(*name)).collect();
+    // Nothing went wrong.
+    assert!(
+        missing
+            .iter()
+            .all(|name| ["ocl_build_retries_total", "mosb_errors_total"].contains(&name.as_str())),
+        "{missing:?}"
+    );
+
+    wait("both builds", SOON, || {
+        let seen = format!("ocl_build_total{{pool=\"{}\",state=\"succeeded\"}} == 2", cluster.pool);
+        (!prometheus.query(&seen).is_empty()).then_some(())
+    });
+    for (title, expression, _) in panels() {
+        let found = prometheus.query(&expression);
+        // Nothing went wrong, a Job that succeeded is gone, and nobody counts machines.
+        let quiet =
+            ["retries", "errors", "job_state", "push_state", "total_nodes{pool=~\".*\"}) > 0"];
+        let quiet = quiet.iter().any(|part| expression.contains(part));
+        assert!(!found.is_empty() || quiet, "{title}: {expression}");
+    }
+    let firing = prometheus.ask("alerts");
+    assert_eq!(firing["alerts"], json!([]));
+    let rules = prometheus.ask("rules");
+    for rule in rules["groups"][0]["rules"].as_array().unwrap() {
+        assert_eq!(rule["health"], "ok", "{rule}");
+    }
+
+    cluster.stop();
+    let alert =
+        wait("the alert", SOON, || prometheus.ask("alerts")["alerts"].as_array()?.first().cloned());
+    assert_eq!(alert["labels"]["alertname"], "MosbNoLeader", "{alert}");
+}

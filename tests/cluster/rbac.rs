@@ -1,0 +1,258 @@
+//! The controller, installed as the documentation says, does its work with the rights of `deploy/`, and uses each of them.
+//!
+//! On a node of its own: no other test's objects are served, and its audit log tells of this controller alone.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use mosb_tests::{Node, base_image, mosb_image, programs, wait};
+
+#[path = "../demo/cluster/world.rs"]
+mod world;
+use world::{IMAGE, NAMESPACE, change, os_config, world};
+
+const ACCOUNT: &str = "system:serviceaccount:mosb-system:mosb-controller";
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What is granted and not used in this story, and why it must be granted.
+const EXCUSED: &[(&str, &str)] = &[
+    (
+        "machineosconfigs/finalizers update",
+        "asked for by admission, which leaves no trace in the log",
+    ),
+    ("machineosbuilds/finalizers update", "the same"),
+    ("machineconfigpools/finalizers update", "the same"),
+    ("machineosconfigs/status patch", "only for a nested repository"),
+    ("machineosbuilds delete", "of one that is not wanted any more, while its MachineOSConfig is"),
+    ("machineosbuilds get", "of one that was there when it was to be made"),
+    ("jobs get", "the same"),
+    ("secrets get", "read for a plan, too"),
+    ("configmaps get", "of one that was there when it was to be made; handed on to sidecars"),
+    ("serviceaccounts get", "of one that was there when it was to be made"),
+    ("roles get", "the same"),
+    ("rolebindings get", "the same"),
+    ("configmaps delete", "what a failed build left; otherwise its Job's end takes it along"),
+    ("secrets delete", "the same"),
+    ("serviceaccounts delete", "the same"),
+    ("roles delete", "the same"),
+    ("rolebindings delete", "the same"),
+    ("leases list", "while another controller has it"),
+    ("leases watch", "the same"),
+    ("controllerconfigs watch", "a kind that this cluster has not got"),
+    ("imagedigestmirrorsets.config.openshift.io watch", "the same"),
+    ("imagetagmirrorsets.config.openshift.io watch", "the same"),
+    ("images.config.openshift.io watch", "the same"),
+    ("kubeletconfigs watch", "the same"),
+    ("containerruntimeconfigs watch", "the same"),
+    ("imagecontentsourcepolicies.operator.openshift.io watch", "the same"),
+];
+
+fn deploy(folder: &str) -> PathBuf {
+    mosb_tests::repository().join("deploy").join(folder)
+}
+
+/// One right or one use of it: `resource[/subresource] verb`.
+fn right(group: &str, resource: &str, verb: &str) -> String {
+    match group {
+        "" => format!("{resource} {verb}"),
+        "machineconfiguration.openshift.io" => format!("{resource} {verb}"),
+        "batch" | "rbac.authorization.k8s.io" | "apps" | "coordination.k8s.io" => {
+            format!("{resource} {verb}")
+        }
+        group => format!("{resource}.{group} {verb}"),
+    }
+}
+
+/// All rights that the overlay gives.
+fn granted(node: &Node) -> BTreeSet<String> {
+    let path = deploy("kubernetes");
+    let text = node.kubectl(&["kustomize", path.to_str().unwrap()]).ok().text();
+    let mut all = BTreeSet::new();
+    for object in text.split("\n---\n") {
+        let object: Value = serde_saphyr::from_str(object).unwrap();
+        let list =
+            |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            for group in list(&rule["apiGroups"]) {
+                for resource in list(&rule["resources"]) {
+                    all.extend(
+                        list(&rule["verbs"]).iter().map(|verb| right(&group, &resource, verb)),
+                    );
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What the controller asked the API server, and whether that was allowed.
+fn asked(node: &Node) -> (BTreeSet<String>, Vec<Value>) {
+    let mut used = BTreeSet::new();
+    let mut refused = Vec::new();
+    for event in node.audit() {
+        let object = &event["objectRef"];
+        let Some(resource) =
+            object["resource"].as_str().filter(|_| event["user"]["username"] == ACCOUNT)
+        else {
+            continue;
+        };
+        if event["annotations"]["authorization.k8s.io/decision"] != "allow"
+            || event["responseStatus"]["code"] == 403
+        {
+            // Whether it may see Builds of OpenShift it finds out by asking: that right is in an overlay of its own.
+            if object["apiGroup"] != "build.openshift.io" || event["verb"] != "list" {
+                refused.push(event);
+            }
+            continue;
+        }
+        let resource = match object["subresource"].as_str() {
+            Some(sub) => format!("{resource}/{sub}"),
+            None => resource.to_owned(),
+        };
+        let group = object["apiGroup"].as_str().unwrap_or_default();
+        used.insert(right(group, &resource, event["verb"].as_str().unwrap()));
+    }
+    (used, refused)
+}
+
+/// Waits until it says something about the pool's image, and returns that.
+fn image(node: &Node, pool: &str, before: Option<&str>) -> String {
+    wait(&format!("an image of {pool}"), LIMIT, || {
+        let found = node.get(&["machineosconfigs"]);
+        let items = found["items"].as_array().unwrap();
+        let config = items.iter().find(|item| item["metadata"]["name"] == pool)?;
+        let image = config["status"]["currentImagePullSpec"].as_str()?;
+        (Some(image) != before).then(|| image.to_owned())
+    })
+}
+
+/// Another pool, which opts in by its label, as clusters without MachineOSConfigs did, and builds without Jobs.
+fn labelled(node: &Node, base: &str) -> Vec<Value> {
+    let config_map = |name: &str, data: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}, "data": data,
+        })
+    };
+    let role = json!({"machineconfiguration.openshift.io/role": "infra"});
+    vec![
+        config_map(
+            "on-cluster-build-config",
+            json!({
+                "imageBuilderType": "custom-pod-builder", "baseImagePullSecretName": "global-pull-secret-copy", "finalImagePushSecretName": "push",
+                "finalImagePullspec": node.registry().repository("acme/infra-os:latest"),
+            }),
+        ),
+        config_map(
+            "machine-config-osimageurl",
+            json!({
+                "baseOSContainerImage": node.registry().repository("acme/base:v1"), "baseOSExtensionsContainerImage": "", "osImageURL": "",
+                "releaseVersion": "1",
+            }),
+        ),
+        config_map("on-cluster-build-custom-dockerfile", json!({"infra": ""})),
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": {"name": "00-infra", "labels": role},
+            "spec": {"osImageURL": base, "config": {"ignition": {"version": "3.5.0"}}},
+        }),
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool",
+            "metadata": {"name": "infra", "labels": {"machineconfiguration.openshift.io/layering-enabled": ""}},
+            "spec": {"machineConfigSelector": {"matchLabels": role}},
+        }),
+    ]
+}
+
+/// A third pool, which begins with an image that is there; the MachineConfig that brings it names another one yet.
+fn seeded(node: &Node, base: &str, image: &str) -> Vec<Value> {
+    let kind = |kind: &str, mut object: Value| {
+        object["apiVersion"] = json!("machineconfiguration.openshift.io/v1");
+        object["kind"] = json!(kind);
+        object
+    };
+    let role = json!({"machineconfiguration.openshift.io/role": "golden"});
+    vec![
+        kind(
+            "MachineConfig",
+            json!({"metadata": {"name": "00-golden", "labels": role}, "spec": {"osImageURL": base}}),
+        ),
+        kind(
+            "MachineConfig",
+            json!({"metadata": {"name": COMPONENT, "labels": role}, "spec": {"osImageURL": base}}),
+        ),
+        kind(
+            "MachineConfigPool",
+            json!({"metadata": {"name": "golden"}, "spec": {"machineConfigSelector": {"matchLabels": role}}}),
+        ),
+        kind(
+            "MachineOSConfig",
+            json!({
+                "metadata": {"name": "golden", "annotations": {"machineconfiguration.openshift.io/pre-built-image": image}},
+                "spec": {
+                    "machineConfigPool": {"name": "golden"}, "imageBuilder": {"imageBuilderType": "Job"},
+                    "renderedImagePushSecret": {"name": "push"},
+                    "renderedImagePushSpec": node.registry().repository("acme/golden-os:latest"),
+                },
+            }),
+        ),
+    ]
+}
+
+const COMPONENT: &str = "10-prebuiltimage-osimageurl-golden";
+
+#[test]
+fn the_installed_controller_uses_its_rights_and_needs_no_more() {
+    let node = Node::start(&programs()).unwrap();
+    node.registry().push(&base_image().reference("base"), "acme/base:v1");
+    node.import(&format!("oci-archive:{}", mosb_image().display()), IMAGE);
+    for folder in ["crds", "kubernetes"] {
+        node.kubectl(&["apply", "-k", deploy(folder).to_str().unwrap()]).ok();
+    }
+    let base = format!("acme/base@{}", base_image().digest("base"));
+    let base = node.registry().repository(&base);
+    for object in world(&node, &base) {
+        node.apply(&object.to_string());
+    }
+    node.apply(&os_config(&node).to_string());
+    let first = image(&node, "worker", None);
+    node.apply(&change().to_string());
+    image(&node, "worker", Some(&first));
+
+    for object in labelled(&node, &base) {
+        node.apply(&object.to_string());
+    }
+    image(&node, "infra", None);
+    for object in seeded(&node, &base, &first) {
+        node.apply(&object.to_string());
+    }
+    assert_eq!(image(&node, "golden", None), first);
+    node.kubectl(&["delete", "machineosconfig", "golden", "--wait=false"]).ok();
+    wait("its MachineConfig's end", LIMIT, || {
+        let found = node.find(&format!("machineconfig/{COMPONENT}"));
+        found.is_none().then_some(())
+    });
+    let label = "machineconfiguration.openshift.io/layering-enabled-";
+    node.kubectl(&["label", "machineconfigpool", "infra", label]).ok();
+    node.kubectl(&["delete", "machineosconfig", "worker", "--wait=false"]).ok();
+    wait("nothing of them is left", LIMIT, || {
+        let kinds = "machineosconfigs,machineosbuilds,jobs";
+        let left = node.get(&[kinds, "--namespace", NAMESPACE]);
+        (left["items"] == json!([])).then_some(())
+    });
+
+    let (used, refused) = asked(&node);
+    assert!(refused.is_empty(), "refused: {refused:#?}");
+    let granted = granted(&node);
+    let more: Vec<_> = used.difference(&granted).collect();
+    // Whoever is logged in may ask for the API's own discovery and reviews.
+    assert!(more.is_empty(), "used, but by no right of ours: {more:?}");
+    let excused: BTreeSet<String> = EXCUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
+    let idle: Vec<_> =
+        granted.difference(&used).filter(|right| !excused.contains(*right)).collect();
+    assert!(idle.is_empty(), "granted, and nobody uses it: {idle:#?}");
+    let strange: Vec<_> = excused.difference(&granted).collect();
+    assert!(strange.is_empty(), "excused, but not granted: {strange:?}");
+}

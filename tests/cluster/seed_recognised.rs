@@ -1,0 +1,190 @@
+//! An image that was built with `mosb build`, of what a pool's MachineConfigs come to only later: the change needs no Job, also where an
+//! earlier version built it, if a build recorded the tree of the base. Without that, or if the image only says so, it does.
+
+use std::fs;
+
+use mosb_build::direct;
+use mosb_build::resolve::{self, PlanContext};
+use mosb_image::DiffId;
+use mosb_image::layer::Layer;
+use mosb_plan::api::yaml;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::Format;
+use mosb_registry::{Client, Source, Target, base_tree, tree_image};
+use serde_json::{Value, json};
+
+use crate::seed_kill::{M, NAMESPACE, SOON, World, machine_config, stock};
+use mosb_tests::buildah_world::{block_on, resolved_draft};
+use mosb_tests::registry_world::{anybody, options};
+use mosb_tests::{Mosb, Node, base_image, run, wait};
+
+/// An image with the label of another one, and nothing of what that has.
+fn liar(node: &Node, mosb: &Mosb, inputs: &str) -> String {
+    let layout = mosb.home().join("liar");
+    let place = format!("oci:{}:x", layout.display());
+    run("skopeo", ["copy", "--quiet", &base_image().reference("base"), &place]);
+    let label = format!("--config.label=mosb.dev/inputs={inputs}");
+    let image = format!("--image={}:x", layout.display());
+    run("umoci", ["config", &label, &image]);
+    let digest = run("skopeo", ["inspect", "--format={{.Digest}}", &place]).text();
+    node.registry().push(&place, "acme/liar:x");
+    let image = format!("acme/liar@{}", digest.trim());
+    node.registry().repository(&image)
+}
+
+/// What `mosb build` makes of a pool's two MachineConfigs.
+fn build(node: &Node, mosb: &Mosb) -> Value {
+    let configs = mosb.home().join("configs");
+    fs::create_dir(&configs).unwrap();
+    for number in ["00", "50"] {
+        let path = configs.join(format!("{number}.json"));
+        fs::write(path, machine_config("known", number).to_string()).unwrap();
+    }
+    let configs = configs.to_str().unwrap();
+    let rendered = mosb.run(["render", "--pool=known", "--os-image", &stock(node), configs]);
+    let file = mosb.home().join("rendered.yaml");
+    fs::write(&file, rendered.ok().stdout).unwrap();
+    let registry = node.registry();
+    let built = mosb.run([
+        "build".to_owned(),
+        file.display().to_string(),
+        format!("--output={}", registry.repository("acme/known")),
+        format!("--authfile={}", registry.authfile().display()),
+        format!("--cert-dir={}", registry.certificates().display()),
+        "-ojson".to_owned(),
+    ]);
+    built.ok().json()
+}
+
+/// The image that [`build`] made, as version 0.1.0 would have made it.
+fn build_of_older_format(node: &Node, mosb: &Mosb) -> String {
+    let rendered = fs::read(mosb.home().join("rendered.yaml")).unwrap();
+    let config = yaml::parse_one(&rendered).unwrap();
+    let name = BaseName::from_os_image_url(&stock(node)).unwrap();
+    let folder = format!("oci:{}", mosb.home().join("older").display());
+    let target: Target = folder.parse().unwrap();
+    let client = anybody();
+    let context = PlanContext { client: &client, trees: None, on_step: &|_| {} };
+    let base = base_image().reference("base");
+    let (tag, digest) = block_on(async {
+        let mut resolved_draft = resolved_draft(context, config, &base, Some(name), None).await;
+        resolved_draft.draft = resolved_draft.draft.in_format(Format::V1);
+        let resolved_plan = resolve::finish(context, resolved_draft).await.unwrap();
+        let built = direct::build(&client, &resolved_plan.plan, &resolved_plan.base, &target).await;
+        let [tag, _] = resolved_plan.plan.tags;
+        (tag, *built.unwrap().pushed.digest.value())
+    });
+    let registry = node.registry();
+    registry.push(&format!("{folder}:{tag}"), "acme/known:older");
+    registry.repository(&format!("acme/known@{digest}"))
+}
+
+/// Records the tree of the base, as a build in the cluster does.
+fn record_tree(node: &Node) {
+    let registry = node.registry();
+    let mut options = options();
+    options.credentials.authfile = Some(registry.authfile().to_owned());
+    options.certs.cert_dir = Some(registry.certificates().to_owned());
+    let client = Client::new(&options).unwrap();
+    let source: Source = stock(node).parse().unwrap();
+    let repo: Source = registry.repository("acme/os").parse().unwrap();
+    let Source::Registry(repo) = repo else {
+        panic!("a registry's");
+    };
+    let (base, image) = block_on(async {
+        let base = client.resolve(&source, None).await.unwrap();
+        let config: Value = serde_json::from_slice(&base.config_bytes).unwrap();
+        let diff_ids = config["rootfs"]["diff_ids"].as_array().unwrap().iter();
+        let layers = base.layers.iter().zip(diff_ids);
+        let layer = |(blob, diff_id): (&mosb_registry::BlobRef, &Value)| Layer {
+            media_type: blob.media_type.clone(),
+            digest: blob.digest,
+            size: blob.size,
+            diff_id: diff_id.as_str().unwrap().parse::<DiffId>().unwrap(),
+            annotations: blob.annotations.clone(),
+        };
+        let layers: Vec<Layer> = layers.map(layer).collect();
+        let tree = base_tree::compute(&base.store, &layers).await.unwrap();
+        let image = tree_image::push(&client, repo.repo(), &base.manifest, &tree).await;
+        (base.manifest, image.unwrap())
+    });
+    let data = json!({ base.hex(): image });
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+        "metadata": { "name": "mosb-base-trees", "namespace": NAMESPACE } });
+    node.apply(&map.to_string());
+}
+
+/// Takes the pool's configs away, with all its builds.
+fn forget(world: &World) {
+    let delete = ["delete", "--wait=true", "--timeout=30s"];
+    for object in ["machineosconfig/known", "machineconfig/50-known"] {
+        world.node.kubectl(&[&delete[..], &[object]].concat()).ok();
+    }
+    wait("the end of all builds", SOON, || {
+        let builds = world.node.get(&["machineosbuilds"]);
+        (builds["items"] == json!([])).then_some(())
+    });
+}
+
+#[track_caller]
+fn assert_is_built(next: &Value, what: &str) {
+    let annotations = &next["metadata"]["annotations"];
+    assert_eq!(annotations["mosb.dev/method"], "direct", "{what}");
+    assert!(annotations["mosb.dev/recognised"].is_null(), "{what}");
+    assert_eq!(annotations["mosb.dev/inputs"].as_str().unwrap().len(), 64);
+}
+
+/// Seeds the pool with an image and changes it; the build that follows.
+fn seed_and_change(world: &World, image: &str) -> Value {
+    world.apply("known", image);
+    wait("the pool to be seeded", SOON, || world.is_seeded("known").then_some(()));
+    let change = machine_config("known", "50");
+    world.node.apply(&change.to_string());
+    wait("the next build", SOON, || {
+        let builds = world.node.get(&["machineosbuilds"]);
+        let mut builds = builds["items"].as_array().unwrap().iter();
+        let label = format!("{M}/pre-built-image");
+        builds.find(|build| build["metadata"]["labels"][&label].is_null()).cloned()
+    })
+}
+
+#[test]
+fn a_change_that_the_image_was_made_of_needs_no_job() {
+    let world = World::new();
+    let mosb = Mosb::new();
+    let built = build(&world.node, &mosb);
+    let _controller = world.controller();
+
+    let image = built["image"].as_str().unwrap();
+    let next = seed_and_change(&world, image);
+    assert_is_built(&next, "no tree is recorded, and the controller reads no base");
+    forget(&world);
+    record_tree(&world.node);
+
+    let liar = liar(&world.node, &mosb, built["inputs"].as_str().unwrap());
+    let next = seed_and_change(&world, &liar);
+    assert_is_built(&next, "it only says so");
+
+    let older = build_of_older_format(&world.node, &mosb);
+    for image in [&older, image] {
+        forget(&world);
+        is_recognised(&world, image);
+    }
+}
+
+/// The change makes a build without a Job, which has the image.
+fn is_recognised(world: &World, image: &str) {
+    let next = seed_and_change(world, image);
+    let annotations = &next["metadata"]["annotations"];
+    assert_eq!(annotations["mosb.dev/recognised"], "true");
+    assert!(annotations["mosb.dev/adopted-from"].is_string());
+    let config = "machineosconfig/known";
+    world.node.wait(config, SOON, |config| {
+        let named = &config["metadata"]["annotations"][format!("{M}/current-machine-os-build")];
+        *named == next["metadata"]["name"] && config["status"]["currentImagePullSpec"] == image
+    });
+    let build = format!("machineosbuild/{}", next["metadata"]["name"].as_str().unwrap());
+    world.node.wait(&build, SOON, |build| build["status"]["digestedImagePushSpec"] == image);
+    let jobs = world.node.get(&["jobs", "--all-namespaces"]);
+    assert_eq!(jobs["items"], json!([]));
+}

@@ -1,0 +1,175 @@
+//! What happens to pools, by a seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::left;
+use super::wish::Wish;
+use crate::fault_world::{ALONE, M, World, in_namespace, ours, text};
+use mosb_tests::ApiFault;
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Less than a number.
+    pub fn below(&mut self, number: usize) -> usize {
+        usize::try_from(self.next() % number as u64).unwrap()
+    }
+
+    pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// Each as often as its number says.
+const WHAT: [(usize, &str); 11] = [
+    (24, "another rendered config"),
+    (8, "another Containerfile"),
+    (6, "a MachineOSConfig made or deleted"),
+    (6, "a build deleted"),
+    (6, "a rebuild asked for"),
+    (6, "a Job, or a Pod without one, deleted"),
+    (4, "a Job's pod deleted"),
+    (4, "a secret rotated"),
+    (1, "settings changed"),
+    (28, "a write disturbed"),
+    (1, "nothing for a while"),
+];
+/// A kill is one of so many events.
+const KILL: usize = 200;
+
+pub struct Events {
+    random: Random,
+    /// Owners' UIDs and attempts of the Jobs, and Pods without one, that were deleted: who does not know of one makes another.
+    pub deleted: BTreeSet<(String, String)>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl fmt::Display for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, count) in &self.counts {
+            writeln!(f, "{count:7} {what}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Events {
+    pub fn new(random: Random) -> Self {
+        Self { random, deleted: BTreeSet::new(), counts: BTreeMap::new() }
+    }
+
+    /// Until the next one.
+    pub fn pause(&mut self) -> Duration {
+        Duration::from_millis(self.random.below(500) as u64)
+    }
+
+    /// Whether the controller is killed now.
+    pub fn kills(&mut self) -> bool {
+        let kills = self.random.below(KILL) == 0;
+        if kills {
+            *self.counts.entry("the controller killed").or_default() += 1;
+        }
+        kills
+    }
+
+    /// Something happens, if it can happen now.
+    pub fn one(&mut self, world: &World, wishes: &mut [Wish]) {
+        let all = WHAT.iter().map(|(weight, _)| weight).sum();
+        let mut at = self.random.below(all);
+        let what = WHAT.iter().find(|(weight, _)| {
+            let found = at < *weight;
+            at = at.saturating_sub(*weight);
+            found
+        });
+        let what = what.unwrap().1;
+        *self.counts.entry(what).or_default() += 1;
+        let number = self.random.below(wishes.len());
+        let wish = &mut wishes[number];
+        let random = &mut self.random;
+        match what {
+            "another rendered config" => wish.renders(world, random),
+            "another Containerfile" => wish.containerfile(world, random),
+            "a MachineOSConfig made or deleted" => wish.toggle(world),
+            "a build deleted" => {
+                drop(delete(world, &ours("machineosbuilds", ""), &wish.pool, random))
+            }
+            "a rebuild asked for" => {
+                let change =
+                    json!({ "metadata": { "annotations": { format!("{M}/rebuild"): "" } } });
+                try_change(world, &ours("machineosconfigs", &wish.pool), &change);
+            }
+            "a Job, or a Pod without one, deleted" => {
+                let kind = if wish.pool.starts_with(ALONE) { "pods" } else { "jobs" };
+                let runner = delete(world, &in_namespace(kind), &wish.pool, random);
+                self.deleted.extend(runner.as_ref().map(left::attempt));
+            }
+            "a Job's pod deleted" if wish.pool.starts_with(ALONE) => {}
+            "a Job's pod deleted" => {
+                drop(delete(world, &in_namespace("pods"), &wish.pool, random));
+            }
+            "a secret rotated" => rotate(world, random),
+            "settings changed" => {
+                let number = random.below(1000).to_string();
+                world.settings(&json!({ "annotations": { "number": number } }));
+            }
+            "a write disturbed" => {
+                let faults = [
+                    ApiFault::Refuse(409),
+                    ApiFault::Refuse(500),
+                    ApiFault::LoseAnswer,
+                    ApiFault::EndWatch,
+                ];
+                world.proxy.disturb(&wish.pool, *random.one_of(&faults));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Of an object that may be gone by now, or is changed by somebody else at this moment.
+pub fn try_change(world: &World, object: &str, change: &Value) {
+    let (code, answer) = world.proxy.ask("PATCH", object, Some(change));
+    assert!([200, 404, 409].contains(&code), "{object} {change:#} {answer:#}");
+}
+
+/// One of a pool's, in the way in which a person or the cluster does it.
+fn delete(world: &World, collection: &str, pool: &str, random: &mut Random) -> Option<Value> {
+    let mut all = world.all(collection);
+    all.retain(|object| text(&object["metadata"]["name"]).contains(pool));
+    if all.is_empty() {
+        return None;
+    }
+    let policy = random.one_of(&["Background", "Foreground"]);
+    let object = random.one_of(&all);
+    let name = text(&object["metadata"]["name"]);
+    world.delete(&format!("{collection}/{name}?propagationPolicy={policy}"));
+    Some(object.clone())
+}
+
+/// The same logins, and one more that nobody needs.
+fn rotate(world: &World, random: &mut Random) {
+    let name = random.one_of(&["push", "global-pull-secret-copy"]);
+    let mut logins = world.node.registry().docker_config();
+    let number = random.below(1_000_000);
+    logins["auths"][format!("rotated-{number}.example")] = json!({ "auth": "bm9ib2R5Om5v" });
+    let change = json!({ "stringData": { ".dockerconfigjson": logins.to_string() } });
+    world.change(&format!("{}/{name}", in_namespace("secrets")), &change);
+}

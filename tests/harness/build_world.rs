@@ -1,0 +1,210 @@
+//! What the tests of `mosb build` as a whole share: a small base shaped like an OS, a config, and what every run keeps to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::{Compression, Finished, Image, Layout, Mosb, Tree, valid};
+
+pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+/// A rendered config with this Ignition config.
+pub fn rendered(ignition: &Value) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": ignition },
+    })
+}
+
+/// A rendered config with these files, units, … of an Ignition config.
+pub fn with(section: &str, value: Value) -> String {
+    let mut ignition = json!({ "ignition": { "version": "3.4.0" } });
+    ignition[section] = value;
+    rendered(&ignition).to_string()
+}
+
+/// A config that writes a bit of everything.
+pub fn config() -> String {
+    rendered(&json!({
+        "ignition": { "version": "3.4.0" },
+        "storage": {
+            "files": [
+                { "path": "/etc/sysctl.d/90-mosb.conf", "contents": { "source": "data:,vm.swappiness%3D1%0A" } },
+                { "path": "/usr/local/bin/tool", "mode": 0o755, "contents": { "source": "data:,%23!/bin/sh%0A" } },
+                { "path": "/etc/core", "mode": 0o600, "user": { "name": "core" }, "contents": { "source": "data:,x" } },
+            ],
+            "directories": [{ "path": "/etc/empty", "mode": 0o711 }],
+            "links": [{ "path": "/etc/link", "target": "/etc/core" }],
+        },
+        "systemd": { "units": [
+            { "name": "a.service", "enabled": true, "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n" },
+            { "name": "b.service", "mask": true },
+        ] },
+    }))
+    .to_string()
+}
+
+/// The tree of the base: links to where things are, a directory that isn't open, an owner by name.
+pub fn os() -> Tree {
+    Tree::new()
+        .directory("etc", 0o755)
+        .file(
+            "etc/passwd",
+            0o644,
+            "root:x:0:0:root:/root:/bin/sh\ncore:x:1000:1000::/var/home/core:/bin/sh\n",
+        )
+        .file("etc/group", 0o644, "root:x:0:\ncore:x:1000:\n")
+        .directory("etc/sysctl.d", 0o750)
+        .directory("usr", 0o755)
+        .directory("usr/bin", 0o755)
+        .file("usr/bin/systemctl", 0o755, "")
+        .directory("usr/lib", 0o755)
+        .file("usr/lib/os-release", 0o644, "ID=test\nVERSION_ID=1\n")
+        .directory("usr/lib/systemd", 0o755)
+        .file("usr/lib/systemd/libsystemd-shared-257.so", 0o644, "")
+        .directory("usr/lib/systemd/system", 0o755)
+        .link("usr/local", "../var/usrlocal")
+        .directory("var", 0o755)
+        .directory("var/usrlocal", 0o755)
+        .directory("tmp", 0o1777)
+}
+
+/// The base: its bytes don't depend on any compressor.
+pub fn base() -> Image {
+    let more = Tree::new().file("usr/lib/more", 0o644, "x".repeat(70_000)).tar();
+    Image::new()
+        .layer(Compression::Plain, os().tar())
+        .layer(Compression::Plain, more)
+        .label("org.opencontainers.image.version", "1")
+}
+
+/// A user with a base in a layout, and a layout to build into.
+#[derive(Debug)]
+pub struct World {
+    pub mosb: Mosb,
+    pub base: Layout,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(&base())
+    }
+
+    pub fn with(image: &Image) -> Self {
+        let mosb = Mosb::new();
+        let base = Layout::create(&mosb.home().join("base"));
+        base.put("base", image);
+        Self { mosb, base }
+    }
+
+    /// The same user, whose processes may take this many bytes of memory.
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        let data = format!("--data={bytes}");
+        self.mosb = self.mosb.within(["prlimit", &data]);
+        self
+    }
+
+    /// `oci:` of the base.
+    pub fn reference(&self) -> String {
+        self.base.reference("base")
+    }
+
+    /// Where [`Self::build`] puts the image.
+    pub fn output(&self) -> PathBuf {
+        self.mosb.home().join("output")
+    }
+
+    /// `oci:` of the output.
+    pub fn target(&self) -> String {
+        format!("oci:{}", self.output().display())
+    }
+
+    /// Builds a config onto the base, into the output, with more arguments.
+    #[track_caller]
+    pub fn build(&self, config: &[u8], more: &[&str]) -> Finished {
+        let (base, target) = (self.reference(), self.target());
+        let mut arguments = vec!["build", "-", "-o", "json"];
+        if !more.contains(&"--base") {
+            arguments.extend(["--base", &base]);
+        }
+        if !more.contains(&"--output") {
+            arguments.extend(["--output", &target]);
+        }
+        arguments.extend(more);
+        self.mosb.run_with(arguments, config)
+    }
+
+    /// Nothing half-done lies about: not where temporary files go, not in the cache.
+    #[track_caller]
+    pub fn assert_clean(&self, what: &str) {
+        assert_eq!(names(&self.mosb.tmp()), [""; 0], "{what}: TMPDIR");
+        let cached = names(&self.mosb.home().join("cache/mosb/base-trees"));
+        let odd: Vec<_> = cached
+            .iter()
+            .filter(|name| !name.contains(".tree-") && *name != ".mosb.lock")
+            .collect();
+        assert!(odd.is_empty(), "{what}: cache: {odd:?}");
+    }
+}
+
+/// The names in a folder; none if there is no folder.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A layout in which every blob is what its name says, every image whole, and nothing else lies about.
+#[track_caller]
+pub fn assert_whole(layout: &Layout, what: &str) {
+    let there: Vec<_> =
+        names(&layout.directory).into_iter().filter(|name| name != ".mosb.lock").collect();
+    assert_eq!(there, ["blobs", "index.json", "oci-layout"], "{what}");
+    let blobs = layout.directory.join("blobs/sha256");
+    for name in names(&blobs) {
+        let found = crate::sha256(&fs::read(blobs.join(&name)).unwrap());
+        assert_eq!(found, name, "{what}");
+    }
+    for image in layout.index() {
+        let manifest = layout.json(image["digest"].as_str().unwrap());
+        let layers = manifest["layers"].as_array().unwrap();
+        for blob in layers.iter().chain([&manifest["config"]]) {
+            let size = fs::metadata(layout.blob_path(blob["digest"].as_str().unwrap()));
+            assert_eq!(json!(size.unwrap().len()), blob["size"], "{what}");
+        }
+    }
+}
+
+/// A run that ended with this exit code and one clear sentence, on stderr and in an `Error` that its schema knows.
+#[track_caller]
+pub fn assert_refused(finished: &Finished, what: &str, exit: i32, code: &str, words: &[&str]) {
+    let told = finished.stderr.lines().last().unwrap_or_default();
+    assert_eq!(finished.code(), Some(exit), "{what}: {}", finished.stderr);
+    let error = finished.json();
+    assert_valid(&error, "Error");
+    println!("{what}\n    {exit} {code}: {told}");
+    let message = error["message"].as_str().unwrap();
+    assert_eq!(
+        (&error["code"], &error["exitCode"]),
+        (&json!(code), &json!(exit)),
+        "{what}: {message}"
+    );
+    for word in words {
+        assert!(message.contains(word), "{what}: no {word:?} in: {message}");
+    }
+    for odd in ["failed to", "Os {", "Error(", "\n", "\u{1b}", "Kind("] {
+        assert!(!message.contains(odd), "{what}: {odd:?} in: {message}");
+    }
+    assert!(!message.ends_with('.') && message.len() < 900, "{what}: {message}");
+    assert!(finished.stderr.contains("error: "), "{what}: {}", finished.stderr);
+}
+
+/// An object of this kind, which its schema in `docs/schemas` knows.
+#[track_caller]
+pub fn assert_valid(object: &Value, kind: &str) {
+    assert_eq!(object["kind"], kind, "{object:#}");
+    valid(object);
+}

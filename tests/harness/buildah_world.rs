@@ -1,0 +1,207 @@
+//! What the tests of the Containerfile build share: a plan on the Debian root, and a build of it with a store of its own.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use mosb_build::buildah;
+use mosb_build::resolve::{self, BuildRequest, PlanContext, ResolvedDraft};
+use mosb_image::tree::BaseTree;
+use mosb_plan::api::RenderedConfig;
+use mosb_plan::containerfile;
+use mosb_plan::plan::Base;
+use mosb_plan::plan::BaseName;
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::Draft;
+use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::Request;
+use mosb_registry::{Client, Resolved, Source, Target};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::registry_world;
+use crate::{Layout, Snapshot, base_image};
+
+/// The name of every config here.
+pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+/// A cache, a target, and a client without logins.
+#[derive(Debug)]
+pub struct World {
+    pub directory: TempDir,
+    pub client: Client,
+    pub options: buildah::Options,
+}
+
+/// Waits for a future.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(future)
+}
+
+impl World {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let options = buildah::Options {
+            cache_dir: directory.path().join("cache"),
+            storage_driver: None,
+            isolation: None,
+            volumes: Vec::new(),
+            authfile: None,
+            cert_dir: None,
+            tls_verify: true,
+            registries_conf: None,
+            signature_policy: None,
+            limit: Duration::from_secs(300),
+        };
+        Self { directory, client: registry_world::anybody(), options }
+    }
+
+    pub fn cache(&self) -> &Path {
+        &self.options.cache_dir
+    }
+
+    /// IDs of the containers in buildah's store.
+    pub fn containers(&self) -> String {
+        let place = |kind| {
+            let driver = self.options.storage_driver.as_deref();
+            let name = format!("buildah/{kind}-{}", driver.unwrap_or("default"));
+            self.cache().join(name)
+        };
+        let said = Command::new("buildah")
+            .arg("--root")
+            .arg(place("store"))
+            .arg("--runroot")
+            .arg(place("run"))
+            .args(
+                self.options.storage_driver.iter().flat_map(|driver| ["--storage-driver", driver]),
+            )
+            .args(["containers", "--quiet", "--all"])
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    }
+
+    /// The Debian root's image.
+    pub fn base(&self) -> Resolved {
+        self.resolve(&base_image().reference("base"))
+    }
+
+    pub fn resolve(&self, image: &str) -> Resolved {
+        let source: Source = image.parse().unwrap();
+        block_on(self.client.resolve(&source, None)).unwrap()
+    }
+
+    /// Builds until buildah writes this line, and then drops the build, as ctrl-C does.
+    pub fn interrupt(&self, plan: &BuildPlan, base: &Resolved, line: &str) {
+        let target: Target =
+            format!("oci:{}", self.directory.path().join("none").display()).parse().unwrap();
+        let text = containerfile::render(plan).unwrap();
+        let seen = tokio::sync::Notify::new();
+        let on_line = |_, written: &str| {
+            if written == line {
+                seen.notify_one();
+            }
+        };
+        let (client, options) = (&self.client, &self.options);
+        let build = buildah::build(client, plan, &text, base, &target, options, on_line);
+        block_on(async {
+            tokio::select! {
+                ended = build => panic!("it ended: {ended:?}"),
+                () = seen.notified() => {}
+            }
+        });
+    }
+
+    /// Builds into a layout `output`, and gives its tree.
+    pub fn build(
+        &self,
+        plan: &BuildPlan,
+        base: &Resolved,
+        output: &str,
+    ) -> Result<Image, mosb_build::Error> {
+        let output = self.directory.path().join(output);
+        let target: Target = format!("oci:{}", output.display()).parse().unwrap();
+        let text = containerfile::render(plan).unwrap();
+        let line = |_, line: &str| println!("{line}");
+        let built = block_on(buildah::build(
+            &self.client,
+            plan,
+            &text,
+            base,
+            &target,
+            &self.options,
+            line,
+        ))?;
+        let layout = Layout::at(output);
+        let mut tree = Snapshot::default();
+        for layer in layout.layers(NAME) {
+            tree = tree.with_layer(layer).unwrap();
+        }
+        Ok(Image { built, layout, tree })
+    }
+}
+
+/// What a build left.
+#[derive(Debug)]
+pub struct Image {
+    pub built: mosb_build::Built,
+    pub layout: Layout,
+    pub tree: Snapshot,
+}
+
+impl Image {
+    pub fn digest(&self) -> String {
+        self.built.pushed.digest.value().to_string()
+    }
+}
+
+/// A plan by Containerfile for a config's Ignition part.
+pub fn plan(ignition: &Value, containerfile: Option<&str>, base: &Resolved) -> BuildPlan {
+    let config = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": ignition },
+    });
+    let (name, image) = match base.pinned() {
+        Some(image) => (BaseName::from_registry(image.repo(), base.manifest), image.to_string()),
+        None => (BaseName::from_layout(base.manifest), format!("oci:dir@{}", base.manifest)),
+    };
+    let request = Request {
+        config: RenderedConfig::from_value(config).unwrap(),
+        base: Base::new(name, image, base.index, &base.manifest_bytes, &base.config_bytes).unwrap(),
+        extensions_image: None,
+        containerfile: containerfile.map(str::to_owned),
+        build_args: BTreeMap::new(),
+        trust_bundle: None,
+        method: MethodChoice::Containerfile,
+        on_top: false,
+        push: None,
+    };
+    Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
+}
+
+/// What is decided of a config on a base, which labels call so, or else as it is given here.
+pub async fn resolved_draft(
+    context: PlanContext<'_>,
+    config: Value,
+    base: &str,
+    name: Option<BaseName>,
+    push: Option<&str>,
+) -> ResolvedDraft {
+    let request = BuildRequest {
+        config: RenderedConfig::from_value(config).unwrap(),
+        base: Some(base.parse().unwrap()),
+        base_name: name,
+        extensions_image: None,
+        containerfile: None,
+        build_args: BTreeMap::new(),
+        trust_bundle: None,
+        platform: None,
+        method: MethodChoice::Auto,
+        on_top: false,
+        push: push.map(|push| push.parse().unwrap()),
+    };
+    resolve::draft(context, request).await.unwrap()
+}

@@ -1,0 +1,63 @@
+//! The real parts, and how a test uses them.
+//!
+//! In: nothing but Debian packages (`debian-packages`, installed by `make packages`) and the sources under `tests/parts/`.
+//! Out: values that hold a running or unpacked part and take it down when dropped, also when the test process is killed.
+//! Invariant: everything of one test lies in a directory, a port or a mount namespace of its own; every wait is for a
+//! condition and has a limit; what is missing fails the test and says what to install.
+
+#![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]
+
+mod api_proxy;
+pub mod build_world;
+pub mod buildah_world;
+mod child;
+mod few;
+mod http;
+mod image;
+mod layout;
+mod make;
+mod mosb;
+mod node;
+mod one_node;
+mod oracle;
+mod ostree;
+pub mod parts;
+mod program;
+mod proxy;
+mod registry;
+pub mod registry_world;
+mod repository;
+mod root;
+mod sandbox;
+mod schema;
+mod server;
+mod snapshot;
+mod stand_in;
+mod tls;
+mod token;
+mod tree;
+mod web;
+
+pub use api_proxy::{ApiFault, ApiProxy, Write};
+pub use few::{Few, Lent};
+pub use layout::{Compression, Image, Layout};
+pub use mosb::Mosb;
+pub use node::{BUSYBOX_IMAGE, COUNTED, Namespace, Node, RECORDED, condition, wait};
+pub use one_node::{node, programs};
+pub use oracle::Oracle;
+pub use proxy::{Fault, FaultProxy, Seen};
+pub use registry::{Access, Registry, Server, Transport};
+pub use sandbox::{Sandbox, in_private_mounts};
+pub use schema::valid;
+pub use snapshot::{Entry, Kind, Snapshot, sha256};
+pub use stand_in::{Location, Login, PLAIN, Profile, Refusal, StandIn};
+pub use tree::Tree;
+pub use web::{Act, SecureWeb, Web, reply};
+
+pub use child::{Daemon, Finished, finish, lasting, limited, run};
+pub use http::{Head, ask};
+pub use image::{MOSB_IMAGE, mosb_image, mosb_image_of, mosb_root};
+pub use ostree::{base as ostree_base, ext_cli as ostree_ext_cli, import as ostree_import};
+pub use program::program;
+pub use repository::repository;
+pub use root::{base_image, debian_root};

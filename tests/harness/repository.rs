@@ -1,0 +1,9 @@
+//! Where the repository is.
+
+use std::path::Path;
+
+/// The top level of the repository.
+pub fn repository() -> &'static Path {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("the tests are a package below the top level")
+}

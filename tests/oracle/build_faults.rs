@@ -1,0 +1,166 @@
+//! A build through a network that fails at each request in turn: the same image, or one clear sentence.
+
+use std::thread;
+use std::time::Duration;
+
+use mosb_tests::build_world::{NAME, World, assert_refused, config};
+use mosb_tests::{Access, Fault, FaultProxy, Layout, Mosb, Registry, Seen, Server, Transport};
+
+/// A registry with the base, and a proxy before it.
+struct Network {
+    registry: Registry,
+    world: World,
+}
+
+impl Network {
+    fn new(access: Access) -> Self {
+        let registry = Registry::start(Server::Distribution, access, Transport::Http);
+        let world = World::new();
+        registry.push(&world.base, "base", "acme/base:v1");
+        Self { registry, world }
+    }
+
+    /// Builds by way of a proxy, as somebody who never did before.
+    fn build(&self, proxy: &FaultProxy, name: &str) -> (Mosb, mosb_tests::Finished) {
+        let mosb = Mosb::new();
+        let authfile = mosb.home().join("auth.json");
+        let logins = std::fs::read_to_string(self.registry.authfile()).unwrap();
+        std::fs::write(&authfile, logins.replace(self.registry.address(), &proxy.address()))
+            .unwrap();
+        let (base, target) = (
+            format!("{}/acme/base:v1", proxy.address()),
+            format!("{}/acme/{name}", proxy.address()),
+        );
+        let arguments = [
+            "build",
+            "-",
+            "--base",
+            &base,
+            "--output",
+            &target,
+            "-o",
+            "json",
+            "--authfile",
+            authfile.to_str().unwrap(),
+        ];
+        let finished = mosb.run_with(arguments, config().as_bytes());
+        (mosb, finished)
+    }
+
+    /// The digest, without any fault. The base is named after the proxy, so the digest is of this proxy only.
+    fn digest(&self, proxy: &FaultProxy, name: &str) -> String {
+        proxy.rule(|_| None);
+        let (_, finished) = self.build(proxy, name);
+        finished.ok().json()["digest"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Builds with the fault at each request in turn; `first` is the first that gets it.
+fn at_each_request(network: &Network, what: &str, fault: &Fault, first: usize) {
+    let proxy = FaultProxy::start(network.registry.address());
+    let want = network.digest(&proxy, &format!("{what}/0"));
+    let mut number = first;
+    loop {
+        proxy.fail(number, fault.clone());
+        let (mosb, finished) = network.build(&proxy, &format!("{what}/n{number}"));
+        let what = format!("{what} at request {number}");
+        assert_eq!(finished.code(), Some(0), "{what}: {}", finished.stderr);
+        assert_eq!(finished.json()["digest"], want, "{what}");
+        assert_eq!(mosb_tests::build_world::names(&mosb.tmp()), [""; 0], "{what}");
+        if proxy.seen().len() < number {
+            break;
+        }
+        number += 1;
+        assert!(number < 60, "{what}: there are fewer requests than faults");
+    }
+    assert!(number > 10, "{what}: only {number} requests");
+}
+
+#[test]
+fn one_fault_at_any_request_changes_nothing() {
+    let open = Network::new(Access::Anyone);
+    let guarded = Network::new(Access::Token);
+    thread::scope(|scope| {
+        for (what, fault) in [
+            ("before", Fault::CutBefore),
+            ("answer", Fault::CutAnswer),
+            ("delay", Fault::Delay(Duration::from_millis(100))),
+            ("too-many", Fault::too_many(1)),
+            ("broken", Fault::status(500)),
+        ] {
+            let open = &open;
+            scope.spawn(move || at_each_request(open, what, &fault, 1));
+        }
+        // Nobody answers 401 without saying how one logs in, and the first request is there to hear it.
+        scope.spawn(|| at_each_request(&guarded, "denied", &Fault::status(401), 2));
+    });
+    // What the last of them built is there, whole.
+    let to = open.world.mosb.home().join("pulled");
+    open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
+    assert_eq!(Layout::at(to).layers("x").len(), 3);
+}
+
+/// Which requests get the fault.
+type Which = fn(&Seen) -> bool;
+
+#[test]
+fn a_lasting_fault_is_one_sentence_and_no_image() {
+    let network = Network::new(Access::Anyone);
+    let all: Which = |_| true;
+    let layers: Which = |seen| seen.head.method == "GET" && seen.head.path().contains("/blobs/");
+    let uploads: Which = |seen| seen.head.path().contains("/blobs/uploads/");
+    let manifests: Which =
+        |seen| seen.head.method == "PUT" && seen.head.path().contains("/manifests/");
+    let cases: [(&str, Which, Fault, i32, &str, &[&str]); 11] = [
+        ("cut", all, Fault::CutBefore, 3, "unreachable", &["not reachable", "network"]),
+        ("no answer", layers, Fault::CutAnswer, 3, "unreachable", &["not reachable"]),
+        ("broken", all, Fault::status(500), 3, "registry-error", &["500", "6 tries", "later"]),
+        (
+            "too many",
+            all,
+            Fault::too_many(0),
+            3,
+            "too-many-requests",
+            &["too many requests", "wait"],
+        ),
+        ("nobody", all, Fault::status(401), 1, "denied", &["401", "give others", "--authfile"]),
+        ("forbidden base", all, Fault::status(403), 1, "denied", &["403", "acme/base"]),
+        (
+            "forbidden push",
+            uploads,
+            Fault::status(403),
+            1,
+            "denied",
+            &["403", "acme/forbidden-push"],
+        ),
+        ("no push", uploads, Fault::CutBefore, 3, "unreachable", &["not reachable", "network"]),
+        ("full", uploads, Fault::status(507), 3, "registry-error", &["507"]),
+        ("no manifest", manifests, Fault::status(500), 3, "registry-error", &["500"]),
+        (
+            "not taken",
+            manifests,
+            Fault::status(400),
+            1,
+            "registry-refused",
+            &["400", "acme/not-taken"],
+        ),
+    ];
+    thread::scope(|scope| {
+        for (what, which, fault, exit, code, words) in cases {
+            let network = &network;
+            scope.spawn(move || {
+                let proxy = FaultProxy::start(network.registry.address());
+                proxy.rule(move |seen| which(seen).then(|| fault.clone()));
+                let name = what.replace(' ', "-");
+                let (mosb, finished) = network.build(&proxy, &name);
+                assert_refused(&finished, what, exit, code, words);
+                assert!(finished.text().contains(&proxy.address()), "{what}: which registry?");
+                assert_eq!(mosb_tests::build_world::names(&mosb.tmp()), [""; 0], "{what}");
+                let image = network
+                    .registry
+                    .inspect(&format!("acme/{name}:{NAME}"), &network.registry.authfile());
+                assert_ne!(image.code(), Some(0), "{what}: it is there");
+            });
+        }
+    });
+}

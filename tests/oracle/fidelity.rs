@@ -1,0 +1,244 @@
+//! The direct build's tree is the one that the real `ignition-apply` and `systemctl preset` make of the same base.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use mosb_tests::{Compression, Entry, Kind, Layout, Mosb, Sandbox, Snapshot, base_image};
+
+mod cases;
+mod generated;
+mod rendered;
+
+/// A base image, and the same tree for the real tools.
+#[derive(Debug)]
+struct Base {
+    directory: TempDir,
+    layout: Layout,
+    layers: Vec<Vec<u8>>,
+    snapshot: Snapshot,
+    mosb: Mosb,
+}
+
+impl Base {
+    /// The Debian root with these layers on top. Whiteouts are for the direct build's reader; the sandbox removes.
+    fn new(layers: Vec<Vec<u8>>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = copy(&base_image(), &directory);
+        let mut snapshot = Snapshot::default();
+        for tar in &layers {
+            layout.append("base", Compression::Gzip, tar);
+        }
+        for layer in layout.layers("base") {
+            snapshot = snapshot.with_layer(layer).unwrap();
+        }
+        Self { directory, layout, layers, snapshot, mosb: Mosb::new() }
+    }
+
+    /// What the real tools make of it, or what Ignition refused.
+    fn real(&self, config: &Value) -> Result<Snapshot, String> {
+        let sandbox = Sandbox::new();
+        for tar in &self.layers {
+            sandbox
+                .run(
+                    "/bin/tar",
+                    &[
+                        "--extract",
+                        "--file=-",
+                        "--directory=/",
+                        "--numeric-owner",
+                        "--same-permissions",
+                        "--overwrite",
+                    ],
+                    tar,
+                )
+                .ok();
+        }
+        let config = config.to_string();
+        if let Err(why) = sandbox.ignition_apply(&config)
+            // Where systemd isn't running, instances fail as the last step: the tree is complete by then.
+            && !why.contains("/run/systemd/private")
+        {
+            return Err(why);
+        }
+        for unit in preset_units(&config) {
+            // A unit that systemctl doesn't know is none that it changes anything for.
+            sandbox.preset(&[&unit]);
+        }
+        Ok(sandbox.snapshot())
+    }
+
+    /// What the direct build makes of it, or how the program ended.
+    fn direct(&self, config: &Value) -> Result<Snapshot, (Option<i32>, Value)> {
+        let rendered = rendered(config);
+        let output = self.directory.path().join("output");
+        let target = format!("oci:{}", output.display());
+        let finished = self.mosb.run_with(
+            [
+                "build",
+                "--method",
+                "direct",
+                "-",
+                "--base",
+                &self.layout.reference("base"),
+                "--output",
+                &target,
+                "-o",
+                "json",
+            ],
+            rendered.to_string().as_bytes(),
+        );
+        if finished.code() != Some(0) {
+            return Err((finished.code(), finished.json()));
+        }
+        let result = finished.json();
+        assert_eq!(result["method"], "direct", "{result:#}");
+        let built = Layout::at(output.clone());
+        let layer = built.layers(NAME).pop().unwrap();
+        let snapshot = self.snapshot.with_layer(layer).unwrap();
+        std::fs::remove_dir_all(output).unwrap();
+        Ok(snapshot)
+    }
+
+    /// The reasons for a Containerfile.
+    fn reasons(&self, config: &Value) -> Vec<String> {
+        let finished = self.mosb.run_with(
+            ["plan", "-", "--base", &self.layout.reference("base"), "-o", "json"],
+            rendered(config).to_string().as_bytes(),
+        );
+        let plan = finished.ok().json();
+        plan["reasons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|reason| reason["code"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+fn rendered(config: &Value) -> Value {
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": config },
+    })
+}
+
+fn preset_units(config: &str) -> Vec<String> {
+    let config: Value = serde_json::from_str(config).unwrap();
+    let units =
+        config.pointer("/systemd/units").and_then(Value::as_array).cloned().unwrap_or_default();
+    let said = units.iter().filter(|unit| unit.get("enabled").is_some_and(Value::is_boolean));
+    said.map(|unit| unit["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A layout of its own that shares the blobs.
+fn copy(layout: &Layout, directory: &TempDir) -> Layout {
+    let to = directory.path().join("base");
+    let from = layout.blob_path(&layout.digest("base")).ancestors().nth(3).unwrap().to_owned();
+    let status = Command::new("cp").arg("-rl").arg(from).arg(&to).status().unwrap();
+    assert!(status.success());
+    // The index is rewritten, so it must not be shared.
+    let index = to.join("index.json");
+    let bytes = std::fs::read(&index).unwrap();
+    std::fs::remove_file(&index).unwrap();
+    std::fs::write(&index, bytes).unwrap();
+    Layout::at(to)
+}
+
+/// Takes out what only the direct build writes, after a look at it.
+fn without_current_config(mut built: Snapshot) -> Snapshot {
+    let file =
+        built.0.remove("etc/machine-config-daemon/currentconfig").expect("the config in the image");
+    assert_eq!((file.mode, file.uid, file.gid), (0o600, 0, 0));
+    let directory = built.0.remove("etc/machine-config-daemon").expect("its directory");
+    assert_eq!(directory, Entry { kind: Kind::Directory, mode: 0o755, uid: 0, gid: 0 });
+    built
+}
+
+/// How a comparison ended, when it ended well.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    SameTree,
+    BothRefuse,
+    NotDirect,
+}
+
+/// One config on one base: the same tree, or both refuse, or we say that something must be run.
+fn compare(base: &Base, what: &str, config: &Value) -> Verdict {
+    let direct = base.direct(config);
+    if let Err((Some(2), error)) = &direct
+        && error["code"] == "not-direct"
+    {
+        return Verdict::NotDirect;
+    }
+    match (base.real(config), direct) {
+        (Ok(real), Ok(direct)) => {
+            without_current_config(direct).assert_same(&real, &format!("{what}\n{config:#}"));
+            Verdict::SameTree
+        }
+        (Err(_), Err((Some(2), _))) => Verdict::BothRefuse,
+        (Err(real), Ok(_)) => {
+            panic!("{what}: the real Ignition refuses and we don't: {real}\n{config:#}")
+        }
+        (real, Err((code, error))) => panic!(
+            "{what}: exit code {code:?}, the real one {:?}: {error:#}\n{config:#}",
+            real.map(|_| "writes")
+        ),
+    }
+}
+
+/// Compares a table, of which most must really have been written.
+fn compare_all(base: &Base, cases: Vec<(&str, Value)>) {
+    let count = cases.len();
+    let verdicts = cases.iter().map(|(what, config)| compare(base, what, config));
+    let same = verdicts.filter(|verdict| *verdict == Verdict::SameTree).count();
+    assert!(same * 3 > count * 2, "only {same} of {count} cases compared a tree");
+}
+
+#[test]
+fn the_tree_is_what_the_real_tools_make_of_a_plain_base() {
+    compare_all(&Base::new(Vec::new()), cases::plain());
+}
+
+#[test]
+fn the_tree_is_what_the_real_tools_make_of_a_hostile_base() {
+    compare_all(&Base::new(vec![cases::hostile_base().tar()]), cases::hostile());
+}
+
+#[test]
+fn what_must_be_run_is_a_reason_for_the_containerfile() {
+    let base = Base::new(vec![cases::hostile_base().tar()]);
+    for (what, config, want) in cases::undecided() {
+        assert_eq!(base.reasons(&config), want, "{what}");
+    }
+}
+
+/// How many configs are drawn; more by hand, with `MOSB_CASES`.
+fn how_many() -> u32 {
+    std::env::var("MOSB_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(48)
+}
+
+#[test]
+fn the_tree_of_generated_configs_is_what_the_real_tools_make() {
+    let base = Base::new(vec![cases::hostile_base().tar()]);
+    let same = std::cell::Cell::new(0);
+    let config = proptest::test_runner::Config {
+        cases: how_many(),
+        failure_persistence: None,
+        ..Default::default()
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    runner
+        .run(&generated::config(), |config| {
+            if compare(&base, "generated", &config) == Verdict::SameTree {
+                same.set(same.get() + 1);
+            }
+            Ok(())
+        })
+        .unwrap();
+    let same = same.get();
+    assert!(same * 6 > how_many(), "only {same} generated configs compared a tree");
+}

@@ -1,0 +1,314 @@
+//! The Ignition config of new machines: the real Ignition takes it, nothing in it is in the image, and what it starts brings a machine
+//! to its image once, whenever the power fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use mosb_tests::{
+    Access, Finished, Kind, Mosb, Oracle, Registry, Sandbox, Server, Snapshot, Transport,
+    base_image, finish, in_private_mounts, limited, ostree_base, ostree_ext_cli,
+};
+
+const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+const UNIT: &str = "mosb-first-boot.service";
+
+fn golden() -> PathBuf {
+    mosb_tests::repository().join("testdata/bootstrap/three-pools/kubernetes")
+}
+
+fn config(pool: &str) -> String {
+    fs::read_to_string(golden().join(format!("ignition/{pool}.ign"))).unwrap()
+}
+
+/// A machine after Ignition, before its first boot goes on.
+fn machine() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ignition_apply(&config("worker")).unwrap();
+    sandbox
+}
+
+#[test]
+fn ignition_takes_it_and_machines_start_the_unit() {
+    let mut oracle = Oracle::start();
+    for pool in ["worker", "infra"] {
+        let config: Value = serde_json::from_str(&config(pool)).unwrap();
+        let verdict = oracle.judge(&config);
+        assert_eq!(verdict["accepted"], true, "{verdict:#}");
+        assert_eq!(verdict["entries"].as_array().map(Vec::len), Some(0), "{verdict:#}");
+    }
+    let sandbox = machine();
+    // What a machine does with presets at its first boot.
+    sandbox.preset(&[UNIT]).ok();
+    let units = sandbox.path("etc/systemd/system");
+    for link in ["multi-user.target.wants", "kubelet.service.requires"] {
+        assert!(fs::symlink_metadata(units.join(link).join(UNIT)).is_ok(), "{link}");
+    }
+    sandbox.shell(&format!("systemd-analyze --man=no verify /etc/systemd/system/{UNIT}"));
+    let tree = sandbox.snapshot();
+    for (path, mode) in [
+        ("var/lib/mosb/first-boot", 0o700),
+        ("var/lib/mosb/first-boot/auth.json", 0o600),
+        ("var/lib/mosb/first-boot/rebase", 0o700),
+        ("etc/ignition-machine-config-encapsulated.json", 0o600),
+    ] {
+        assert_eq!(tree.0[path].mode, mode, "{path}");
+    }
+}
+
+/// Whatever Ignition writes would hide what later images have there.
+#[test]
+fn nothing_that_ignition_writes_is_in_the_image() {
+    let sandbox = Sandbox::new();
+    let before = sandbox.snapshot();
+    sandbox.ignition_apply(&config("worker")).unwrap();
+    let written = changed(&before, &sandbox.snapshot());
+    assert!(written.contains("etc/systemd/system/mosb-first-boot.service"), "{written:?}");
+
+    let mosb = Mosb::new();
+    let config = fs::read_dir(golden()).unwrap().map(|it| it.unwrap().path());
+    let mut config =
+        config.filter(|path| path.to_str().unwrap().contains("machineconfig-rendered-worker-"));
+    let target = format!("oci:{}", mosb.home().join("work/image").display());
+    let config = config.next().unwrap();
+    let base = base_image();
+    let built = mosb
+        .run([
+            "build",
+            config.to_str().unwrap(),
+            "--base",
+            &base.reference("base"),
+            "--output",
+            &target,
+            "-o",
+            "json",
+        ])
+        .ok()
+        .json();
+    let image = format!("{target}:{}", built["tags"][0].as_str().unwrap());
+    let layers = mosb.run(["files", &*image, "-o", "json"]).ok().json();
+    let entries = layers["layers"][0]["paths"].as_array().unwrap().iter();
+    let image: BTreeSet<&str> = entries
+        .filter(|entry| entry["type"] != "directory")
+        .map(|entry| entry["path"].as_str().unwrap().trim_start_matches('/'))
+        .collect();
+    // As a proof that both look at the same: what Ignition makes of units that are enabled is in each image.
+    assert!(image.contains("etc/systemd/system-preset/20-ignition.preset"), "{image:?}");
+    let both: Vec<_> = written.iter().filter(|path| image.contains(&***path)).collect();
+    assert!(both.is_empty(), "{both:?}");
+}
+
+/// All but directories.
+fn changed(before: &Snapshot, after: &Snapshot) -> BTreeSet<String> {
+    let entries = after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry));
+    let entries = entries.filter(|(_, entry)| entry.kind != Kind::Directory);
+    entries.map(|(path, _)| path.clone()).collect()
+}
+
+/// The tools of a machine as files that tell what they were called with; `sleep` ends, so that the script does.
+const TOOLS: &str = r#"
+cd /usr/bin
+for tool in bootc rpm-ostree systemctl sleep; do
+    rm -f $tool
+    printf '#!/bin/sh\necho "%s $*" >>/log\n. /does/%s\n' $tool $tool >$tool
+    chmod +x $tool
+done
+mkdir -p /does
+: >/does/systemctl; : >/does/sleep
+"#;
+
+/// One run of the script on a machine whose kernel was started with this; its exit code.
+fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
+    fs::write(sandbox.path("cmdline"), cmdline).unwrap();
+    let line = "mount --bind /cmdline /proc/cmdline; set -a; if [ -e /var/lib/mosb/first-boot/environment ]; then . /var/lib/mosb/first-boot/environment; fi; set +a; exec /bin/sh /var/lib/mosb/first-boot/rebase";
+    let finished = sandbox.run("/bin/sh", &["-euc", line], &[]);
+    let log = fs::read_to_string(sandbox.path("log")).unwrap_or_default();
+    // No file where nothing was called.
+    let _ = fs::remove_file(sandbox.path("log"));
+    (finished.code(), log + &finished.stderr)
+}
+
+#[test]
+fn a_machine_gets_to_its_image_and_forgets_the_login() {
+    let switched = ". /dev/null; test \"$HOME\" = /run/mosb; test -s $HOME/.config/containers/registries.conf; \
+        grep -q pull /run/ostree/auth.json; : >/run/ostree/staged-deployment";
+    for (what, bootc, rpm_ostree, want) in [
+        ("bootc", switched, "exit 1", "bootc switch registry.example.com:5000/acme/os@"),
+        (
+            "bootc can't",
+            "exit 1",
+            switched,
+            "rpm-ostree rebase --bypass-driver ostree-unverified-registry:registry.example.com:5000/acme/os@",
+        ),
+    ] {
+        let sandbox = machine();
+        sandbox.shell(TOOLS);
+        fs::write(sandbox.path("does/bootc"), bootc).unwrap();
+        fs::write(sandbox.path("does/rpm-ostree"), rpm_ostree).unwrap();
+        let stock = "root=UUID=x ostree=/ostree/boot.1/os/aa/0 rw";
+        sandbox.shell("mkdir -p /ostree/deploy/a.0 /ostree/deploy/b.0 /ostree/boot.1/os/aa /ostree/boot.0/os/bb
+            ln -s /ostree/deploy/a.0 /ostree/boot.1/os/aa/0; ln -s /ostree/deploy/b.0 /ostree/boot.0/os/bb/0
+            echo '[origin]' >/ostree/deploy/a.0.origin
+            mkdir -p /run/ostree");
+        fs::write(sandbox.path("ostree/deploy/b.0.origin"), format!("[origin]\ncontainer-image-reference=ostree-unverified-registry:registry.example.com:5000/acme/os@{DIGEST}\n")).unwrap();
+        let (code, log) = boot(&sandbox, stock);
+        assert_eq!(code, Some(0), "{what}: {log}");
+        assert!(log.contains(&format!("{want}{DIGEST}")), "{what}: {log}");
+        assert!(log.ends_with("systemctl --no-block reboot\nsleep infinity\n"), "{what}: {log}");
+        assert_eq!(log.contains("systemctl daemon-reload"), what != "bootc", "{what}: {log}");
+        // Power fails before the new deployment was put in place: again from the start.
+        sandbox.shell("rm -rf /run/mosb /run/ostree/*");
+        assert_eq!(boot(&sandbox, stock).0, Some(0), "{what}");
+        assert!(sandbox.path("var/lib/mosb/first-boot/auth.json").exists());
+        // The machine runs the image. Wherever power fails while it forgets, the login is gone first, and the next boot goes on.
+        let image = "ostree=/ostree/boot.0/os/bb/0";
+        let given = sandbox.path("var/lib/mosb/first-boot");
+        sandbox.shell("rm -rf /run/mosb /run/ostree/*; cp -a /var/lib/mosb/first-boot /given; mv /usr/bin/rm /usr/bin/real-rm");
+        for (until, left) in [
+            ("auth.json", &["environment", "image", "rebase"][..]),
+            ("environment", &["image", "rebase"]),
+            ("image", &["rebase"]),
+        ] {
+            sandbox.shell(
+                "real-rm -rf /var/lib/mosb/first-boot; cp -a /given /var/lib/mosb/first-boot",
+            );
+            let rm = format!(
+                "#!/bin/sh\nreal-rm \"$@\"\ncase \"$*\" in *first-boot/{until}*) kill -9 $PPID;; esac\n"
+            );
+            fs::write(sandbox.path("usr/bin/rm"), rm).unwrap();
+            sandbox.shell("chmod +x /usr/bin/rm");
+            assert_ne!(boot(&sandbox, image).0, Some(0), "{what}, {until}");
+            let there = fs::read_dir(&given).unwrap();
+            let there: BTreeSet<_> =
+                there.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+            assert!(there.iter().eq(left), "{what}, {until}: {there:?}");
+            sandbox.shell("cp /usr/bin/real-rm /usr/bin/rm");
+            // The unit's ConditionPathExists=.
+            if there.contains("image") {
+                let (code, log) = boot(&sandbox, image);
+                assert_eq!((code, &*log), (Some(0), ""), "{what}, {until}");
+                assert!(!given.exists(), "{what}, {until}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_can_not_switch_does_not_reboot() {
+    let sandbox = machine();
+    sandbox.shell(TOOLS);
+    sandbox.shell("mkdir -p /run/ostree");
+    for (what, does, want) in [
+        ("no tool can", "exit 1", "neither bootc nor rpm-ostree could bring this machine to"),
+        ("nothing is staged", ":", "there is nothing to reboot into"),
+    ] {
+        for tool in ["bootc", "rpm-ostree"] {
+            fs::write(sandbox.path(&format!("does/{tool}")), does).unwrap();
+        }
+        let (code, log) = boot(&sandbox, "root=/dev/vda");
+        assert_eq!(code, Some(1), "{what}: {log}");
+        assert!(log.contains(want) && !log.contains("reboot\n"), "{what}: {log}");
+        assert!(sandbox.path("var/lib/mosb/first-boot/image").exists(), "{what}");
+    }
+}
+
+/// What a machine is given for an image of this digest at a registry that only a mirror makes reachable, one that wants a login and
+/// has a CA of its own: below the directory, as Ignition would write it.
+fn given(registry: &Registry, digest: &str) -> TempDir {
+    let mosb = Mosb::new();
+    let address = registry.address();
+    let ca = fs::read_to_string(registry.certificates().join("ca.crt")).unwrap();
+    let settings = json!({
+        "globalPullSecret": "pull",
+        "imageRegistryBundles": { address: ca },
+        "mirrors": [{ "source": "registry.invalid/os", "mirrors": [format!("{address}/os")] }],
+    });
+    let config = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let role = "machineconfiguration.openshift.io/role";
+    let mut seed = config(
+        "MachineOSConfig",
+        "worker",
+        json!({
+            "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
+            "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "registry.invalid/os/worker:latest",
+        }),
+    );
+    seed["metadata"]["annotations"] = json!({ "machineconfiguration.openshift.io/pre-built-image": format!("registry.invalid/os/worker@{digest}") });
+    let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        config("MachineConfigPool", "worker", json!({ "machineConfigSelector": { "matchLabels": { role: "worker" } } })),
+        seed,
+        { "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } },
+        { "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pull" }, "type": "kubernetes.io/dockerconfigjson",
+          "stringData": { ".dockerconfigjson": fs::read_to_string(registry.authfile()).unwrap() } },
+    ] });
+    let line = ["bootstrap", "--manifests", "-", "--output", "out", "--check-registry=false"];
+    mosb.run_with(line, objects.to_string().as_bytes()).ok();
+    let config = fs::read(mosb.home().join("work/out/ignition/worker.ign")).unwrap();
+    let config: Value = serde_json::from_slice(&config).unwrap();
+    let directory = TempDir::new().unwrap();
+    for file in config["storage"]["files"].as_array().unwrap() {
+        let path = file["path"].as_str().unwrap();
+        let Some(name) = path.strip_prefix("/var/lib/mosb/") else {
+            continue;
+        };
+        let source = file["contents"]["source"].as_str().unwrap();
+        let bytes = STANDARD.decode(source.strip_prefix("data:;base64,").unwrap()).unwrap();
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    directory
+}
+
+/// A machine whose `bootc` is the importer that bootc and rpm-ostree are made of, in a namespace with a `/run` and a `/var/lib` of its own.
+const MACHINE: &str = r#"
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=0755 tmpfs /var/lib
+cp -R "$1" /var/lib/mosb
+chmod 0600 /var/lib/mosb/first-boot/auth.json
+chmod 0700 /var/lib/mosb/first-boot
+mkdir /run/repo /run/changes /run/work
+mount -t overlay -o "lowerdir=$2,upperdir=/run/changes,workdir=/run/work" overlay /run/repo
+for tool in systemctl sleep rpm-ostree; do printf '#!/bin/sh\ntest "${0##*/}" != rpm-ostree\n' >/run/$tool; done
+printf '#!/bin/sh\nset -e\n%s container image pull --quiet /run/repo "ostree-unverified-registry:$2"\n: >/run/ostree/staged-deployment\n' "$3" >/run/bootc
+chmod +x /run/bootc /run/systemctl /run/sleep /run/rpm-ostree
+cd /var/lib/mosb/first-boot
+eval "$4"
+set -a
+. ./environment
+set +a
+export PATH=/run:$PATH
+exec /bin/sh ./rebase"#;
+
+fn rebase(given: &TempDir, repository: &Path, before: &str) -> Finished {
+    let mut command = in_private_mounts(limited("unshare"), MACHINE);
+    command.args([given.path(), repository, &ostree_ext_cli()]).arg(before);
+    finish(&mut command, &[])
+}
+
+/// Mirror, CA and login: the importer pulls with what it is handed, and needs each of it.
+#[test]
+fn the_real_importer_reads_what_it_is_handed() {
+    let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);
+    let layout = ostree_base();
+    registry.push(&layout, "base", "os/worker:1");
+    let given = given(&registry, &layout.digest("base"));
+    let repository = layout.directory.parent().unwrap().join("repo");
+    let finished = rebase(&given, &repository, "true");
+    assert_eq!(finished.code(), Some(0), "{finished:?}");
+    for (what, before) in [
+        ("no mirror", "rm containers/registries.conf"),
+        ("no CA", "rm -r containers/certs.d"),
+        ("no login", "rm auth.json"),
+        ("another home", "sed -i 's|/run/mosb|/nowhere|' environment"),
+    ] {
+        let finished = rebase(&given, &repository, before);
+        assert_eq!(finished.code(), Some(1), "{what}: {finished:?}");
+        assert!(finished.stderr.contains("neither bootc nor rpm-ostree"), "{what}: {finished:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Each target of `fuzz/`, for seconds; `make fuzz` is the same for as long as one likes.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tar::EntryType;
+
+use mosb_tests::{Tree, parts};
+
+/// libFuzzer's coverage, as cargo-fuzz asks for it, but for the sanitizer, which needs a nightly and finds nothing in a
+/// program without unsafe code.
+const COVERAGE: [&str; 6] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+#[test]
+fn no_target_finds_anything() {
+    let seconds = env::var("MOSB_FUZZ_SECONDS").unwrap_or_else(|_| "5".to_owned());
+    let package = mosb_tests::repository().join("fuzz");
+    let programs = build(&package);
+    let mut targets: Vec<_> = fs::read_dir(package.join("targets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_owned())
+        .collect();
+    targets.sort();
+    assert!(targets.len() >= 5, "{targets:?}");
+    for target in targets {
+        // What is found goes here, and is named in the message.
+        let found = tempfile::tempdir().unwrap();
+        let corpus = found.path().join("corpus");
+        fs::create_dir(&corpus).unwrap();
+        let seeds = match package.join("seeds").join(&target) {
+            checked_in if checked_in.exists() => checked_in,
+            _ => layers(&found.path().join("seeds")),
+        };
+        let mut command = Command::new(programs.join(&target));
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}/", found.path().display()))
+            .args(["-timeout=10", "-rss_limit_mb=1024", "-verbosity=0"])
+            .args([&corpus, &seeds]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{target:?}: {}\n{said}\nkept: {}",
+            output.status,
+            found.keep().display()
+        );
+        // Built without coverage it is no less green, and looks nowhere new.
+        let new = fs::read_dir(corpus).unwrap().count();
+        assert!(new > 0, "{target:?} came to nothing beside its seeds\n{said}");
+    }
+}
+
+/// Layers to begin with.
+fn layers(directory: &Path) -> PathBuf {
+    fs::create_dir(directory).unwrap();
+    let long = format!("etc/{}", "n".repeat(120));
+    let plain = Tree::new()
+        .directory("etc", 0o755)
+        .file("etc/f", 0o640, "x")
+        .owned(1, 1)
+        .hard_link("etc/h", "etc/f")
+        .link("l", "etc/f");
+    let odd = Tree::new()
+        .file(&long, 0o644, "y")
+        .file("etc/.wh.f", 0o644, "")
+        .file("etc/.wh..wh..opq", 0o644, "")
+        // A PAX record that gives the next entry another name.
+        .special("x", EntryType::XHeader)
+        .file("./../etc//g", 0o4644, "10 path=g\n");
+    fs::write(directory.join("plain"), plain.tar()).unwrap();
+    fs::write(directory.join("odd"), odd.tar()).unwrap();
+    directory.to_owned()
+}
+
+/// Builds every target; the directory of the programs comes back. The results are kept with the parts, outside the checkout:
+/// every dependency is built with coverage, too.
+fn build(package: &Path) -> PathBuf {
+    let results = parts::cache().join("fuzz");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--profile=fuzz", "--target", TRIPLE])
+        .current_dir(package)
+        .env("CARGO_TARGET_DIR", &results)
+        .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "the fuzz targets don't build: {status}");
+    results.join(TRIPLE).join("fuzz")
+}

@@ -1,0 +1,190 @@
+//! What we build on an ostree-native base arrives on a node through the importer that runs there, and nothing else changes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::json;
+
+use mosb_tests::{Entry, Kind, Layout, Mosb, Snapshot, ostree_base, ostree_import, run};
+
+const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+fn config() -> String {
+    let file =
+        |path: &str| json!({ "path": path, "mode": 0o640, "contents": { "source": "data:,x" } });
+    let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    let config = json!({
+        "ignition": { "version": "3.5.0" },
+        "storage": {
+            "files": [
+                file("/etc/mosb/new"), file("/usr/local/bin/tool"), file("/opt/vendor/x"), file("/home/core/x"), file("/root/x"),
+                file("/srv/x"), file("/etc/ssl/certs/x.pem"), file("/usr/bin/mosb-test"), file("/var/lib/mosb/x"), file("/tmp/x"),
+                { "path": "/etc/debian_version", "overwrite": true, "contents": { "source": "data:,13" } },
+            ],
+            "directories": [{ "path": "/etc/security", "mode": 0o711 }],
+            "links": [{ "path": "/etc/link", "target": "/etc/mosb/new" }],
+        },
+        "systemd": { "units": [
+            { "name": "mosb.service", "enabled": true, "contents": unit },
+            { "name": "remote-fs.target", "enabled": false },
+            { "name": "masked.service", "mask": true },
+        ] },
+    });
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": { "name": NAME }, "spec": { "config": config },
+    })
+    .to_string()
+}
+
+fn tree(layout: &Layout, tag: &str) -> Snapshot {
+    layout
+        .layers(tag)
+        .into_iter()
+        .fold(Snapshot::default(), |tree, layer| tree.with_layer(layer).unwrap())
+}
+
+/// Where a path of an image is in a node's tree. libostree before 2024.3 keeps content of `/var` for new machines only.
+fn on_a_node(path: &str) -> String {
+    match path.split_once('/').unwrap_or((path, "")) {
+        ("etc", rest) => format!("usr/etc/{rest}"),
+        ("var", rest) => format!("usr/share/factory/var/{rest}"),
+        _ => path.to_owned(),
+    }
+    .trim_end_matches('/')
+    .to_owned()
+}
+
+fn import(layout: &Layout, tag: &str) -> Snapshot {
+    ostree_import(&layout.reference(tag), &[]).unwrap().snapshot()
+}
+
+fn plan_notes(mosb: &Mosb, base: &str) -> Vec<serde_json::Value> {
+    let plan =
+        mosb.run_with(["plan", "-", "--base", base, "-o", "json"], config().as_bytes()).ok().json();
+    plan["notes"].as_array().unwrap().clone()
+}
+
+fn build(mosb: &Mosb, base: &str, method: &str) -> Layout {
+    let output = mosb.home().join(method);
+    let arguments = [
+        "build",
+        "-",
+        "--base",
+        base,
+        "--output",
+        &format!("oci:{}", output.display()),
+        "--method",
+        method,
+        "--isolation",
+        "chroot",
+        "-o",
+        "json",
+    ];
+    let result = mosb.run_with(arguments, config().as_bytes()).ok().json();
+    assert_eq!(result["method"], method, "{result:#}");
+    Layout::at(output)
+}
+
+fn arrives(tag: &str, method: &str) {
+    let base = ostree_base();
+    let mosb = Mosb::new();
+    let built = build(&mosb, &base.reference(tag), method);
+
+    // What the layer changes in the image must be what changes in the tree of a node, and nothing else.
+    let (before, after) = (tree(&base, tag), tree(&built, NAME));
+    let changed: BTreeMap<&String, &Entry> =
+        after.0.iter().filter(|(path, entry)| before.0.get(*path) != Some(entry)).collect();
+    let gone = before.0.keys().filter(|path| !after.0.contains_key(*path));
+    let mut want = import(&base, tag);
+    for path in gone {
+        assert!(want.0.remove(&on_a_node(path)).is_some(), "{path} was not on the node");
+    }
+    for (path, entry) in changed {
+        // The importer leaves a directory that the base has as it is; the plan says so.
+        let stays = entry.kind == Kind::Directory && before.0.contains_key(path);
+        if !stays {
+            want.0.insert(on_a_node(path), entry.clone());
+        }
+        // What is new in `/var` is kept beside it, with the directories above as the layer repeats them.
+        for (at, _) in path.match_indices('/').filter(|_| path.starts_with("var/")) {
+            let above = &path[..at];
+            want.0.insert(on_a_node(above), after.0[above].clone());
+        }
+    }
+    let told = plan_notes(&mosb, &base.reference(tag))
+        .iter()
+        .any(|note| note["code"] == "directory-stays" && note["path"] == "/etc/security");
+    assert!(told, "the plan says what the importer leaves");
+    let got = import(&built, NAME);
+    let factory = |snapshot: &Snapshot| {
+        let mut rest = snapshot.clone();
+        rest.0.retain(|path, _| path != "usr/share/factory" && path != "usr/share/factory/var");
+        rest
+    };
+    factory(&got).assert_same(&factory(&want), tag);
+
+    for (link, target) in [
+        ("usr/local", "../var/usrlocal"),
+        ("opt", "var/opt"),
+        ("home", "var/home"),
+        ("root", "var/roothome"),
+    ] {
+        assert_eq!(got.0[link].kind, Kind::Link { target: target.to_owned() }, "{link}");
+    }
+    for path in [
+        "usr/etc/mosb/new",
+        "usr/bin/mosb-test",
+        "usr/etc/pki/tls/certs/x.pem",
+        "usr/share/factory/var/usrlocal/bin/tool",
+        "usr/share/factory/var/opt/vendor/x",
+        "usr/share/factory/var/roothome/x",
+    ] {
+        assert_eq!(got.0[path].mode, 0o640, "{path}");
+    }
+    assert!(!got.0.keys().any(|path| path == "tmp/x"), "emptied by the commit");
+}
+
+/// `ostree container commit` acts on the whole tree, so both methods must.
+#[test]
+fn what_the_base_has_where_a_commit_empties_goes_in_both_methods() {
+    let mosb = Mosb::new();
+    let layout = mosb.home().join("base");
+    let copy = format!("oci:{}:base", layout.display());
+    run("skopeo", ["copy", "--quiet", &ostree_base().reference("base"), &copy]).ok();
+    for (at, mode) in [("run", 0o755), ("tmp", 0o1777), ("var/tmp", 0o1777), ("var/cache", 0o755)] {
+        let content = mosb.home().join("content").join(at);
+        fs::create_dir_all(content.join("deep")).unwrap();
+        fs::set_permissions(&content, Permissions::from_mode(mode)).unwrap();
+        fs::write(content.join("deep/file"), at).unwrap();
+        symlink("/nowhere", content.join("link")).unwrap();
+        let image = format!("{}:base", layout.display());
+        run("umoci", ["insert", "--image", &image, content.to_str().unwrap(), &format!("/{at}")])
+            .ok();
+    }
+    let base = Layout::at(layout);
+    let before = tree(&base, "base");
+    assert!(before.0.contains_key("var/cache/deep/file") && before.0.contains_key("run/link"));
+    let direct = build(&mosb, &base.reference("base"), "direct");
+    let by_buildah = build(&mosb, &base.reference("base"), "containerfile");
+    let want = tree(&by_buildah, NAME);
+    assert!(!want.0.contains_key("var/cache/deep") && !want.0.contains_key("run/link"));
+    tree(&direct, NAME).assert_same(&want, "direct");
+    import(&direct, NAME).assert_same(&import(&by_buildah, NAME), "on a node");
+}
+
+#[test]
+fn a_direct_build_arrives_where_the_links_lead() {
+    arrives("base", "direct");
+}
+
+#[test]
+fn a_direct_build_arrives_where_the_links_lead_nowhere_yet() {
+    arrives("empty-var", "direct");
+}
+
+#[test]
+fn a_containerfile_build_arrives_where_the_links_lead() {
+    arrives("base", "containerfile");
+}

@@ -1,0 +1,256 @@
+//! A build that is killed at any moment, and run again, ends where it would have ended, and leaves no rubbish.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mosb_tests::build_world::{NAME, World, assert_refused, assert_whole, config, names};
+use mosb_tests::{
+    Access, Compression, Fault, FaultProxy, Finished, Layout, Mosb, Registry, Server, Transport,
+    Tree, run,
+};
+
+/// Starts a build that is not waited for, its config in a file.
+fn start(mosb: &Mosb, base: &str, target: &str) -> Child {
+    let file = mosb.home().join("config.json");
+    std::fs::write(&file, config()).unwrap();
+    let mut command: Command = mosb.command([
+        "build",
+        file.to_str().unwrap(),
+        "--base",
+        base,
+        "--output",
+        target,
+        "-o",
+        "json",
+    ]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(child: &Child, signal: &str) {
+    run("kill", [signal, &child.id().to_string()]);
+}
+
+fn ended(child: Child) -> Finished {
+    let output = child.wait_with_output().unwrap();
+    Finished {
+        what: "the build".to_owned(),
+        status: output.status,
+        stdout: output.stdout,
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A base that takes a while to copy, for the layouts.
+fn large_base() -> World {
+    let noise: Vec<u8> = (0..1_u64 << 20)
+        .flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+        .collect();
+    let tar = Tree::new().file("usr/lib/noise", 0o644, noise).tar();
+    World::with(&mosb_tests::build_world::base().layer(Compression::Plain, tar))
+}
+
+#[test]
+fn killed_at_each_request_it_ends_the_same() {
+    let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    let world = World::new();
+    registry.push(&world.base, "base", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    let base = format!("{}/acme/base:v1", proxy.address());
+    let target = |name: &str| format!("{}/acme/{name}", proxy.address());
+    let want = ended(start(&Mosb::new(), &base, &target("want"))).ok().json()["digest"].clone();
+    let requests = proxy.seen().len();
+    assert!(requests > 10, "{requests}");
+    for number in 1..=requests {
+        for how in ["-KILL", "-INT", "-TERM"] {
+            let what = format!("{how} at request {number}");
+            let mosb = Mosb::new();
+            let target = target(&format!("n{number}{}", how.to_lowercase()));
+            proxy.fail(number, Fault::Delay(Duration::from_secs(20)));
+            let mut child = start(&mosb, &base, &target);
+            wait_for(|| proxy.seen().len() >= number || child.try_wait().unwrap().is_some());
+            signal(&child, how);
+            let begun = Instant::now();
+            let finished = ended(child);
+            assert!(begun.elapsed() < Duration::from_secs(5), "{what}: it went on");
+            match how {
+                "-INT" => assert_refused(
+                    &finished,
+                    &what,
+                    130,
+                    "interrupted",
+                    &["SIGINT", "run it again"],
+                ),
+                "-TERM" => assert_refused(
+                    &finished,
+                    &what,
+                    143,
+                    "interrupted",
+                    &["SIGTERM", "run it again"],
+                ),
+                _ => assert_eq!(finished.code(), None, "{what}"),
+            }
+            let clean = || {
+                assert_eq!(names(&mosb.tmp()), [""; 0], "{what}: TMPDIR");
+                let cached = names(&mosb.home().join("cache/mosb/base-trees"));
+                let temporary =
+                    cached.iter().filter(|name| !name.contains(".tree-") && *name != ".mosb.lock");
+                assert_eq!(temporary.count(), 0, "{what}: {cached:?}");
+            };
+            if how != "-KILL" {
+                clean();
+            }
+            proxy.rule(|_| None);
+            let again = ended(start(&mosb, &base, &target)).ok().json();
+            assert_eq!(again["digest"], want, "{what}");
+            clean();
+        }
+    }
+}
+
+fn wait_for(mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < end, "it never happened");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_layout_is_whole_whenever_its_writer_was_killed() {
+    let world = large_base();
+    let whole = Instant::now();
+    let (base, target) = (world.reference(), world.target());
+    let want = ended(start(&world.mosb, &base, &target)).ok().json()["digest"].clone();
+    let took = whole.elapsed();
+    let want_layout = listing(&world.output());
+    let steps = 24;
+    for step in 0..steps {
+        for how in ["-KILL", "-INT"] {
+            std::fs::remove_dir_all(world.output()).unwrap();
+            // Every other time the cache is there already, so that more of the time is spent with the layout.
+            if step % 2 == 0 {
+                std::fs::remove_dir_all(world.mosb.home().join("cache")).unwrap();
+            }
+            let what = format!("{how} at step {step} of {steps} of {took:?}");
+            let child = start(&world.mosb, &base, &target);
+            thread::sleep(took * step / steps);
+            signal(&child, how);
+            let finished = ended(child);
+            let layout = Layout::at(world.output());
+            match (how, finished.code()) {
+                ("-INT", Some(130)) => {
+                    world.assert_clean(&what);
+                    let left = names(&world.output());
+                    assert!(
+                        !left.iter().any(|name| name.starts_with(".mosb-tmp")),
+                        "{what}: {left:?}"
+                    );
+                }
+                (_, Some(0) | None) => {}
+                (_, other) => panic!("{what}: {other:?}: {}", finished.stderr),
+            }
+            if world.output().join("index.json").exists() {
+                let index = layout.index();
+                assert!(index.is_empty() || index[0]["digest"] == want, "{what}: {index:?}");
+            }
+            let again = ended(start(&world.mosb, &base, &target)).ok().json();
+            assert_eq!(again["digest"], want, "{what}");
+            assert_whole(&layout, &what);
+            assert_eq!(listing(&world.output()), want_layout, "{what}");
+            world.assert_clean(&what);
+        }
+    }
+}
+
+/// Every file of a layout.
+fn listing(directory: &Path) -> String {
+    run("find", [directory.to_str().unwrap(), "-type", "f", "-printf", "%P %s\n"])
+        .text()
+        .lines()
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn two_builds_into_one_layout_are_both_there() {
+    let world = large_base();
+    let (base, target) = (world.reference(), world.target());
+    let other = config().replace(NAME, "rendered-infra-fedcba9876543210fedcba9876543210");
+    let results: Vec<_> = thread::scope(|scope| {
+        let build = |config: String| {
+            let (world, base, target) = (&world, &base, &target);
+            scope.spawn(move || {
+                world
+                    .mosb
+                    .run_with(
+                        ["build", "-", "--base", base, "--output", target, "-o", "json"],
+                        config.as_bytes(),
+                    )
+                    .ok()
+                    .json()
+            })
+        };
+        let both: Vec<_> = [config(), other].into_iter().map(build).collect();
+        both.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let layout = Layout::at(world.output());
+    assert_whole(&layout, "both");
+    for result in results {
+        for tag in result["tags"].as_array().unwrap() {
+            assert_eq!(layout.digest(tag.as_str().unwrap()), result["digest"]);
+        }
+    }
+    assert_eq!(layout.index().len(), 4);
+}
+
+#[test]
+fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
+    let layout = mosb_tests::base_image();
+    let mosb = Mosb::new();
+    let home = mosb.home().display().to_string();
+    let (base, target) = (layout.reference("base"), format!("oci:{home}/output"));
+    let file = |name: &str, text: &str| {
+        let file = format!("{home}/{name}");
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let ignition = serde_json::json!({ "ignition": { "version": "3.4.0" } });
+    let config = file("config.json", &mosb_tests::build_world::rendered(&ignition).to_string());
+    let began = format!("{home}/began");
+    std::fs::create_dir(&began).unwrap();
+    // Its own number tells its child from all others on this machine. A shell that stays would only hide whether it ended.
+    let number = 100_000 + std::process::id();
+    let slow = file("Slow", &format!("RUN exec sleep {number}\n"));
+    let quick = file("Quick", "RUN true\n");
+    let build = |containerfile: &str| {
+        let volume = format!("{began}:/began");
+        let arguments = ["build", &config, "--base", &base, "--output", &target, "-o", "json"];
+        let more = ["--containerfile", containerfile, "--isolation", "chroot", "--volume", &volume];
+        let mut command = mosb.command(arguments.into_iter().chain(more));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let sleeping = || {
+        let found =
+            Command::new("pgrep").args(["-f", &format!("sleep {number}$")]).output().unwrap();
+        !found.stdout.is_empty()
+    };
+    for how in ["-KILL", "-INT"] {
+        let mut child = build(&slow);
+        wait_for(|| sleeping() || child.try_wait().unwrap().is_some());
+        assert!(sleeping(), "{how}: {}", ended(child).stderr);
+        signal(&child, how);
+        let finished = ended(child);
+        assert_eq!(finished.code(), (how == "-INT").then_some(130), "{how}: {}", finished.stderr);
+        wait_for(|| !sleeping());
+        assert!(!mosb.home().join("output").exists(), "{how}");
+    }
+    let result = ended(build(&quick)).ok().json();
+    assert_eq!(result["method"], "containerfile");
+    assert_eq!(names(&mosb.tmp()), [""; 0], "TMPDIR");
+    assert_eq!(names(&mosb.home().join("cache/mosb/buildah/work")), [""; 0], "what builds work in");
+    assert_whole(&Layout::at(mosb.home().join("output")), "the next build");
+}

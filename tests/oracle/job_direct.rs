@@ -1,0 +1,315 @@
+//! `mosb job build --result`: what a direct build's pod does, against a real registry.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mosb_build::result::{Outcome, Step};
+use mosb_types::ErrorClass;
+use serde_json::{Value, json};
+
+use crate::job_world::{Pod, Sidecar, ended, manifest, registry};
+use mosb_tests::build_world::{self, config, names, with};
+use mosb_tests::{Access, Fault, FaultProxy, Mosb, Registry, Server, Transport, run};
+
+#[test]
+fn the_image_is_the_one_of_mosb_build_and_its_digest_is_told_twice() {
+    let registry = registry();
+    let pod = Pod::new(registry.address(), &config(), None);
+    let finished = pod.run(pod.direct(&[])).ok();
+    let result = pod.result("result").unwrap();
+    let digest = result["digest"].as_str().unwrap();
+    assert_eq!(finished.text().trim(), digest);
+    assert_eq!((&result["outcome"], &result["method"]), (&json!("Succeeded"), &json!("direct")));
+    assert!(result["bytesPushed"].as_u64().unwrap() > 0);
+    assert!(manifest(&registry, "acme/os", &pod.build).is_some());
+    match pod.termination_message().outcome {
+        Outcome::Succeeded { digest: told, .. } => assert_eq!(told.to_string(), digest),
+        other => panic!("{other:?}"),
+    }
+    let base = registry.repository("acme/base:v1");
+    let output = registry.repository("acme/other");
+    let built = ["build", "-", "-o", "json", "--base", &base, "--output", &output];
+    let built = Mosb::new().run_with(built, config().as_bytes()).ok().json();
+    assert_eq!(built["digest"], digest, "the same image, whoever builds it");
+    assert_eq!(names(&pod.mosb.tmp()), [""; 0]);
+}
+
+#[test]
+fn the_bases_tree_is_read_once_for_all_builds() {
+    let registry = registry();
+    let pod = Pod::new(registry.address(), &config(), None);
+    pod.run(pod.direct(&[])).ok();
+    let first = pod.result("result").unwrap();
+    let (base, image) = (&first["baseTree"]["base"], first["baseTree"]["image"].as_str().unwrap());
+    let tag = format!("base-tree-{}", &base.as_str().unwrap()["sha256:".len()..][..32]);
+    assert!(manifest(&registry, "acme/os", &tag).is_some());
+
+    let other = with(
+        "storage",
+        json!({ "files": [{ "path": "/etc/other", "contents": { "source": "data:,x" } }] }),
+    );
+    let pod = Pod::new(registry.address(), &other, None);
+    let tree = format!("{}@{image}", registry.repository("acme/os"));
+    pod.run(pod.direct(&["--base-tree", &tree])).ok();
+    let second = pod.result("result").unwrap();
+    assert_eq!(
+        second.get("warnings").map(|w| codes(w).contains(&"base-tree-image".to_owned())),
+        first.get("warnings").map(|_| false)
+    );
+    assert!(second.get("baseTree").is_none(), "nothing new to record: {second:#}");
+    let pulled = |result: &Value| result["bytesPulled"].as_u64().unwrap();
+    assert!(pulled(&second) < 10_000 && pulled(&first) > 70_000, "{first:#}{second:#}");
+
+    // An image that is gone, or something else, costs a reading and nothing more.
+    let gone = format!("{}@sha256:{}", registry.repository("acme/os"), "0".repeat(64));
+    let else_ =
+        format!("{}@{}", registry.repository("acme/os"), second["digest"].as_str().unwrap());
+    for (what, image) in [("gone", gone), ("something else", else_)] {
+        let pod = Pod::new(registry.address(), &other, None);
+        pod.run(pod.direct(&["--base-tree", &image])).ok();
+        let result = pod.result("result").unwrap();
+        assert_eq!(result["digest"], second["digest"], "{what}");
+        assert!(
+            codes(&result["warnings"]).contains(&"base-tree-image".to_owned()),
+            "{what}: {result:#}"
+        );
+        assert_eq!(result["baseTree"], first["baseTree"], "{what}");
+    }
+}
+
+fn codes(findings: &Value) -> Vec<String> {
+    let findings = findings.as_array().into_iter().flatten();
+    findings.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_must_be_run_is_an_answer_and_no_failure() {
+    let registry = registry();
+    let append = with(
+        "storage",
+        json!({ "files": [{ "path": "/usr/lib/more", "append": [{ "source": "data:,x" }] }] }),
+    );
+    for (what, config, containerfile, code) in [
+        ("the tree shows it", append, None, "append-to-base"),
+        ("it is asked for", config(), Some("FROM configs\nRUN true\n"), "custom-containerfile"),
+    ] {
+        let pod = Pod::new(registry.address(), &config, containerfile);
+        let finished = pod.run(pod.direct(&[])).ok();
+        let result = pod.result("result").unwrap();
+        assert_eq!(result["outcome"], "NeedsContainerfile", "{what}");
+        assert_eq!(codes(&result["reasons"]), [code], "{what}");
+        assert!(finished.text().contains("can't be built directly"), "{what}");
+        assert!(matches!(pod.termination_message().outcome, Outcome::NeedsContainerfile { .. }));
+        assert!(manifest(&registry, "acme/os", &pod.build).is_none(), "{what}");
+    }
+}
+
+/// A part of a config is all of another config's, or none.
+#[test]
+fn a_config_in_several_parts_is_put_together() {
+    let registry = registry();
+    let noise: Vec<u8> =
+        (0..900_000_u32).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let large = format!("data:;base64,{}", STANDARD.encode(&noise[..1_000_000]));
+    let config = with(
+        "storage",
+        json!({ "files": [{ "path": "/etc/large", "contents": { "source": large } }] }),
+    );
+    let pod = Pod::new(registry.address(), &config, None);
+    assert_eq!(names(&pod.volume("mc")), ["0", "1"]);
+    pod.run(pod.direct(&[])).ok();
+    assert_eq!(pod.result("result").unwrap()["outcome"], "Succeeded");
+    fs::remove_dir_all(pod.volume("mc").join("1")).unwrap();
+    let finished = pod.run(pod.direct(&[]));
+    assert!(!finished.status.success());
+    let result = pod.result("result").unwrap();
+    assert_eq!((&result["reason"], &result["class"]), (&json!("payload-content"), &json!("bug")));
+}
+
+#[test]
+fn every_failure_has_a_class_for_the_controller() {
+    let open = registry();
+    let guarded = Registry::start(Server::Debian, Access::Basic, Transport::Http);
+    guarded.push(&build_world::World::new().base, "base", "acme/base:v1");
+    let authfile = guarded.authfile().display().to_string();
+    let wrong = guarded.wrong_authfile().display().to_string();
+    let proxy = FaultProxy::start(open.address());
+    let through = proxy.address();
+    let other = "worker-00000000000000000000000000000000";
+    type Change<'a> = Box<dyn Fn(&mut Pod) + 'a>;
+    let flags = |flags: &[&str]| -> Change<'_> {
+        let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Box::new(move |pod| pod.more.clone_from(&flags))
+    };
+    let broken = with("storage", json!({ "files": [{ "path": "relative" }] }));
+    for (what, registry, change, reason, class, word) in [
+        (
+            "pull credentials",
+            guarded.address(),
+            flags(&["--authfile", &wrong]),
+            "denied",
+            ErrorClass::InvalidInput,
+            "refused it (401",
+        ),
+        (
+            "push credentials",
+            guarded.address(),
+            flags(&["--authfile", &authfile, "--push-authfile", &wrong]),
+            "denied",
+            ErrorClass::InvalidInput,
+            "acme/os",
+        ),
+        (
+            "another build",
+            open.address(),
+            Box::new(|pod: &mut Pod| other.clone_into(&mut pod.build)) as Change<'_>,
+            "other-build",
+            ErrorClass::Internal,
+            other,
+        ),
+        (
+            "another config",
+            open.address(),
+            Box::new(|pod: &mut Pod| mount(pod, &with("storage", json!({})))),
+            "other-build",
+            ErrorClass::Internal,
+            "this Job is for",
+        ),
+        (
+            "a broken config",
+            open.address(),
+            Box::new(|pod: &mut Pod| mount(pod, &broken)),
+            "invalid-ignition",
+            ErrorClass::InvalidInput,
+            "spec.config",
+        ),
+        (
+            "nothing mounted",
+            open.address(),
+            Box::new(|pod: &mut Pod| fs::remove_dir_all(pod.volume("mc")).unwrap()),
+            "unreadable-file",
+            ErrorClass::Internal,
+            "machineconfig.json.gz",
+        ),
+        (
+            "a registry in trouble",
+            &through,
+            Box::new(|_: &mut Pod| proxy.rule(|_| Some(Fault::status(503)))),
+            "registry-error",
+            ErrorClass::Transient,
+            "503",
+        ),
+    ] {
+        let mut pod = Pod::with(Mosb::new(), registry, &config(), None, &["--authfile", &authfile]);
+        change(&mut pod);
+        let finished = pod.run(pod.direct(&[]));
+        assert!(!finished.status.success(), "{what}");
+        let result = pod.result("result").unwrap_or_else(|| panic!("{what}: {}", finished.stderr));
+        println!("{what}: {result}");
+        let class = serde_json::to_value(class).unwrap();
+        assert_eq!(
+            (&result["reason"], &result["class"]),
+            (&json!(reason), &class),
+            "{what}: {result:#}"
+        );
+        assert!(result["message"].as_str().unwrap().contains(word), "{what}: {result:#}");
+        let pushed = result["push"].is_u64();
+        assert_eq!(pushed, what == "push credentials", "{what}: {result:#}");
+        let told = pod.termination_message().outcome;
+        assert!(matches!(told, Outcome::Failed { step: Step::ImageBuild, .. }), "{what}");
+        let said = format!("{}{result}", finished.stderr);
+        assert!(!said.contains("not-a-secret"), "{what}: {said}");
+    }
+}
+
+/// Another config in the place of the build's own.
+fn mount(pod: &Pod, config: &str) {
+    let text = STANDARD.encode(gzip(config.as_bytes()));
+    fs::write(pod.volume("mc").join("0/machineconfig.json.gz"), text).unwrap();
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// The pod is not over before the result was delivered.
+#[test]
+fn it_waits_for_the_acknowledgement() {
+    let registry = registry();
+    let pod = Pod::new(registry.address(), &config(), None);
+    let mut child = pod.direct(&[]).spawn().unwrap();
+    let begun = Instant::now();
+    while pod.result("result").is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "nobody has acknowledged it");
+    let _sidecar = Sidecar::start(&pod.volume("result"));
+    let waited = Instant::now();
+    assert!(child.wait().unwrap().success());
+    assert!(waited.elapsed() < Duration::from_secs(5));
+    // SIGTERM while it waits: what is there stays there.
+    drop(_sidecar);
+    fs::remove_file(pod.volume("result").join("acknowledged")).unwrap();
+    let mut child = pod.direct(&[]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    run("kill", ["-TERM", &child.id().to_string()]);
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(pod.result("result").unwrap()["outcome"], "Succeeded");
+}
+
+/// Killed at any request and run again, it ends where the first would have.
+#[test]
+fn killed_at_each_step_it_ends_the_same() {
+    let registry = registry();
+    let proxy = FaultProxy::start(registry.address());
+    let through = proxy.address().to_string();
+    let pod = Pod::new(&through, &config(), None);
+    let before = proxy.seen().len();
+    pod.run(pod.direct(&[])).ok();
+    let want = pod.result("result").unwrap()["digest"].clone();
+    let requests = proxy.seen().len() - before;
+    assert!(requests > 10, "{requests}");
+    let mut killed = 0;
+    for number in 1..=requests {
+        let file =
+            json!({ "path": format!("/etc/n{number}"), "contents": { "source": "data:,x" } });
+        let pod = Pod::new(&through, &with("storage", json!({ "files": [file] })), None);
+        let sidecar = Sidecar::start(&pod.volume("result"));
+        proxy.fail(proxy.seen().len() + number, Fault::Delay(Duration::from_secs(20)));
+        let at = proxy.seen().len() + number;
+        let mut child = pod.direct(&[]).spawn().unwrap();
+        let begun = Instant::now();
+        while proxy.seen().len() < at && child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        killed += usize::from(status.signal().is_some());
+        ended(pod.direct(&[])).ok();
+        drop(sidecar);
+        let result = pod.result("result").unwrap();
+        let again = Pod::new(
+            &through,
+            &with(
+                "storage",
+                json!({ "files": [json!({ "path": format!("/etc/n{number}"), "contents": { "source": "data:,x" } })] }),
+            ),
+            None,
+        );
+        assert_eq!(again.build, pod.build);
+        assert_eq!(result["outcome"], "Succeeded", "{number}");
+        assert_ne!(result["digest"], want);
+        assert!(manifest(&registry, "acme/os", result["digest"].as_str().unwrap()).is_some());
+        assert_eq!(names(&pod.volume("result")), ["acknowledged", "result.json"], "{number}");
+    }
+    assert!(killed > 8, "{killed} of {requests}");
+}

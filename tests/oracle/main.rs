@@ -1,0 +1,31 @@
+//! What mosb makes, compared with what the real parts make of it: Ignition, systemd, buildah, the importer of the nodes, registries
+//! built with Go. As root.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+#![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
+
+mod build_faults;
+mod buildah_build;
+mod consumers;
+mod fidelity;
+mod first_boot;
+mod fuzz;
+mod ignition_oracle;
+mod importer;
+mod interrupted;
+mod job_containerfile;
+mod job_direct;
+mod job_hostile;
+mod job_world;
+mod merge_oracle;
+mod older_format;
+mod part_image;
+mod part_layout;
+mod part_ostree;
+mod part_registry;
+mod part_root;
+mod pod_faults;
+mod preflight;
+mod preflight_installation;
+mod registry_faults;
+mod registry_push;
+mod systemd_presets;

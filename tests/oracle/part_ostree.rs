@@ -1,0 +1,66 @@
+//! The ostree-native base is what the real images are, and the importer takes good layers and refuses bad ones.
+
+use std::path::Path;
+
+use mosb_tests::{Compression, Kind, Layout, Tree, ostree_base, ostree_import, run};
+
+/// The base with one more layer, as any tool would append it.
+fn with_layer(directory: &Path, base: &str, layer: &Tree) -> String {
+    let layout = Layout::at(directory.join(base));
+    run("cp", ["-a".as_ref(), ostree_base().directory.as_os_str(), layout.directory.as_os_str()]);
+    layout.append(base, Compression::Gzip, &layer.tar());
+    layout.reference(base)
+}
+
+#[test]
+fn the_base_leads_into_var_by_hard_links_to_links() {
+    let mut archive = tar::Archive::new(ostree_base().layers("base").remove(0));
+    let found = archive
+        .entries()
+        .unwrap()
+        .map(Result::unwrap)
+        .find(|member| member.path_bytes().as_ref() == b"usr/local")
+        .expect("usr/local in the base");
+    assert_eq!(found.header().entry_type(), tar::EntryType::Link);
+}
+
+#[test]
+fn a_layer_that_goes_through_the_links_arrives() {
+    let directory = tempfile::tempdir().unwrap();
+    let layer = Tree::new()
+        .directory("etc", 0o755)
+        .file("etc/mosb-test", 0o640, "x")
+        .owned(0, 4)
+        .directory("var", 0o755)
+        .directory("var/usrlocal", 0o755)
+        .directory("var/usrlocal/bin", 0o755)
+        .file("var/usrlocal/bin/x", 0o755, "x");
+    let image = with_layer(directory.path(), "base", &layer);
+    let tree = ostree_import(&image, &[]).unwrap().snapshot();
+    let file = &tree.0["usr/etc/mosb-test"];
+    assert_eq!((file.mode, file.uid, file.gid), (0o640, 0, 4));
+    let target = "../var/usrlocal".to_owned();
+    assert_eq!(tree.0["usr/local"].kind, Kind::Link { target });
+    assert!(tree.0.contains_key("usr/share/factory/var/usrlocal/bin/x"), "content of /var");
+}
+
+#[test]
+fn a_directory_in_a_links_place_never_arrives_as_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let layer = Tree::new()
+        .directory("usr", 0o755)
+        .directory("usr/local", 0o755)
+        .directory("usr/local/bin", 0o755)
+        .file("usr/local/bin/x", 0o755, "x");
+    // Where the link leads nowhere the image is refused: such a node could not update.
+    let image = with_layer(directory.path(), "empty-var", &layer);
+    let why = ostree_import(&image, &[]).unwrap_err();
+    assert!(why.contains("Checking out layer"), "{why}");
+
+    // Where it leads somewhere, libostree follows it, and the content is in `/var` for fresh machines only.
+    let image = with_layer(directory.path(), "base", &layer);
+    let tree = ostree_import(&image, &[]).unwrap().snapshot();
+    let target = "../var/usrlocal".to_owned();
+    assert_eq!(tree.0["usr/local"].kind, Kind::Link { target });
+    assert!(tree.0.contains_key("var/usrlocal/bin/x"));
+}

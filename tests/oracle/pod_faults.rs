@@ -1,0 +1,233 @@
+//! What happens to the containers of a build pod: killed at each step, a full disk, a registry that goes away in between. Run
+//! again, each ends where it would have ended.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::job_world::{Pod, Sidecar, ended, manifest};
+use mosb_tests::build_world::{names, with};
+use mosb_tests::{Fault, FaultProxy, Mosb, Registry, base_image, wait};
+
+const SOON: Duration = Duration::from_secs(120);
+const RUNS: &str = "FROM configs\nRUN echo one && cp /etc/mine /etc/copied\nRUN echo two\n";
+
+fn config(path: &str) -> String {
+    let file = json!({ "path": path, "contents": { "source": "data:,mine" } });
+    with("storage", json!({ "files": [file] }))
+}
+
+/// An open registry with the Debian root as base, and what stands before it.
+fn debian() -> (Registry, FaultProxy) {
+    let registry = Registry::plain();
+    registry.push(&base_image(), "base", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    (registry, proxy)
+}
+
+/// All tags, and which image each of them names.
+fn tagged(registry: &Registry) -> Value {
+    let url = format!("http://{}/v2/acme/os/tags/list", registry.address());
+    let found = Command::new("curl").args(["--silent", &url]).output();
+    let list: Value = serde_json::from_slice(&found.unwrap().stdout).unwrap();
+    let tags = list["tags"].as_array().cloned().unwrap_or_default();
+    let of = |tag: &Value| {
+        let tag = tag.as_str().unwrap();
+        (tag.to_owned(), manifest(registry, "acme/os", tag))
+    };
+    json!(tags.iter().map(of).collect::<std::collections::BTreeMap<_, _>>())
+}
+
+fn kill(mut child: Child) {
+    // With the first process of its namespace all others end, as a container's do.
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A user whose processes are in a namespace, as a container's are.
+fn contained() -> Mosb {
+    let words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    Mosb::new().within(words)
+}
+
+/// `image-push`, killed at each of its requests.
+#[test]
+fn a_push_that_is_killed_at_each_request_ends_the_same() {
+    let (registry, proxy) = debian();
+    let pod = Pod::with(Mosb::new(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
+    ended(pod.containerfile(&[])).ok();
+    proxy.rule(|_| None);
+    pod.run(pod.push(&[])).ok();
+    let requests = proxy.seen().len();
+    let digest = pod.result("result").unwrap()["digest"].clone();
+    let want = tagged(&registry);
+    assert!(requests > 10, "{requests}");
+    let mut killed = 0;
+    for number in 1..=requests {
+        registry.forget("acme/os");
+        proxy.fail(number, Fault::Delay(Duration::from_secs(20)));
+        let mut child = pod.push(&[]).spawn().unwrap();
+        wait("the request", SOON, || {
+            let is_there = proxy.seen().len() >= number || child.try_wait().unwrap().is_some();
+            is_there.then_some(())
+        });
+        killed += usize::from(child.try_wait().unwrap().is_none());
+        kill(child);
+        proxy.rule(|_| None);
+        pod.run(pod.push(&[])).ok();
+        assert_eq!(pod.result("result").unwrap()["digest"], digest, "{number}");
+        assert_eq!(tagged(&registry), want, "{number}");
+    }
+    // A blob more or less is asked for at the same time.
+    assert!(killed + 2 >= requests, "{killed} of {requests}");
+}
+
+/// `image-build` with a Containerfile, killed after each line that it or buildah says: at each step there is.
+#[test]
+fn a_build_that_is_killed_at_each_step_ends_the_same() {
+    let (registry, proxy) = debian();
+    let pod = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
+    let lines = |mut command: Command, most: usize| {
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let mut said = Vec::new();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        while said.len() < most
+            && let Some(line) = lines.next()
+        {
+            said.push(line.unwrap());
+        }
+        (child, said)
+    };
+    let (mut child, all) = lines(pod.containerfile(&[]), usize::MAX);
+    assert!(child.wait().unwrap().success(), "{all:#?}");
+    println!("{all:#?}");
+    assert!(all.len() > 8, "{all:#?}");
+    for number in 1..all.len() {
+        let (child, _) = lines(pod.containerfile(&[]), number);
+        kill(child);
+        assert!(pod.result("failure").is_none(), "{number}: it had no time to say so");
+    }
+    ended(pod.containerfile(&[])).ok();
+    assert_eq!(names(&pod.volume("image")), ["digest", "layout"]);
+    pod.run(pod.push(&[])).ok();
+    let digest = pod.result("result").unwrap()["digest"].clone();
+    assert!(manifest(&registry, "acme/os", digest.as_str().unwrap()).is_some());
+    // As one that nobody disturbed.
+    let calm = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
+    ended(calm.containerfile(&[])).ok();
+    calm.run(calm.push(&[])).ok();
+    assert_eq!(calm.result("result").unwrap()["digest"], digest);
+}
+
+/// A registry that is killed when it has all blobs and no manifest, and comes back: soon enough for the container, and too late.
+#[test]
+fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
+    let (mut registry, proxy) = debian();
+    for containerfile in [None, Some(RUNS)] {
+        let path = format!("/etc/mine{}", if containerfile.is_some() { "" } else { "-too" });
+        let pod = Pod::with(contained(), &proxy.address(), &config(&path), containerfile, &[]);
+        let pushes = || match containerfile {
+            Some(_) => pod.push(&[]),
+            None => pod.direct(&[]),
+        };
+        if containerfile.is_some() {
+            ended(pod.containerfile(&[])).ok();
+        }
+        pod.run(pushes()).ok();
+        let digest = pod.result("result").unwrap()["digest"].clone();
+        let want = tagged(&registry);
+        for comes_back_in_time in [true, false] {
+            let what = (containerfile, comes_back_in_time);
+            registry.forget("acme/os");
+            proxy.rule(|seen| {
+                let is_manifest =
+                    seen.head.method == "PUT" && seen.head.path().contains("/manifests/");
+                is_manifest.then_some(Fault::Delay(Duration::from_millis(500)))
+            });
+            let _sidecar = Sidecar::start(&pod.volume("result"));
+            let mut child = pushes().spawn().unwrap();
+            let is_put = || {
+                let seen = proxy.seen();
+                seen.iter()
+                    .any(|one| one.head.method == "PUT" && one.head.path().contains("/manifests/"))
+            };
+            wait("all blobs", SOON, || is_put().then_some(()));
+            registry.stop();
+            if comes_back_in_time {
+                thread::sleep(Duration::from_secs(1));
+                registry.start_again();
+                assert!(child.wait().unwrap().success(), "{what:?}");
+            } else {
+                assert!(!child.wait().unwrap().success(), "{what:?}");
+                let told = pod.result("result").unwrap();
+                assert_eq!((&told["outcome"], &told["class"]), (&json!("Failed"), &json!("retry")));
+                let message = told["message"].as_str().unwrap();
+                println!("{message}");
+                assert!(message.contains(&proxy.address()), "{message}");
+                registry.start_again();
+                // The next Job.
+                ended(pushes()).ok();
+            }
+            assert_eq!(pod.result("result").unwrap()["digest"], digest, "{what:?}");
+            assert_eq!(tagged(&registry), want, "{what:?}");
+        }
+        registry.forget("acme/os");
+    }
+}
+
+/// Volumes that are full: each says which, and that it is full.
+#[test]
+fn a_full_disk_is_told_with_its_place() {
+    let (_registry, proxy) = debian();
+    let begun = Instant::now();
+    // A folder of it on a disk of this size.
+    let full = |mut pod: Pod, folder: &str, size: &str| {
+        let path = pod.mosb.home().join(folder).display().to_string();
+        let script =
+            "mkdir -p \"$0\" && mount -t tmpfs -o size=$1 tmpfs \"$0\" && shift && exec \"$@\"";
+        let words = ["unshare", "--mount", "sh", "-c", script, &path, size];
+        pod.mosb = std::mem::replace(&mut pod.mosb, Mosb::new()).within(words);
+        pod
+    };
+    let told = |pod: &Pod, volume: &str| {
+        let result = pod.result(volume).unwrap_or_default();
+        println!("{:?} {result:#}", begun.elapsed());
+        let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
+        (text("class"), text("reason"), text("message"), result["lastLines"].to_string())
+    };
+    let pod_of = |text| {
+        let (address, config) = (proxy.address(), config("/etc/mine"));
+        Pod::with(Mosb::new(), &address, &config, Some(text), &[])
+    };
+
+    // What buildah leaves does not fit.
+    let big = "FROM configs\nRUN head -c 5000000 /dev/urandom > /etc/big\n";
+    let pod = full(pod_of(big), "image", "1m");
+    assert!(!ended(pod.containerfile(&[])).status.success());
+    let (class, _, message, lines) = told(&pod, "failure");
+    assert!(format!("{message}{lines}").contains("no space left on device"), "{message} {lines}");
+    assert!(
+        message.contains("ephemeral-storage under job.resources in ConfigMap mosb-config"),
+        "{message}"
+    );
+    assert_eq!(class, "retry");
+
+    // Where buildah builds.
+    let pod = full(pod_of(RUNS), "cache", "20m");
+    assert!(!ended(pod.containerfile(&[])).status.success());
+    let (_, reason, message, _) = told(&pod, "failure");
+    assert_eq!(reason, "no-space");
+    assert!(message.contains("MiB are free"), "{message}");
+
+    // Where layers are compressed.
+    let pod = pod_of(RUNS);
+    ended(pod.containerfile(&[])).ok();
+    let pod = full(pod, "tmp", "4k");
+    assert!(!pod.run(pod.push(&[])).status.success());
+    let (class, _, message, _) = told(&pod, "result");
+    assert_eq!(class, "retry");
+    assert!(message.to_lowercase().contains("no space"), "{message}");
+}

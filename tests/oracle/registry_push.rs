@@ -1,0 +1,232 @@
+//! Images go from every kind of place into every kind of registry, and with as little as can be sent.
+
+use mosb_image::Digest;
+use mosb_registry::{Error, Place};
+
+use mosb_tests::registry_world::{anybody, base, client, options_for, plan_on, source, target};
+use mosb_tests::{Access, FaultProxy, Registry, Server, Transport, run};
+
+const REGISTRIES: [(Server, Access, Transport); 6] = [
+    (Server::Debian, Access::Anyone, Transport::Http),
+    (Server::Debian, Access::Basic, Transport::Https),
+    (Server::Distribution, Access::Anyone, Transport::Http),
+    (Server::Distribution, Access::Token, Transport::Http),
+    (Server::Distribution, Access::Token, Transport::Https),
+    (Server::Olareg, Access::Anyone, Transport::Http),
+];
+
+/// skopeo reads the whole image: every blob is there and is what it should be.
+#[track_caller]
+fn whole(registry: &Registry, image: &str) {
+    let to = tempfile::tempdir().unwrap();
+    registry.pull(image, &format!("dir:{}", to.path().display()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_built_upon_in_every_registry() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(directory.path(), 6 << 20);
+    for (server, access, transport) in REGISTRIES {
+        let what = format!("{server:?} {access:?} {transport:?}");
+        let registry = Registry::start(server, access, transport);
+        registry.push(&layout, "v1", "acme/base:v1");
+        for (from, to) in [
+            (registry.repository("acme/base:v1"), "acme/base"),
+            (registry.repository("acme/base:v1"), "other/os"),
+            (layout.reference("v1"), "third/os"),
+        ] {
+            let client = client(&registry);
+            let resolved = client.resolve(&source(&from), None).await.unwrap();
+            assert_eq!(resolved.manifest.to_string(), layout.digest("v1"), "{what}");
+            let plan = plan_on(&resolved, to, &["moves", "stays"]);
+            let place = target(&registry.repository(to));
+            let pushed =
+                client.push(&place, &plan).await.unwrap_or_else(|e| panic!("{what} {to}: {e}"));
+            let digest = Digest::of(&plan.manifest);
+            assert_eq!(*pushed.digest.value(), digest, "{what} {to}");
+            assert!(pushed.moved.is_empty(), "{what} {to}");
+            let image = pushed.image.unwrap().value().to_string();
+            assert_eq!(image, format!("{}@{digest}", registry.repository(to)), "{what}");
+            for tag in ["moves", "stays"] {
+                let found = registry.inspect(&format!("{to}:{tag}"), &registry.authfile()).ok();
+                assert_eq!(found.json()["Digest"], digest.to_string(), "{what} {to}:{tag}");
+            }
+            whole(&registry, &format!("{to}:moves"));
+
+            let again = client.counting_anew();
+            again.push(&place, &plan).await.unwrap();
+            assert_eq!(again.moved().pushed(), 0, "{what} {to}: pushed again");
+            let other = plan_on(&resolved, &format!("{to}, changed"), &["moves", "new"]);
+            let other = again.push(&place, &other).await.unwrap();
+            let told = [("moves".to_owned(), digest)];
+            assert_eq!(other.moved, told, "{what} {to}");
+        }
+        if access != Access::Anyone {
+            let options = options_for(&registry, &registry.wrong_authfile());
+            let wrong = mosb_registry::Client::new(&options).unwrap();
+            let image = source(&registry.repository("acme/base:v1"));
+            let error = wrong.resolve(&image, None).await.unwrap_err();
+            assert!(matches!(error, Error::Denied { .. }), "{what}: {error}");
+            assert!(error.to_string().contains("wrong.json"), "{what}: {error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_is_copied_between_registries_and_layouts() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(&directory.path().join("base"), 20 << 20);
+    let from = Registry::plain();
+    let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    from.push(&layout, "v1", "acme/base:v1");
+    let client = anybody();
+    let resolved = client.resolve(&source(&from.repository("acme/base:v1")), None).await.unwrap();
+    let plan = plan_on(&resolved, "x", &["new"]);
+    client.push(&target(&to.repository("acme/os")), &plan).await.unwrap();
+    whole(&to, "acme/os:new");
+
+    let out = directory.path().join("out");
+    let place = target(&format!("oci:{}", out.display()));
+    let pushed = client.push(&place, &plan).await.unwrap();
+    assert_eq!(*pushed.place.to_string(), format!("oci:{}", out.display()));
+    assert!(matches!(pushed.place, Place::Layout(_)) && pushed.image.is_none());
+    let there = client.resolve(&source(&format!("oci:{}:new", out.display())), None).await.unwrap();
+    assert_eq!(there.manifest, Digest::of(&plan.manifest));
+    let read_by_skopeo = [
+        format!("oci:{}:new", out.display()),
+        format!("dir:{}", directory.path().join("dir").display()),
+    ];
+    let copy = ["--insecure-policy", "copy", "--quiet"].map(str::to_owned);
+    run("skopeo", copy.into_iter().chain(read_by_skopeo));
+
+    // What skopeo wrote as dir: is read too.
+    let read = client
+        .resolve(&source(&format!("dir:{}", directory.path().join("dir").display())), None)
+        .await
+        .unwrap();
+    assert_eq!(read.manifest, Digest::of(&plan.manifest));
+    let again = plan_on(&read, "y", &["from-dir"]);
+    client.push(&target(&to.repository("acme/from-dir")), &again).await.unwrap();
+    whole(&to, "acme/from-dir:from-dir");
+}
+
+/// Method and kind of what was asked since the last rule, sorted.
+fn requests(proxy: &FaultProxy) -> Vec<String> {
+    let mut all: Vec<_> = proxy
+        .seen()
+        .iter()
+        .map(|seen| {
+            let path = seen.head.path().to_owned();
+            let kind = path.split('/').rev().nth(1).unwrap_or_default().to_owned();
+            format!("{} {kind}", seen.head.method)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_onto_the_base_makes_few_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::plain();
+    let layout = base(directory.path(), 1 << 20);
+    registry.push(&layout, "v1", "acme/base:v1");
+    registry.push(&layout, "v1", "acme/other:v1");
+    let proxy = FaultProxy::start(registry.address());
+    proxy.rule(|_| None);
+    let client = anybody();
+    let from = format!("{}/acme/base:v1", proxy.address());
+    let resolved = client.resolve(&source(&from), None).await.unwrap();
+    let plan = plan_on(&resolved, "few", &["moves", "stays"]);
+    client.push(&target(&format!("{}/acme/base", proxy.address())), &plan).await.unwrap();
+    assert_eq!(
+        requests(&proxy),
+        [
+            "GET blobs",
+            "GET manifests",
+            "HEAD blobs",
+            "HEAD blobs",
+            "HEAD manifests",
+            "HEAD manifests",
+            "POST uploads",
+            "POST uploads",
+            "PUT manifests",
+            "PUT manifests",
+            "PUT uploads",
+            "PUT uploads",
+        ]
+    );
+    assert!(client.moved().pushed() < 16 << 10, "{}", client.moved().pushed());
+
+    // Into another repository each layer of the base costs one mount; pushed again, nothing is sent.
+    proxy.rule(|_| None);
+    client.push(&target(&format!("{}/acme/third", proxy.address())), &plan).await.unwrap();
+    assert_eq!(requests(&proxy).iter().filter(|r| *r == "POST uploads").count(), 3 + 2);
+    proxy.rule(|_| None);
+    client.push(&target(&format!("{}/acme/base", proxy.address())), &plan).await.unwrap();
+    assert_eq!(requests(&proxy), ["HEAD blobs", "HEAD blobs", "HEAD manifests", "HEAD manifests"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_begins_early_asks_nothing_twice_and_leaves_no_upload() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    let layout = base(directory.path(), 1 << 20);
+    registry.push(&layout, "v1", "acme/base:v1");
+    let proxy = FaultProxy::start(registry.address());
+    let client = anybody();
+    let from = format!("{}/acme/base:v1", proxy.address());
+    let resolved = client.resolve(&source(&from), None).await.unwrap();
+    let mut plan = plan_on(&resolved, "early", &["moves", "stays"]);
+    let place = target(&format!("{}/acme/base", proxy.address()));
+    let asked = ["HEAD manifests", "HEAD manifests"];
+    let found = ["HEAD blobs", "HEAD blobs"];
+    for (what, tags, begun, finished) in [
+        (
+            "new",
+            ["moves", "stays"],
+            &["POST uploads", "POST uploads"][..],
+            &["PUT manifests", "PUT manifests", "PUT uploads", "PUT uploads"][..],
+        ),
+        ("there", ["moves", "stays"], &[], &[]),
+        ("one tag is there", ["moves", "kept"], &[], &["PUT manifests"]),
+        (
+            "only the blobs are there",
+            ["other", "names"],
+            &["POST uploads", "POST uploads"],
+            &["DELETE uploads", "DELETE uploads", "PUT manifests", "PUT manifests"],
+        ),
+    ] {
+        proxy.rule(|_| None);
+        plan.tags = tags.map(str::to_owned).to_vec();
+        let push = client.begin_push(&place, &plan.tags, 2).await.unwrap();
+        assert_eq!(requests(&proxy), [&asked, begun].concat(), "{what}");
+        proxy.rule(|_| None);
+        let pushed = push.finish(&plan).await.unwrap();
+        assert_eq!(pushed.tags, plan.tags, "{what}");
+        let mut want = [&found, finished].concat();
+        want.sort_unstable();
+        assert_eq!(requests(&proxy), want, "{what}");
+    }
+    whole(&registry, "acme/base:names");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_blob_that_went_away_is_sent_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
+    let layout = base(directory.path(), 1 << 20);
+    registry.push(&layout, "v1", "acme/base:v1");
+    let client = anybody();
+    let here = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
+    let elsewhere = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
+    let mut plan = plan_on(&here, "gone", &["new"]);
+    // The registry itself no longer has the blob: nothing can bring it back.
+    std::fs::remove_file(registry.blob_path(&here.layers[1].digest.to_string())).unwrap();
+    let error = client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap_err();
+    assert_eq!(error.reason(), "not-found", "{error}");
+    // The same blob, known to be elsewhere.
+    plan.blobs[1].from = mosb_registry::BlobFrom::Store(elsewhere.store.clone());
+    client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();
+    whole(&registry, "acme/base:new");
+}

@@ -1,0 +1,273 @@
+//! Images go into and out of registries that answer as `docs/registries.md` says: stand-ins, as no test can run the real ones.
+
+use std::fs;
+use std::path::Path;
+
+use mosb_image::{Digest, PinnedRef};
+use mosb_registry::{Client, CredentialSources, Error, Options, PushPlan};
+
+use mosb_tests::registry_world::{base, options, plan_on, source, target};
+use mosb_tests::{Layout, Location, Login, PLAIN, Profile, Refusal, StandIn};
+
+/// What `docs/registries.md` says of each; where that is nothing, as the one above.
+const PROFILES: [Profile; 12] = [
+    PLAIN,
+    Profile {
+        name: "Quay",
+        actions: &["pull", "push", "*"],
+        cancel_wants_delete: false,
+        no_repository: Refusal(401, "UNAUTHORIZED"),
+        location: Location::Absolute,
+        ..PLAIN
+    },
+    Profile {
+        name: "GHCR",
+        no_repository: Refusal(403, "DENIED"),
+        forbidden: Refusal(403, "DENIED"),
+        ..PLAIN
+    },
+    Profile {
+        name: "Docker Hub",
+        no_repository: Refusal(401, "UNAUTHORIZED"),
+        limit: Some(5),
+        ..PLAIN
+    },
+    Profile {
+        name: "ECR",
+        login: Login::Basic,
+        first_upload: Some(Refusal(404, "NAME_UNKNOWN")),
+        mounts: false,
+        ..PLAIN
+    },
+    Profile {
+        name: "GAR and gcr.io",
+        login: Login::TokenByPing,
+        no_repository: Refusal(403, "DENIED"),
+        forbidden: Refusal(403, "DENIED"),
+        location: Location::Elsewhere,
+        redirects: true,
+        ..PLAIN
+    },
+    Profile { name: "ACR", limit: Some(7), ..PLAIN },
+    Profile {
+        name: "Harbor",
+        basic_too: true,
+        no_repository: Refusal(404, "NOT_FOUND"),
+        no_manifest: Refusal(404, "NOT_FOUND"),
+        bad_mount: Some(Refusal(401, "UNAUTHORIZED")),
+        ..PLAIN
+    },
+    Profile {
+        name: "Artifactory",
+        no_repository: Refusal(403, "DENIED"),
+        no_manifest: Refusal(403, "DENIED"),
+        forbidden: Refusal(403, "DENIED"),
+        takes_whole: false,
+        ..PLAIN
+    },
+    Profile { name: "GitLab", token: Some(Refusal(403, "DENIED")), one_scope: true, ..PLAIN },
+    Profile {
+        name: "OpenShift",
+        basic_too: true,
+        cancel_wants_delete: false,
+        bad_mount: Some(Refusal(401, "UNAUTHORIZED")),
+        ..PLAIN
+    },
+    Profile {
+        name: "the least that clients get along with",
+        mounts: false,
+        part: 204,
+        cancel: 405,
+        redirects: true,
+        names_digest: false,
+        ..PLAIN
+    },
+];
+
+/// More than is sent in one request.
+const LARGE: usize = 5 << 20;
+const SMALL: usize = 1 << 10;
+
+/// A client with the user's login, or one with another password.
+fn client(directory: &Path, registry: &StandIn, password: &str) -> Client {
+    let file = directory.join(format!("{password}.json"));
+    fs::write(&file, registry.logins(password)).unwrap();
+    let credentials = CredentialSources { authfile: Some(file), ..CredentialSources::default() };
+    Client::new(&Options { credentials, ..options() }).unwrap()
+}
+
+/// A stand-in with the image of a layout in `acme/base:v1`, and a client for it.
+fn with_base(directory: &Path, layout: &Layout, profile: Profile) -> (StandIn, Client) {
+    let registry = StandIn::start(profile);
+    let digest = layout.digest("v1");
+    let blob = |digest: &str| fs::read(layout.blob_path(digest)).unwrap();
+    registry.put("acme/base", "v1", &blob(&digest), blob);
+    let client = client(directory, &registry, "not-a-secret");
+    (registry, client)
+}
+
+fn pinned(registry: &StandIn, name: &str, plan: &PushPlan) -> PinnedRef {
+    let text = format!("{}@{}", registry.repository(name), Digest::of(&plan.manifest));
+    text.parse().unwrap()
+}
+
+/// Reads all of an image, so that every blob is verified.
+async fn whole(client: &Client, image: &str, to: &Path, what: &str) {
+    let found = client.resolve(&source(image), None).await;
+    let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let plan = plan_on(&found, "read", &["read"]);
+    let place = target(&format!("oci:{}", to.display()));
+    let read = client.push(&place, &plan).await;
+    read.unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(&directory.path().join("base"), LARGE);
+    for profile in PROFILES {
+        let what = profile.name;
+        let (registry, client) = with_base(directory.path(), &layout, profile);
+        let from = registry.repository("acme/base:v1");
+        let here = client.resolve(&source(&from), None).await;
+        let here = here.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let elsewhere = source(&layout.reference("v1"));
+        let elsewhere = client.resolve(&elsewhere, None).await.unwrap();
+        for (name, base, early) in [
+            ("acme/mounted", &here, false),
+            ("acme/early", &here, true),
+            ("acme/sent", &elsewhere, false),
+        ] {
+            let what = format!("{what}, {name}");
+            if profile.first_upload.is_some() {
+                registry.create(name);
+            }
+            for content in ["first", "second"] {
+                let plan = plan_on(base, content, &["moves", content]);
+                let place = target(&registry.repository(name));
+                let pushed = match early {
+                    true => {
+                        let push = client.begin_push(&place, &plan.tags, 2).await;
+                        let push = push.unwrap_or_else(|error| panic!("{what}: {error}"));
+                        push.finish(&plan).await
+                    }
+                    false => client.push(&place, &plan).await,
+                };
+                let pushed = pushed.unwrap_or_else(|error| panic!("{what}, {content}: {error}"));
+                assert_eq!(*pushed.digest.value(), Digest::of(&plan.manifest), "{what}");
+                let image = pinned(&registry, name, &plan);
+                let confirmed = client.confirm(&image).await.unwrap().unwrap();
+                assert_eq!(*confirmed.value(), image, "{what}");
+            }
+            let read = directory.path().join(profile.name).join(name);
+            whole(&client, &registry.repository(&format!("{name}:moves")), &read, &what).await;
+        }
+        // To cancel is tried once, and of what was refused nothing is asked any more.
+        let left = registry.open_uploads();
+        let cancels = profile.cancel == 204 && profile.limit.is_none() && profile.takes_whole;
+        assert!(!cancels || left == 0, "{what}: {left} uploads are left");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(&directory.path().join("base"), SMALL);
+    for profile in PROFILES {
+        let what = profile.name;
+        let (registry, right) = with_base(directory.path(), &layout, profile);
+        let from = registry.repository("acme/base:v1");
+        let base = right.resolve(&source(&from), None).await.unwrap();
+        let plan = plan_on(&base, "x", &["one", "two"]);
+        let wrong = client(directory.path(), &registry, "wrong");
+        for (why, client, name, early) in [
+            ("another's", &right, "foreign/os", false),
+            ("another's", &right, "foreign/os", true),
+            ("wrong password", &wrong, "acme/os", false),
+            ("wrong password", &wrong, "acme/os", true),
+        ] {
+            let what = format!("{what}, {why}, early: {early}");
+            let place = target(&registry.repository(name));
+            registry.seen();
+            let error = match early {
+                true => client.begin_push(&place, &plan.tags, 2).await.unwrap_err(),
+                false => client.push(&place, &plan).await.unwrap_err(),
+            };
+            assert_eq!(error.reason(), "denied", "{what}: {error}");
+            let text = error.to_string();
+            let question = format!("asked before whether {}", registry.repository(name));
+            assert!(text.contains(&question), "{what}: {text}");
+            // A login that is wrong is not tried for every blob of a large image.
+            let seen = registry.seen();
+            assert!(seen.len() < 60, "{what}: {seen:#?}");
+        }
+        // Preflight begins an upload: it is told the same as a push would be.
+        let repo = |name: &str| registry.repository(name).parse().unwrap();
+        let denied = right.open_upload(&repo("foreign/os")).await.unwrap_err();
+        assert_eq!(denied.reason(), "denied", "{what}: {denied}");
+        let new = right.open_upload(&repo("acme/new")).await;
+        match profile.first_upload {
+            None => {
+                let cancelled = new.unwrap().cancel().await;
+                let may_fail = profile.cancel != 204 || profile.limit.is_some();
+                assert!(cancelled || may_fail, "{what}");
+            }
+            Some(_) => {
+                let error = new.unwrap_err();
+                assert_eq!(error.reason(), "not-found", "{what}: {error}");
+                let place = target(&registry.repository("acme/new"));
+                let error = right.push(&place, &plan).await.unwrap_err();
+                assert_eq!(error.reason(), "not-found", "{what}: {error}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_image_each_stand_in_says_present_or_missing_or_it_is_unknown() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = base(&directory.path().join("base"), SMALL);
+    for profile in PROFILES {
+        let what = profile.name;
+        let (registry, client) = with_base(directory.path(), &layout, profile);
+        let from = registry.repository("acme/base:v1");
+        let base = client.resolve(&source(&from), None).await.unwrap();
+        let plan = plan_on(&base, "x", &["one"]);
+        registry.create("acme/os");
+        let place = target(&registry.repository("acme/os"));
+        client.push(&place, &plan).await.unwrap();
+        let image = pinned(&registry, "acme/os", &plan);
+        assert!(client.confirm(&image).await.unwrap().is_some(), "{what}");
+
+        registry.lock_out(true);
+        let fresh = self::client(directory.path(), &registry, "not-a-secret");
+        let error = fresh.confirm(&image).await.unwrap_err();
+        assert_eq!(error.reason(), "denied", "{what}: {error}");
+        registry.lock_out(false);
+        let fresh = self::client(directory.path(), &registry, "not-a-secret");
+        assert!(fresh.confirm(&image).await.unwrap().is_some(), "{what}");
+
+        registry.delete("acme/os", &image.digest().to_string());
+        match (fresh.confirm(&image).await, profile.no_manifest.0) {
+            (Ok(None), 404) | (Err(Error::Denied { .. }), 401 | 403) => {}
+            (other, status) => panic!("{what}: {status}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_404_without_the_code_of_a_registry_does_not_say_that_an_image_is_missing() {
+    // As an ingress answers while the registry behind it is away.
+    let directory = tempfile::tempdir().unwrap();
+    let ingress = Profile { no_manifest: Refusal(404, ""), ..PLAIN };
+    let layout = base(directory.path(), SMALL);
+    let (registry, client) = with_base(directory.path(), &layout, ingress);
+    let nothing = Digest::of(b"nothing");
+    let image: PinnedRef = registry.repository(&format!("acme/base@{nothing}")).parse().unwrap();
+    let error = client.confirm(&image).await.unwrap_err();
+    assert!(matches!(error, Error::BadAnswer { .. }), "{error}");
+    // For a tag to be pushed that is answer enough.
+    let base = client.resolve(&source(&registry.repository("acme/base:v1")), None).await.unwrap();
+    let plan = plan_on(&base, "x", &["new"]);
+    client.push(&target(&registry.repository("acme/base")), &plan).await.unwrap();
+}
