@@ -5,6 +5,7 @@
 //! Invariant: everything of one test lies in a directory, a port or a mount namespace of its own; every wait is for a
 //! condition and has a limit; what is missing fails the test and says what to install.
 
+#![expect(clippy::new_without_default, reason = "a test says what it makes")]
 #![expect(clippy::unwrap_used, reason = "a part that cannot go on stops the test")]
 
 mod api_proxy;
