@@ -1,6 +1,5 @@
 //! The controller and its pods on a real API server and a real kubelet. As root.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
-#![expect(clippy::type_complexity, reason = "a table of cases is a list of tuples")]
 
 mod admission_policy;
 mod base_trees;
