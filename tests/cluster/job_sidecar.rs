@@ -17,13 +17,13 @@ const NAME: &str = "digest-worker-0123456789abcdef0123456789abcdef";
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A Job's UID, an empty ConfigMap of it, and a sidecar that may get and patch that one.
-struct Post {
+struct SidecarConfig {
     namespace: Namespace<'static>,
     uid: String,
     mosb: Mosb,
 }
 
-impl Post {
+impl SidecarConfig {
     #[track_caller]
     fn new(name: &str) -> Self {
         let namespace = Namespace::new(node(), name);
@@ -166,7 +166,7 @@ fn terminate(child: Child) -> (Finished, Duration) {
 
 #[test]
 fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
-    let post = Post::new("sidecar-result");
+    let post = SidecarConfig::new("sidecar-result");
     // Before the right is there: it is a fault that passes.
     let child = post.start();
     let text = post.put("result", succeeded());
@@ -204,7 +204,7 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
 
 #[test]
 fn of_the_untrusted_folder_only_a_failure_is_told() {
-    let post = Post::new("sidecar-failure");
+    let post = SidecarConfig::new("sidecar-failure");
     post.allow();
     let child = post.start();
     post.put("failure", succeeded());
@@ -219,7 +219,7 @@ fn of_the_untrusted_folder_only_a_failure_is_told() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 
     // Links and other things there are not followed.
-    let post = Post::new("sidecar-links");
+    let post = SidecarConfig::new("sidecar-links");
     post.allow();
     let other = post.mosb.home().join("other");
     fs::write(&other, post.put("failure", failed())).unwrap();
@@ -234,7 +234,7 @@ fn of_the_untrusted_folder_only_a_failure_is_told() {
 /// What is left at the last moment is delivered.
 #[test]
 fn on_sigterm_it_delivers_what_is_there() {
-    let post = Post::new("sidecar-term");
+    let post = SidecarConfig::new("sidecar-term");
     let child = post.start();
     std::thread::sleep(Duration::from_millis(300));
     post.put("failure", failed());
@@ -245,7 +245,7 @@ fn on_sigterm_it_delivers_what_is_there() {
     finished.ok();
     assert_eq!(post.told()["outcome"], "Failed");
 
-    let post = Post::new("sidecar-nothing");
+    let post = SidecarConfig::new("sidecar-nothing");
     post.allow();
     let child = post.start();
     std::thread::sleep(Duration::from_millis(300));
@@ -257,7 +257,7 @@ fn on_sigterm_it_delivers_what_is_there() {
 
 #[test]
 fn a_map_that_is_gone_or_anothers_is_told_to_who_waits() {
-    let post = Post::new("sidecar-other");
+    let post = SidecarConfig::new("sidecar-other");
     post.allow();
     let other = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "other" } });
     post.namespace.apply(&other.to_string());
@@ -294,7 +294,7 @@ fn killed_at_its_write_it_tells_the_result_once() {
         ("after", ApiFault::Die),
         ("between", ApiFault::Hang { done: true }),
     ] {
-        let post = Post::new(&format!("sidecar-{what}"));
+        let post = SidecarConfig::new(&format!("sidecar-{what}"));
         let place = post.namespace.name.clone();
         fs::write(post.kubeconfig(), proxy.kubeconfig().to_string()).unwrap();
         proxy.follow(&place, &[(Write::Next, fault)]);

@@ -71,7 +71,7 @@ fn everything() -> Metrics {
     let metrics = Metrics::default();
     let steps = [
         Action::CreateBuild { build: Box::new(new) },
-        Action::CreateRunner {
+        Action::CreateWorkload {
             builder: mosb_plan::api::ImageBuilderType::Job,
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),

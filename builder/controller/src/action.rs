@@ -116,36 +116,36 @@ pub enum Action {
         uid: String,
     },
     /// Create what runs a build, suspended; an existing one is an error to decide about again.
-    CreateRunner {
+    CreateWorkload {
         /// The build.
         build: String,
         /// This very one, the owner.
         build_uid: String,
-        /// Which runner of the build it is, from 1.
+        /// Which workload of the build it is, from 1.
         attempt: u32,
         /// What kind of object it is.
         builder: ImageBuilderType,
         /// What it is made for.
         method: JobMethod,
     },
-    /// Create what a runner needs, owned by it; what exists already with this owner is left as it is.
+    /// Create what a workload needs, owned by it; what exists already with this owner is left as it is.
     CreateInputs {
         /// The build.
         build: String,
         /// Its UID.
         build_uid: String,
-        /// What kind of object the runner is.
+        /// What kind of object the workload is.
         builder: ImageBuilderType,
-        /// Name of the runner.
-        runner: String,
+        /// Name of the workload.
+        workload: String,
         /// This very one, the owner.
-        runner_uid: String,
-        /// Which runner of the build it is.
+        workload_uid: String,
+        /// Which workload of the build it is.
         attempt: u32,
         /// What it is made for.
         method: JobMethod,
     },
-    /// Let a runner begin.
+    /// Let a workload begin.
     Unsuspend {
         /// What kind of object it is.
         builder: ImageBuilderType,
@@ -158,8 +158,8 @@ pub enum Action {
     },
     /// Keep what the pod of a build has said, in the place of what is kept of an earlier one. That it can't be kept hinders nothing.
     ArchiveLogs(Box<KeepLogs>),
-    /// Delete a runner in the background; what it owns goes with it.
-    DeleteRunner {
+    /// Delete a workload in the background; what it owns goes with it.
+    DeleteWorkload {
         /// What kind of object it is.
         builder: ImageBuilderType,
         /// Its name.

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::action::{Action, Decision};
 use super::apply::{ApplyError, Executor, ReconcilePass};
-use super::decide::{decide, refused};
+use super::decide::{decide, report_refusal};
 use super::inputs::inputs_digest;
 use super::lookup::{ImageStatus, Problem};
 use super::lookups::{CachedPlan, Resolver, busy_pause};
@@ -170,24 +170,25 @@ impl Engine {
         }
         self.tell(key, &decision);
         let problem = problem_of(snapshot, &decision);
-        let makes_runners = |action: &Action| {
+        let makes_workloads = |action: &Action| {
             matches!(
                 action,
                 Action::CreateBuild { .. }
-                    | Action::CreateRunner { .. }
+                    | Action::CreateWorkload { .. }
                     | Action::CreateInputs { .. }
             )
         };
-        // Credentials are kept no longer than runners are being made.
-        let keep = asked && decision.actions.iter().any(makes_runners);
+        // Credentials are kept no longer than workloads are being made.
+        let keep = asked && decision.actions.iter().any(makes_workloads);
         let facts = *self.facts.lock().expect("nobody panics while holding it");
         let mut pass = ReconcilePass::new(key, kept.clone(), facts);
         let done = self.executor.apply_all(&decision.actions, &mut pass).await;
         let written = decision.actions.iter().filter_map(written);
-        let done_to =
-            |(uid, seen): &(String, String)| pass.left(uid).is_some_and(|left| left != seen);
+        let done_to = |(uid, seen): &(String, String)| {
+            pass.written_version(uid).is_some_and(|left| left != seen)
+        };
         let mut written: Vec<_> = written.filter(done_to).collect();
-        written.extend_from_slice(pass.passed());
+        written.extend_from_slice(pass.superseded());
         match snapshot.config.is_none() && snapshot.pool.is_none() {
             true => self.notes().forget(key),
             false => {
@@ -215,14 +216,15 @@ impl Engine {
                     Some(class) => Outcome::Failed(class),
                 };
                 let config = snapshot.config.as_ref();
-                let wrote = config.is_some_and(|config| pass.left(config.metadata.uid()).is_some());
+                let wrote = config
+                    .is_some_and(|config| pass.written_version(config.metadata.uid()).is_some());
                 // What was just written is not seen yet, and would be written over. The next round says it.
                 let reported = told(&apply_error).filter(|_| !wrote);
                 if outcome != Outcome::Stale {
                     self.remember(key, snapshot, reported.as_ref());
                 }
                 if let Some(problem) = reported {
-                    let actions = refused(snapshot, problem, Timestamp::now());
+                    let actions = report_refusal(snapshot, problem, Timestamp::now());
                     if let Err(error) = self.executor.apply_all(&actions, &mut pass).await {
                         tracing::warn!(reason = error.reason(), "{key}: {error}");
                     }
@@ -331,19 +333,19 @@ impl Engine {
                 .chain(snapshot.config.iter().map(|config| &config.metadata))
                 .chain(snapshot.pool.iter().map(|pool| &pool.metadata));
             let mut same = metas.filter(|meta| meta.uid() == uid);
-            let runners = snapshot.runners.iter().map(|seen| &seen.runner);
-            let mut runners = runners.filter(|runner| runner.uid() == uid);
+            let workloads = snapshot.workloads.iter().map(|seen| &seen.workload);
+            let mut workloads = workloads.filter(|workload| workload.uid() == uid);
             let mut components = snapshot.components.iter().filter(|one| one.uid == uid);
             same.any(|meta| meta.resource_version() == version)
-                || runners.any(|one| one.metadata().resource_version.as_deref() == Some(version))
+                || workloads.any(|one| one.metadata().resource_version.as_deref() == Some(version))
                 || components.any(|one| one.resource_version == version)
         };
         let is_there = |uid: &String| {
             let mut builds = snapshot.builds.iter();
-            let mut runners = snapshot.runners.iter();
+            let mut workloads = snapshot.workloads.iter();
             let mut inputs = snapshot.inputs.iter();
             inputs.any(|input| input.uid == *uid)
-                || runners.any(|seen| seen.runner.uid() == uid)
+                || workloads.any(|seen| seen.workload.uid() == uid)
                 || builds.any(|build| build.metadata.uid() == uid)
         };
         let mut written = note.written.iter();

@@ -7,7 +7,7 @@ use super::observe::{IMAGE_CONFIG, RENDERER};
 use super::snapshot::Snapshot;
 use super::stores::{OPERATOR_IMAGES, Stores};
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
-use crate::workload::Runner;
+use crate::workload::Workload;
 use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::{
@@ -39,12 +39,12 @@ pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
     for component in &mut snapshot.components {
         component.resource_version.clear();
     }
-    for seen in &mut snapshot.runners {
+    for seen in &mut snapshot.workloads {
         seen.quiet = Default::default();
-        let metadata = match &mut seen.runner {
-            Runner::Job(job) => &mut job.metadata,
-            Runner::Pod(pod) => &mut pod.metadata,
-            Runner::Build(build) => &mut build.metadata,
+        let metadata = match &mut seen.workload {
+            Workload::Job(job) => &mut job.metadata,
+            Workload::Pod(pod) => &mut pod.metadata,
+            Workload::Build(build) => &mut build.metadata,
         };
         metadata.resource_version = None;
         for pod in &mut seen.pods {

@@ -55,7 +55,7 @@ pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
 pub use run::{Options, run};
 pub use snapshot::{
-    BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenRunner,
+    BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,
     Snapshot, Support,
 };
 pub use stores::Stores;

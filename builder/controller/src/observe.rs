@@ -15,10 +15,10 @@ use kube::api::ObjectMeta;
 use super::inputs;
 use super::namespaces::OPERATOR_NAMESPACE;
 use super::shelf::Key;
-use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenRunner, Snapshot, Support};
+use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
 use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, Stores};
 use crate::workload::InputKind;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use mosb_build::JobResult;
 use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::UserNamespaces;
@@ -69,7 +69,7 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
         name: name.to_owned(),
         rivals,
         label: pool.as_deref().and_then(|pool| label(stores, pool)),
-        runners: runners(stores, name, &builds),
+        workloads: workloads(stores, name, &builds),
         inputs: inputs(stores, name),
         results: results(stores, name),
         components: component::components(stores, name, &pool_name),
@@ -233,29 +233,29 @@ fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
     })
 }
 
-fn runners(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenRunner> {
-    // Somebody may have changed what a runner says of itself.
+fn workloads(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenWorkload> {
+    // Somebody may have changed what a workload says of itself.
     let keys = || {
         let owned = builds.iter().map(|build| Key::Controller(build.metadata.uid().to_owned()));
         [Key::Config(name.to_owned())].into_iter().chain(owned)
     };
-    let with_pods = |runner: Runner| {
-        let pods = stores.pods.of([Key::Controller(runner.uid().to_owned())]);
-        let itself = match &runner {
-            Runner::Job(_) => stores.jobs.quiet(runner.name()),
-            Runner::Pod(_) => stores.pods.quiet(runner.name()),
-            Runner::Build(_) => stores.openshift_builds.quiet(runner.name()),
+    let with_pods = |workload: Workload| {
+        let pods = stores.pods.of([Key::Controller(workload.uid().to_owned())]);
+        let itself = match &workload {
+            Workload::Job(_) => stores.jobs.quiet(workload.name()),
+            Workload::Pod(_) => stores.pods.quiet(workload.name()),
+            Workload::Build(_) => stores.openshift_builds.quiet(workload.name()),
         };
         let quiet = pods.iter().map(|pod| stores.pods.quiet(&pod.name_any()));
         let quiet = quiet.chain([itself]).flatten().min();
-        SeenRunner {
+        SeenWorkload {
             pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
             // Who looks only once waits for nothing.
             quiet: quiet.unwrap_or(Duration::MAX),
-            runner,
+            workload,
         }
     };
-    // A Job's pod is no runner.
+    // A Job's pod is no workload.
     let is_alone = |pod: &std::sync::Arc<Pod>| {
         let mut owners = pod.metadata.owner_references.iter().flatten();
         owners.any(|owner| owner.kind == "MachineOSBuild")
@@ -295,7 +295,7 @@ fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
             kind,
             name: input.name.clone(),
             uid: input.uid.clone(),
-            runner_uid: input.runner.clone().unwrap_or_default(),
+            workload_uid: input.workload.clone().unwrap_or_default(),
             build: input.build.clone().unwrap_or_default(),
             going_away: input.going_away,
         }));

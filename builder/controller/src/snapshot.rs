@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::inputs::Versions;
 use super::lookup::LookupResults;
 use crate::workload::InputKind;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -29,10 +29,10 @@ pub struct Snapshot {
     /// All MachineOSBuilds that name the MachineOSConfig, whoever made them.
     pub builds: Vec<MachineOsBuild>,
     /// All that runs builds, with the label of the MachineOSConfig or owned by one of the builds.
-    pub runners: Vec<SeenRunner>,
+    pub workloads: Vec<SeenWorkload>,
     /// All ephemeral objects with the label of the MachineOSConfig.
     pub inputs: Vec<SeenInput>,
-    /// What the ConfigMaps `digest-<build>` say, by build. Whose runner says it is checked here, not by the observer.
+    /// What the ConfigMaps `digest-<build>` say, by build. Whose workload says it is checked here, not by the observer.
     pub results: BTreeMap<String, JobResult>,
     /// The component MachineConfigs of the pool, and those that were claimed for this MachineOSConfig.
     pub components: Vec<SeenComponent>,
@@ -65,21 +65,21 @@ pub struct EarlierProblem {
 
 /// What runs a build, and its pods.
 #[derive(Debug, Clone)]
-pub struct SeenRunner {
+pub struct SeenWorkload {
     /// The Job, or what stands in its place.
-    pub runner: Runner,
+    pub workload: Workload,
     /// Pods that it controls.
     pub pods: Vec<Pod>,
     /// For how long no watch told anything new of it and its pods.
     pub quiet: Duration,
 }
 
-impl SeenRunner {
+impl SeenWorkload {
     /// The pods that build: those that it controls, or itself.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        let itself = match &self.runner {
-            Runner::Pod(pod) => Some(&**pod),
-            Runner::Job(_) | Runner::Build(_) => None,
+        let itself = match &self.workload {
+            Workload::Pod(pod) => Some(&**pod),
+            Workload::Job(_) | Workload::Build(_) => None,
         };
         self.pods.iter().chain(itself)
     }
@@ -94,8 +94,8 @@ pub struct SeenInput {
     pub name: String,
     /// Given by the API server.
     pub uid: String,
-    /// UID of the runner that owns it; empty without one.
-    pub runner_uid: String,
+    /// UID of the workload that owns it; empty without one.
+    pub workload_uid: String,
     /// Its annotation `machine-os-build`, else its label, which is cut where a name is too long.
     pub build: String,
     /// Whether its deletion was asked for.

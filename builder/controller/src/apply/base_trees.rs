@@ -13,7 +13,7 @@ use super::super::error;
 use super::super::observe::base_trees;
 use super::super::snapshot::base_of;
 use super::super::stores::BASE_TREES;
-use super::{Executor, patch, post};
+use super::{Executor, patch_params, post_params};
 use mosb_image::Digest;
 
 impl Executor {
@@ -46,7 +46,7 @@ impl Executor {
         data.extend(unused.iter().map(|base| (key(base), Value::Null)));
         data.insert(key(base), json!(image));
         let change = json!({ "data": data });
-        match api.patch(BASE_TREES, &patch(), &Patch::Merge(&change)).await {
+        match api.patch(BASE_TREES, &patch_params(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
             Err(error) if error::is_not_found(&error) => {
                 let map = ConfigMap {
@@ -57,7 +57,7 @@ impl Executor {
                     data: Some(BTreeMap::from([(key(base), image.to_string())])),
                     ..ConfigMap::default()
                 };
-                let created = api.create(&post(), &map).await;
+                let created = api.create(&post_params(), &map).await;
                 created.map(drop).map_err(Error::api(object, "create"))
             }
             Err(error) => Err(Error::api(object, "patch")(error)),

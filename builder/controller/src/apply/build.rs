@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use super::super::lookups::WorkloadParams;
 use super::super::{Error, error};
-use super::write::{controlled_by, delete_params, deleted, patch, post};
+use super::write::{controlled_by, delete_params, ignore_not_found, patch_params, post_params};
 use super::{ApplyError, Executor, ReconcilePass, apply_error};
 use crate::workload;
 use crate::workload::Input;
 use crate::workload::InputKind;
 use crate::workload::JobRequest;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use crate::workload::release;
 use mosb_build::JobMethod;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
@@ -31,7 +31,7 @@ use mosb_plan::api::{ImageBuilderType, labels};
 use mosb_types::ErrorClass;
 
 /// A kind of the namespace that serves builds.
-trait Own:
+trait NamespacedKind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
     + Clone
     + Debug
@@ -40,7 +40,7 @@ trait Own:
 {
 }
 
-impl<K> Own for K where
+impl<K> NamespacedKind for K where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
         + Debug
@@ -52,12 +52,12 @@ impl<K> Own for K where
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Executor {
-    fn own<K: Own>(&self) -> Api<K> {
+    fn namespaced<K: NamespacedKind>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.stores.namespace)
     }
 
     /// An object of the namespace, for people.
-    fn named<K: Own>(&self, name: &str) -> String {
+    fn describe<K: NamespacedKind>(&self, name: &str) -> String {
         let kind = K::kind(&()).to_lowercase();
         format!("{kind} {}/{name}", self.stores.namespace)
     }
@@ -73,7 +73,7 @@ impl Executor {
             return Err(ApplyError::Problem(super::Problem {
                 class: ErrorClass::Internal,
                 reason: "internal".to_owned(),
-                message: format!("{}: a runner was decided without a plan", pass.config),
+                message: format!("{}: a workload was decided without a plan", pass.config),
             }));
         };
         let params = WorkloadParams {
@@ -86,10 +86,10 @@ impl Executor {
             builder_image: self.builder_image.as_deref(),
             security_context_constraints: self.security_context_constraints,
         };
-        plan.request(&params, &self.stores).map_err(ApplyError::Problem)
+        plan.workload_request(&params, &self.stores).map_err(ApplyError::Problem)
     }
 
-    pub(super) async fn create_runner(
+    pub(super) async fn create_workload(
         &self,
         build_uid: &str,
         attempt: u32,
@@ -97,29 +97,29 @@ impl Executor {
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let request = self.request(build_uid, attempt, how, pass)?;
-        match Runner::new(&request) {
-            Runner::Job(job) => self.create_controlled(&*job, build_uid).await,
-            Runner::Pod(pod) => {
+        match Workload::new(&request) {
+            Workload::Job(job) => self.create_controlled(&*job, build_uid).await,
+            Workload::Pod(pod) => {
                 let account = workload::account_before(&request);
                 let made = self.create_owned(&account, build_uid).await?;
                 pass.created.extend(made);
                 self.create_controlled(&*pod, build_uid).await
             }
-            Runner::Build(build) => self.create_controlled(&*build, build_uid).await,
+            Workload::Build(build) => self.create_controlled(&*build, build_uid).await,
         }
         .map(|made| pass.created.extend(made))
     }
 
     /// The UID of what was created; none if it is there already.
-    async fn create_controlled<K: Own>(
+    async fn create_controlled<K: NamespacedKind>(
         &self,
         new: &K,
         build_uid: &str,
     ) -> Result<Option<String>, ApplyError> {
         let name = new.name_any();
-        let object = self.named::<K>(&name);
-        let api = self.own::<K>();
-        match api.create(&post(), new).await {
+        let object = self.describe::<K>(&name);
+        let api = self.namespaced::<K>();
+        match api.create(&post_params(), new).await {
             Ok(made) => Ok(made.meta().uid.clone()),
             Err(error) if error::is_conflict(&error) => {
                 let there = api.get_metadata_opt(&name).await;
@@ -171,25 +171,25 @@ impl Executor {
     async fn create_input(
         &self,
         input: &Input,
-        runner_uid: &str,
+        workload_uid: &str,
     ) -> Result<Option<String>, ApplyError> {
         match input {
-            Input::ConfigMap(object) => self.create_owned(object, runner_uid).await,
-            Input::Secret(object) => self.create_owned(object, runner_uid).await,
-            Input::ServiceAccount(object) => self.create_owned(object, runner_uid).await,
-            Input::Role(object) => self.create_owned(object, runner_uid).await,
-            Input::RoleBinding(object) => self.create_owned(object, runner_uid).await,
+            Input::ConfigMap(object) => self.create_owned(object, workload_uid).await,
+            Input::Secret(object) => self.create_owned(object, workload_uid).await,
+            Input::ServiceAccount(object) => self.create_owned(object, workload_uid).await,
+            Input::Role(object) => self.create_owned(object, workload_uid).await,
+            Input::RoleBinding(object) => self.create_owned(object, workload_uid).await,
         }
     }
 
-    async fn create_owned<K: Own>(
+    async fn create_owned<K: NamespacedKind>(
         &self,
         new: &K,
-        runner_uid: &str,
+        workload_uid: &str,
     ) -> Result<Option<String>, ApplyError> {
         let name = new.name_any();
-        let object = self.named::<K>(&name);
-        let api = self.own::<K>();
+        let object = self.describe::<K>(&name);
+        let api = self.namespaced::<K>();
         match self.create_large(new).await {
             Ok(made) => Ok(made.metadata.uid),
             Err(error) if error::is_conflict(&error) => {
@@ -199,7 +199,7 @@ impl Executor {
                     return Err(ApplyError::Conflict(object));
                 };
                 let mut owners = there.metadata.owner_references.iter().flatten();
-                let ours = owners.any(|owner| owner.uid == runner_uid);
+                let ours = owners.any(|owner| owner.uid == workload_uid);
                 let leftover = there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
                 match (ours, leftover) {
                     (true, _) => Ok(None),
@@ -218,7 +218,7 @@ impl Executor {
     {
         let body = serde_json::to_vec(new).map_err(kube::Error::SerdeError)?;
         let path = K::url_path(&(), Some(&self.stores.namespace));
-        let request = Request::new(path).create(&post(), body);
+        let request = Request::new(path).create(&post_params(), body);
         let mut request = request.map_err(kube::Error::BuildRequest)?;
         let accept = HeaderValue::from_static(ONLY_METADATA);
         request.headers_mut().insert(ACCEPT, accept);
@@ -245,19 +245,19 @@ impl Executor {
         }
     }
 
-    async fn change<K: Own>(
+    async fn change<K: NamespacedKind>(
         &self,
         name: &str,
         change: &Value,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let api = self.own::<K>();
-        let written = api.patch(name, &patch(), &Patch::Strategic(change)).await;
-        pass.wrote(written.map_err(apply_error(self.named::<K>(name), "patch"))?.meta());
+        let api = self.namespaced::<K>();
+        let written = api.patch(name, &patch_params(), &Patch::Strategic(change)).await;
+        pass.record_write(written.map_err(apply_error(self.describe::<K>(name), "patch"))?.meta());
         Ok(())
     }
 
-    pub(super) async fn delete_runner(
+    pub(super) async fn delete_workload(
         &self,
         builder: ImageBuilderType,
         name: &str,
@@ -285,9 +285,9 @@ impl Executor {
         }
     }
 
-    async fn delete_own<K: Own>(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
+    async fn delete_own<K: NamespacedKind>(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Background);
-        let answer = self.own::<K>().delete(name, &params).await;
-        deleted(self.named::<K>(name), answer)
+        let answer = self.namespaced::<K>().delete(name, &params).await;
+        ignore_not_found(self.describe::<K>(name), answer)
     }
 }

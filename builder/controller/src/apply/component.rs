@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::super::kinds::Kind;
-use super::write::{delete_params, deleted, post, value};
+use super::write::{delete_params, ignore_not_found, post_params, to_json};
 use super::{ApplyError, Executor, ReconcilePass, apply_error};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{PoolName, component, labels};
@@ -24,9 +24,9 @@ impl Executor {
         component.metadata.annotations.extend([claim]);
         let object = format!("machineconfig {}", component.metadata.name);
         let new: DynamicObject =
-            serde_json::from_value(value(&component)).expect("an object of the API");
+            serde_json::from_value(to_json(&component)).expect("an object of the API");
         // One that is there already will be seen.
-        let created = self.api(KIND).create(&post(), &new).await;
+        let created = self.api(KIND).create(&post_params(), &new).await;
         created.map(drop).map_err(apply_error(object, "create"))
     }
 
@@ -52,6 +52,6 @@ impl Executor {
     pub(super) async fn delete_component(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Background);
         let answer = self.api(KIND).delete(name, &params).await;
-        deleted(format!("machineconfig {name}"), answer)
+        ignore_not_found(format!("machineconfig {name}"), answer)
     }
 }

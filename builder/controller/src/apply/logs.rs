@@ -12,18 +12,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::error;
 use super::super::kept_logs::{KeepLogs, Tail};
 use super::super::logs::{Raw, lines};
-use super::write::{delete_params, deleted, post};
+use super::write::{delete_params, ignore_not_found, post_params};
 use super::{ApplyError, Executor, apply_error};
 use mosb_build::Redactor;
 use mosb_plan::api::labels;
 
 /// How long a build's next step may wait for it.
-const LIMIT: Duration = Duration::from_secs(10);
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long all logs together are waited for that a kubelet has not told of yet, and how often they are asked for.
-const KUBELET: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(200);
+const KUBELET_LOG_TIMEOUT: Duration = Duration::from_secs(5);
+const LOG_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// So many lines are asked for, of which nodes keep at most 16 KiB each in one piece.
-const LINES: i64 = 1000;
+const MAX_LINES: i64 = 1000;
 
 /// Why the logs of a build are not kept.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,10 @@ enum ArchiveError {
 
 impl Executor {
     pub(super) async fn archive_logs(&self, keep: &KeepLogs) {
-        let why = match timeout(LIMIT, self.try_archive_logs(keep)).await {
+        let why = match timeout(ARCHIVE_TIMEOUT, self.try_archive_logs(keep)).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why.to_string(),
-            Err(_) => format!("it took longer than {} seconds", LIMIT.as_secs()),
+            Err(_) => format!("it took longer than {} seconds", ARCHIVE_TIMEOUT.as_secs()),
         };
         let build = &keep.build;
         tracing::warn!("machineosbuild {build}: its logs are not kept: {why}");
@@ -63,8 +63,11 @@ impl Executor {
         for container in &keep.containers {
             let mut tail = self.tail(&keep.pod, container, &redactor).await;
             // The API server gives no log before the kubelet has told that its container began.
-            while tail.is_err() && keep.begun.contains(container) && began.elapsed() < KUBELET {
-                sleep(PAUSE).await;
+            while tail.is_err()
+                && keep.begun.contains(container)
+                && began.elapsed() < KUBELET_LOG_TIMEOUT
+            {
+                sleep(LOG_RETRY_DELAY).await;
                 tail = self.tail(&keep.pod, container, &redactor).await;
             }
             match tail {
@@ -89,8 +92,8 @@ impl Executor {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = LogParams {
             container: Some(container.to_owned()),
-            tail_lines: Some(LINES),
-            limit_bytes: Some(LINES * (16 << 10)),
+            tail_lines: Some(MAX_LINES),
+            limit_bytes: Some(MAX_LINES * (16 << 10)),
             ..LogParams::default()
         };
         let object = || format!("pod {namespace}/{pod}");
@@ -128,7 +131,7 @@ async fn put(
 ) -> Result<(), ArchiveError> {
     let name = new.name_any();
     let object = || format!("secret {namespace}/{name}");
-    let Err(error) = secrets.create(&post(), new).await else {
+    let Err(error) = secrets.create(&post_params(), new).await else {
         return Ok(());
     };
     if !error::is_conflict(&error) {
@@ -146,9 +149,9 @@ async fn put(
         }
         let uid = there.uid().unwrap_or_default();
         let params = delete_params(&uid, PropagationPolicy::Background);
-        deleted(object(), secrets.delete(&name, &params).await)?;
+        ignore_not_found(object(), secrets.delete(&name, &params).await)?;
     }
-    let created = secrets.create(&post(), new).await;
+    let created = secrets.create(&post_params(), new).await;
     Ok(created.map(drop).map_err(apply_error(object(), "create"))?)
 }
 

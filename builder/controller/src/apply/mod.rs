@@ -7,7 +7,7 @@ mod component;
 mod logs;
 mod write;
 
-pub(super) use write::{delete_params, deleted, patch, post};
+pub(super) use write::{delete_params, ignore_not_found, patch_params, post_params};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct ReconcilePass<'a> {
     /// The resourceVersions that earlier steps left, by UID.
     versions: BTreeMap<String, String>,
     /// UIDs and resourceVersions that earlier steps left and later ones changed.
-    passed: Vec<(String, String)>,
+    superseded: Vec<(String, String)>,
     /// UIDs of what earlier steps created of builds, Jobs and their inputs.
     created: Vec<String>,
 }
@@ -78,7 +78,7 @@ impl<'a> ReconcilePass<'a> {
             plan,
             facts,
             versions: BTreeMap::new(),
-            passed: Vec::new(),
+            superseded: Vec::new(),
             created: Vec::new(),
         }
     }
@@ -89,13 +89,13 @@ impl<'a> ReconcilePass<'a> {
     }
 
     /// The version that the last step left of an object, if one wrote it.
-    pub fn left(&self, uid: &str) -> Option<&str> {
+    pub fn written_version(&self, uid: &str) -> Option<&str> {
         self.versions.get(uid).map(String::as_str)
     }
 
     /// UIDs and resourceVersions of objects that steps left behind: who sees one of these sees what was.
-    pub fn passed(&self) -> &[(String, String)] {
-        &self.passed
+    pub fn superseded(&self) -> &[(String, String)] {
+        &self.superseded
     }
 
     /// UIDs of builds, Jobs and inputs of Jobs that were created.
@@ -103,10 +103,10 @@ impl<'a> ReconcilePass<'a> {
         &self.created
     }
 
-    fn wrote(&mut self, meta: &kube::api::ObjectMeta) {
+    fn record_write(&mut self, meta: &kube::api::ObjectMeta) {
         if let (Some(uid), Some(version)) = (&meta.uid, &meta.resource_version) {
-            let passed = self.versions.insert(uid.clone(), version.clone());
-            self.passed.extend(passed.map(|passed| (uid.clone(), passed)));
+            let superseded = self.versions.insert(uid.clone(), version.clone());
+            self.superseded.extend(superseded.map(|superseded| (uid.clone(), superseded)));
         }
     }
 }
@@ -120,7 +120,7 @@ pub enum ApplyError {
     /// The API.
     #[error(transparent)]
     Api(#[from] Error),
-    /// What no runner can be made of.
+    /// What no workload can be made of.
     #[error("{}", .0.message)]
     Problem(Problem),
 }
@@ -235,20 +235,20 @@ impl Executor {
             }
             Action::AnnotateBuild(change) => self.annotate(write::BUILD, change, pass).await,
             Action::DeleteBuild { name, uid } => self.delete_build(name, uid).await,
-            Action::CreateRunner { build_uid, attempt, builder, method, .. } => {
+            Action::CreateWorkload { build_uid, attempt, builder, method, .. } => {
                 let how = (*builder, *method);
-                self.create_runner(build_uid, *attempt, how, pass).await
+                self.create_workload(build_uid, *attempt, how, pass).await
             }
-            Action::CreateInputs { build_uid, builder, runner_uid, attempt, method, .. } => {
+            Action::CreateInputs { build_uid, builder, workload_uid, attempt, method, .. } => {
                 let how = (*builder, *method);
-                self.create_inputs(build_uid, runner_uid, *attempt, how, pass).await
+                self.create_inputs(build_uid, workload_uid, *attempt, how, pass).await
             }
             Action::Unsuspend { builder, name, uid, resource_version } => {
                 let version = pass.version(uid, resource_version).to_owned();
                 self.unsuspend(*builder, name, &version, pass).await
             }
-            Action::DeleteRunner { builder, name, uid } => {
-                self.delete_runner(*builder, name, uid).await
+            Action::DeleteWorkload { builder, name, uid } => {
+                self.delete_workload(*builder, name, uid).await
             }
             Action::ArchiveLogs(keep) => {
                 self.archive_logs(keep).await;
@@ -289,15 +289,15 @@ fn describe(action: &Action) -> String {
         Action::WriteBuildStatus { name, .. } => format!("status of machineosbuild {name}"),
         Action::AnnotateBuild(change) => format!("annotations of machineosbuild {}", change.name),
         Action::DeleteBuild { name, .. } => format!("deleting machineosbuild {name}"),
-        Action::CreateRunner { build, attempt, builder, .. } => format!(
+        Action::CreateWorkload { build, attempt, builder, .. } => format!(
             "creating {} {attempt} of machineosbuild {build}",
             kind(*builder).to_lowercase()
         ),
-        Action::CreateInputs { runner, .. } => format!("creating what {runner} needs"),
+        Action::CreateInputs { workload, .. } => format!("creating what {workload} needs"),
         Action::Unsuspend { builder, name, .. } => {
             format!("starting {} {name}", kind(*builder).to_lowercase())
         }
-        Action::DeleteRunner { builder, name, .. } => {
+        Action::DeleteWorkload { builder, name, .. } => {
             format!("deleting {} {name}", kind(*builder).to_lowercase())
         }
         Action::ArchiveLogs(keep) => format!("keeping the logs of machineosbuild {}", keep.build),

@@ -31,7 +31,10 @@ pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParam
 }
 
 /// Gone is as good as deleted. A conflict may be another one of its name, or somebody else's change: what is there tells.
-pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Result<(), ApplyError> {
+pub(crate) fn ignore_not_found<T>(
+    object: String,
+    answer: Result<T, kube::Error>,
+) -> Result<(), ApplyError> {
     match answer {
         Ok(_) => Ok(()),
         Err(error) if error::is_not_found(&error) => Ok(()),
@@ -39,15 +42,15 @@ pub(crate) fn deleted<T>(object: String, answer: Result<T, kube::Error>) -> Resu
     }
 }
 
-pub(crate) fn post() -> PostParams {
+pub(crate) fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-pub(crate) fn patch() -> PatchParams {
+pub(crate) fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-pub(super) fn value(object: &impl Serialize) -> Value {
+pub(super) fn to_json(object: &impl Serialize) -> Value {
     serde_json::to_value(object).expect("the API's own fields are JSON")
 }
 
@@ -72,10 +75,10 @@ impl Executor {
                 "ownerReferences": [{ "apiVersion": pool.api_version, "kind": pool.kind, "name": name, "uid": pool_uid,
                     "controller": true, "blockOwnerDeletion": false }],
             },
-            "spec": value(spec),
+            "spec": to_json(spec),
         }))
         .expect("an object of the API");
-        let created = self.api(CONFIG).create(&post(), &object).await;
+        let created = self.api(CONFIG).create(&post_params(), &object).await;
         // One that is there already is the administrator's own, and will be seen.
         created.map(drop).map_err(apply_error(format!("machineosconfig {name}"), "create"))
     }
@@ -87,7 +90,7 @@ impl Executor {
         spec: &MachineOsConfigSpec,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let mut spec = value(spec);
+        let mut spec = to_json(spec);
         // What is not said any more is taken away.
         for field in ["baseImagePullSecret", "containerFile"] {
             if spec.get(field).is_none() {
@@ -101,7 +104,7 @@ impl Executor {
     pub(super) async fn delete_config(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Foreground);
         let answer = self.api(CONFIG).delete(name, &params).await;
-        deleted(format!("machineosconfig {name}"), answer)
+        ignore_not_found(format!("machineosconfig {name}"), answer)
     }
 
     pub(super) async fn create_build(
@@ -112,12 +115,12 @@ impl Executor {
         let name = &build.metadata.name;
         let object = format!("machineosbuild {name}");
         let resource = BUILD.resource();
-        let mut wire = value(build);
+        let mut wire = to_json(build);
         wire["apiVersion"] = json!(resource.api_version);
         wire["kind"] = json!(resource.kind);
         let api = self.api(BUILD);
         let new: DynamicObject = serde_json::from_value(wire).expect("an object of the API");
-        match api.create(&post(), &new).await {
+        match api.create(&post_params(), &new).await {
             Ok(made) => {
                 pass.created.extend(made.metadata.uid);
                 Ok(())
@@ -146,7 +149,7 @@ impl Executor {
     pub(super) async fn delete_build(&self, name: &str, uid: &str) -> Result<(), ApplyError> {
         let params = delete_params(uid, PropagationPolicy::Foreground);
         let answer = self.api(BUILD).delete(name, &params).await;
-        deleted(format!("machineosbuild {name}"), answer)
+        ignore_not_found(format!("machineosbuild {name}"), answer)
     }
 
     pub(super) async fn write_build_status(
@@ -157,7 +160,7 @@ impl Executor {
         status: &MachineOsBuildStatus,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        self.replace_status(BUILD, (name, uid, version), value(status), pass).await
+        self.replace_status(BUILD, (name, uid, version), to_json(status), pass).await
     }
 
     pub(super) async fn write_config_status(
@@ -168,7 +171,7 @@ impl Executor {
         status: &MachineOsConfigStatus,
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        self.replace_status(CONFIG, (name, uid, version), value(status), pass).await
+        self.replace_status(CONFIG, (name, uid, version), to_json(status), pass).await
     }
 
     /// All of a status. The API server takes the rest of the object from what it has.
@@ -193,9 +196,9 @@ impl Executor {
             },
             data: json!({ "status": status }),
         };
-        let written = self.api(kind).replace_status(name, &post(), &object).await;
+        let written = self.api(kind).replace_status(name, &post_params(), &object).await;
         let told = format!("{} {name}", resource.kind.to_lowercase());
-        pass.wrote(&written.map_err(apply_error(told, "update status"))?.metadata);
+        pass.record_write(&written.map_err(apply_error(told, "update status"))?.metadata);
         Ok(())
     }
 
@@ -206,10 +209,10 @@ impl Executor {
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let version = pass.version(&change.uid, &change.resource_version);
-        let set = change.set.iter().map(|(key, value)| (key, json!(value)));
+        let set = change.set.iter().map(|(key, to_json)| (key, json!(to_json)));
         let remove = change.remove.iter().map(|key| (key, Value::Null));
         let annotations: Map<String, Value> =
-            set.chain(remove).map(|(key, value)| (key.clone(), value)).collect();
+            set.chain(remove).map(|(key, to_json)| (key.clone(), to_json)).collect();
         let change_of =
             json!({ "metadata": { "resourceVersion": version, "annotations": annotations } });
         self.merge(kind, &change.name, &change_of, pass).await
@@ -223,9 +226,9 @@ impl Executor {
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let api = self.api(kind);
-        let written = api.patch(name, &patch(), &Patch::Merge(change)).await;
+        let written = api.patch(name, &patch_params(), &Patch::Merge(change)).await;
         let object = format!("{} {name}", kind.resource().kind.to_lowercase());
-        pass.wrote(&written.map_err(apply_error(object, "patch"))?.metadata);
+        pass.record_write(&written.map_err(apply_error(object, "patch"))?.metadata);
         Ok(())
     }
 
@@ -238,11 +241,11 @@ impl Executor {
     ) -> Result<(), ApplyError> {
         // An atomic list: all of it is written, on the version that it was read from.
         let change = json!({ "metadata": { "resourceVersion": version },
-            "status": { "conditions": value(&conditions) } });
+            "status": { "conditions": to_json(&conditions) } });
         let api = self.api(POOL);
-        let written = api.patch_status(name, &patch(), &Patch::Merge(&change)).await;
+        let written = api.patch_status(name, &patch_params(), &Patch::Merge(&change)).await;
         let object = format!("machineconfigpool {name}");
-        pass.wrote(&written.map_err(apply_error(object, "patch status"))?.metadata);
+        pass.record_write(&written.map_err(apply_error(object, "patch status"))?.metadata);
         Ok(())
     }
 }
@@ -267,7 +270,7 @@ mod tests {
             ("the server's fault", 500, false, false),
         ] {
             let status = Status::failure("said", "Reason").with_code(code).boxed();
-            let found = deleted::<()>("job x".to_owned(), Err(kube::Error::Api(status)));
+            let found = ignore_not_found::<()>("job x".to_owned(), Err(kube::Error::Api(status)));
             assert_eq!(found.is_ok(), done, "{what}");
             let is_stale = matches!(found, Err(ApplyError::Conflict(_)));
             assert_eq!(is_stale, stale, "{what}");

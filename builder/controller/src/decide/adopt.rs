@@ -5,7 +5,7 @@ use super::super::pool_reason::PoolReason;
 use super::DecisionBuilder;
 use super::desired_build::BuildOn;
 use super::progress::BuildProgress;
-use crate::status::{Progress, build_status};
+use crate::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineOsBuild, labels};
 
@@ -61,9 +61,9 @@ impl<'a> DecisionBuilder<'a> {
         let (Some(source), Some(image)) = (source, image) else {
             return gone(self);
         };
-        match self.exists(&image, source)? {
+        match self.image_status(&image, source)? {
             ImageStatus::Present(image) => {
-                let end = Progress::Succeeded { runner: None, image };
+                let end = BuildPhase::Succeeded { workload: None, image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 let text = image.value().to_string();

@@ -3,16 +3,16 @@
 use super::super::action::Action;
 use super::super::kept_logs::KeepLogs;
 use super::DecisionBuilder;
-use super::runner::attempt_of;
+use super::annotations::attempt_of;
 use mosb_plan::api::MachineOsBuild;
 
 impl DecisionBuilder<'_> {
     /// Keeps the logs of the newest pod of a build. This comes before what makes it needless, so that it is decided again
     /// if we are killed between.
     pub(super) fn archive_logs(&mut self, build: &MachineOsBuild) {
-        let runners = self.runners_of(build);
-        let runners = runners.filter(|seen| seen.pods().next().is_some());
-        let Some(seen) = runners.max_by_key(|seen| attempt_of(&seen.runner)) else {
+        let workloads = self.workloads_of(build);
+        let workloads = workloads.filter(|seen| seen.pods().next().is_some());
+        let Some(seen) = workloads.max_by_key(|seen| attempt_of(&seen.workload)) else {
             return;
         };
         let created = |pod: &&k8s_openapi::api::core::v1::Pod| {
@@ -21,9 +21,9 @@ impl DecisionBuilder<'_> {
         };
         let newest = seen.pods().max_by_key(created);
         let result = self.snapshot.results.get(&build.metadata.name);
-        let result = result.filter(|result| result.job_uid == seen.runner.uid());
+        let result = result.filter(|result| result.job_uid == seen.workload.uid());
         let told_by = result.map(|result| result.outcome.told_by());
-        let attempt = attempt_of(&seen.runner);
+        let attempt = attempt_of(&seen.workload);
         let keep = newest.and_then(|pod| KeepLogs::of(build, attempt, pod, told_by));
         self.actions.extend(keep.map(|keep| Action::ArchiveLogs(Box::new(keep))));
     }

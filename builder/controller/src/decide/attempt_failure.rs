@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::status::failed_message;
-use crate::workload::Lost;
+use crate::workload::NoResultCause;
 use mosb_build::JobMethod;
 use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
@@ -22,7 +22,7 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone)]
 pub(super) enum AttemptFailure {
     /// Its pod did not tell.
-    Lost(Lost),
+    NoResult(NoResultCause),
     /// Its pod told.
     Reported {
         step: Container,
@@ -48,11 +48,17 @@ impl AttemptFailure {
         let of = |tries, first, longest| RetryPolicy { tries, first, longest };
         match self {
             // What happened to the pod says nothing about the build.
-            Self::Lost(Lost::Evicted(_) | Lost::NodeLost(_)) => of(None, 5, 300),
-            Self::Lost(Lost::Deleted) => of(None, 1, 60),
-            Self::Lost(Lost::OutOfMemory(_) | Lost::OutOfDisk(_)) => of(Some(2), 10, 300),
-            Self::Lost(Lost::DeadlineExceeded) => of(Some(1), 0, 0),
-            Self::Lost(Lost::Failed(_)) | Self::ImageMissing(_) => of(Some(3), 10, 300),
+            Self::NoResult(NoResultCause::Evicted(_) | NoResultCause::NodeLost(_)) => {
+                of(None, 5, 300)
+            }
+            Self::NoResult(NoResultCause::Deleted) => of(None, 1, 60),
+            Self::NoResult(NoResultCause::OutOfMemory(_) | NoResultCause::OutOfDisk(_)) => {
+                of(Some(2), 10, 300)
+            }
+            Self::NoResult(NoResultCause::DeadlineExceeded) => of(Some(1), 0, 0),
+            Self::NoResult(NoResultCause::Failed(_)) | Self::ImageMissing(_) => {
+                of(Some(3), 10, 300)
+            }
             // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
             Self::Reported {
                 step: Container::ImageBuild,
@@ -107,20 +113,20 @@ impl AttemptFailure {
     /// One line of what happened.
     pub fn line(&self) -> String {
         match self {
-            Self::Lost(Lost::Evicted(why)) => format!("its pod was evicted: {why}"),
-            Self::Lost(Lost::NodeLost(why)) => format!("its node was lost: {why}"),
-            Self::Lost(Lost::Deleted) => "its Job or pod was deleted".to_owned(),
-            Self::Lost(Lost::DeadlineExceeded) => {
+            Self::NoResult(NoResultCause::Evicted(why)) => format!("its pod was evicted: {why}"),
+            Self::NoResult(NoResultCause::NodeLost(why)) => format!("its node was lost: {why}"),
+            Self::NoResult(NoResultCause::Deleted) => "its Job or pod was deleted".to_owned(),
+            Self::NoResult(NoResultCause::DeadlineExceeded) => {
                 "it took longer than activeDeadlineSeconds allows; raise that in ConfigMap mosb-config, or see what hangs".to_owned()
             }
-            Self::Lost(Lost::OutOfMemory(container)) => format!(
+            Self::NoResult(NoResultCause::OutOfMemory(container)) => format!(
                 "container {container} needed more memory than it may have; raise its limit under job.resources in ConfigMap mosb-config"
             ),
-            Self::Lost(Lost::OutOfDisk(why)) => format!(
+            Self::NoResult(NoResultCause::OutOfDisk(why)) => format!(
                 "its pod was evicted, as it used more disk than it may: {}; raise its limits of ephemeral-storage under job.resources in ConfigMap mosb-config",
                 why.trim_end_matches(['.', ' '])
             ),
-            Self::Lost(Lost::Failed(why)) => why.clone(),
+            Self::NoResult(NoResultCause::Failed(why)) => why.clone(),
             Self::Reported { step, message, .. } => format!("{}: {message}", step.as_str()),
             Self::ImageMissing(image) => format!(
                 "{image} was pushed, but the registry has no such image; does it delete untagged images?"
@@ -134,7 +140,9 @@ impl AttemptFailure {
             Self::Reported { step, reason, message, last_lines, .. } => {
                 failed_message(step.as_str(), message, Some(reason), last_lines)
             }
-            Self::Lost(_) | Self::ImageMissing(_) => failed_message("Job", &self.line(), None, &[]),
+            Self::NoResult(_) | Self::ImageMissing(_) => {
+                failed_message("Job", &self.line(), None, &[])
+            }
         }
     }
 }
@@ -154,23 +162,43 @@ mod tests {
         };
         let text = String::new;
         for (what, failure, tries, pauses) in [
-            ("evicted", AttemptFailure::Lost(Lost::Evicted(text())), None, [5, 10, 20, 300]),
-            ("node lost", AttemptFailure::Lost(Lost::NodeLost(text())), None, [5, 10, 20, 300]),
-            ("deleted", AttemptFailure::Lost(Lost::Deleted), None, [1, 2, 4, 60]),
+            (
+                "evicted",
+                AttemptFailure::NoResult(NoResultCause::Evicted(text())),
+                None,
+                [5, 10, 20, 300],
+            ),
+            (
+                "node lost",
+                AttemptFailure::NoResult(NoResultCause::NodeLost(text())),
+                None,
+                [5, 10, 20, 300],
+            ),
+            ("deleted", AttemptFailure::NoResult(NoResultCause::Deleted), None, [1, 2, 4, 60]),
             (
                 "out of memory",
-                AttemptFailure::Lost(Lost::OutOfMemory(text())),
+                AttemptFailure::NoResult(NoResultCause::OutOfMemory(text())),
                 Some(2),
                 [10, 20, 40, 300],
             ),
             (
                 "out of disk",
-                AttemptFailure::Lost(Lost::OutOfDisk(text())),
+                AttemptFailure::NoResult(NoResultCause::OutOfDisk(text())),
                 Some(2),
                 [10, 20, 40, 300],
             ),
-            ("too long", AttemptFailure::Lost(Lost::DeadlineExceeded), Some(1), [0; 4]),
-            ("silent", AttemptFailure::Lost(Lost::Failed(text())), Some(3), [10, 20, 40, 300]),
+            (
+                "too long",
+                AttemptFailure::NoResult(NoResultCause::DeadlineExceeded),
+                Some(1),
+                [0; 4],
+            ),
+            (
+                "silent",
+                AttemptFailure::NoResult(NoResultCause::Failed(text())),
+                Some(3),
+                [10, 20, 40, 300],
+            ),
             ("registry away", told(ErrorClass::Transient), None, [10, 20, 40, 600]),
             ("user's error", told(ErrorClass::InvalidInput), Some(1), [0; 4]),
             ("build failed", told(ErrorClass::Rejected), Some(1), [0; 4]),

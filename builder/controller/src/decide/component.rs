@@ -25,7 +25,7 @@ pub(super) enum Component {
 }
 
 /// The end of those that were claimed for this MachineOSConfig, and whose pool has none any more.
-pub(super) fn unwanted(snapshot: &Snapshot) -> Vec<Action> {
+pub(super) fn obsolete_components(snapshot: &Snapshot) -> Vec<Action> {
     let components = snapshot.components.iter().filter(|one| {
         one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.going_away
     });
@@ -90,7 +90,7 @@ impl DecisionBuilder<'_> {
     }
 
     /// Claims again what lost its claim, so that it goes with the MachineOSConfig.
-    pub(super) fn claim_again(&mut self) {
+    pub(super) fn reclaim_components(&mut self) {
         let seeded = condition(&self.config.status.conditions, SEEDED).is_some();
         let lost = |one: &&SeenComponent| match one.claim {
             None => seeded,

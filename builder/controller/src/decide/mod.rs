@@ -14,27 +14,27 @@
 //! | `prepare` | what a Job needs before it begins |
 //! | `end` | what a Job that has ended means for its build |
 //! | `keep` | what is kept of its pod |
-//! | `runner` | what is read from a Job, or whatever else runs a build |
+//! | `workload` | what is read from a Job, or whatever else runs a build |
 //! | `attempt` | whether a Job that failed gets a successor, and when |
-//! | `serve` | what MachineOSConfig and pool say of it |
+//! | `report_status` | what MachineOSConfig and pool say of it |
 //!
 //! Every round sees everything anew; a step that was lost is simply decided again. Whatever takes part in a decision is in an object.
 
 mod adopt;
+mod after_seeding;
+mod annotations;
 mod archive_logs;
 mod attempt_failure;
-mod choose;
 mod component;
-mod create;
+mod create_build;
 mod desired_build;
-mod end;
+mod finish_attempt;
 mod opt_in;
-mod prepare;
 mod progress;
 mod report_status;
-mod runner;
 mod seed;
-mod seeded;
+mod select_build;
+mod start_workload;
 
 use std::time::Duration;
 
@@ -54,19 +54,19 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadat
 use mosb_types::ErrorClass;
 
 /// Objects that are applied together are seen within this time.
-const TOGETHER: Duration = Duration::from_secs(5);
+const APPLY_SKEW: Duration = Duration::from_secs(5);
 
 /// A problem that may pass by itself is reported once it has lasted this long.
-const LASTING: Duration = Duration::from_secs(60);
+const REPORT_DELAY: Duration = Duration::from_secs(60);
 
 /// Everything that should change, in order. Pure: same world, same steps.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &snapshot.cluster.other_builder {
         return Decision::nothing(PoolReason::OtherBuilder(who.clone()));
     }
-    let unwanted = component::unwanted(snapshot);
-    if !unwanted.is_empty() {
-        return Decision::of(PoolReason::OptingOut, unwanted);
+    let obsolete_components = component::obsolete_components(snapshot);
+    if !obsolete_components.is_empty() {
+        return Decision::of(PoolReason::OptingOut, obsolete_components);
     }
     let Some(config) = &snapshot.config else {
         return opt_in::without_config(snapshot, now);
@@ -88,7 +88,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
                 && !build.status.is_terminal()
         };
         for build in snapshot.builds.iter().filter(running) {
-            actions.extend(create::interrupted(build, "what is wanted can't be built", now));
+            actions.extend(create_build::interrupt_actions(
+                build,
+                "what is wanted can't be built",
+                now,
+            ));
         }
         report_status::block(snapshot, config, &reason, now, &mut actions);
         Decision::of(reason, actions)
@@ -99,7 +103,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
     let Some(pool) = &snapshot.pool else {
         let reason = PoolReason::NoPool(name.clone());
-        return match still_new(config, now) {
+        return match apply_skew_left(config, now) {
             Some(again) => Decision { requeue_after: Some(again), ..Decision::nothing(reason) },
             None => blocked(reason),
         };
@@ -149,17 +153,17 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
 }
 
 /// How long a MachineOSConfig may still lack its pool: who applies both at once may be seen to have applied it first.
-fn still_new(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
+fn apply_skew_left(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
     let created = config.metadata.creation_timestamp.as_ref()?.0;
     let age = now.duration_since(created);
     let age = match age.is_negative() {
         // The API server's clock may be a little ahead.
-        true if age.unsigned_abs() <= TOGETHER => Duration::ZERO,
+        true if age.unsigned_abs() <= APPLY_SKEW => Duration::ZERO,
         // A clock that was set back makes nothing new.
         true => return None,
         false => age.unsigned_abs(),
     };
-    TOGETHER.checked_sub(age)
+    APPLY_SKEW.checked_sub(age)
 }
 
 fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
@@ -169,7 +173,7 @@ fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
 }
 
 /// What to say of a step that the cluster, or what the user wrote, does not allow: nobody would look for it in a log.
-pub fn refused(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Action> {
+pub fn report_refusal(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     if let Some(config) = &snapshot.config {
         report_status::block(snapshot, config, &PoolReason::Problem(problem), now, &mut actions);
@@ -212,7 +216,11 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Whether a registry has an image.
-    fn exists(&self, image: &PinnedRef, build: &MachineOsBuild) -> Result<&'a ImageStatus, Lookup> {
+    fn image_status(
+        &self,
+        image: &PinnedRef,
+        build: &MachineOsBuild,
+    ) -> Result<&'a ImageStatus, Lookup> {
         let secret = build.metadata.annotation(labels::RENDERED_IMAGE_PUSH_SECRET);
         let found = self.snapshot.lookup_results.exists.get(image);
         found.ok_or_else(|| Lookup::Exists {
@@ -229,7 +237,7 @@ impl<'a> DecisionBuilder<'a> {
     /// Tells of a problem if somebody must mend it, or if it does not pass.
     fn problem(&mut self, problem: &Problem) -> PoolReason {
         let reason = PoolReason::Problem(problem.clone());
-        if is_told(self.snapshot, problem) {
+        if is_reported(self.snapshot, problem) {
             self.block(&reason);
         }
         reason
@@ -240,7 +248,7 @@ impl<'a> DecisionBuilder<'a> {
         report_status::block(self.snapshot, self.config, reason, self.now, &mut self.actions);
     }
 
-    fn tell_build(
+    fn emit_build_event(
         &mut self,
         build: &MachineOsBuild,
         reason: EventReason,
@@ -251,16 +259,16 @@ impl<'a> DecisionBuilder<'a> {
         self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
     }
 
-    fn tell_config(&mut self, reason: EventReason, edge: &str, note: impl Into<String>) {
+    fn emit_config_event(&mut self, reason: EventReason, edge: &str, note: impl Into<String>) {
         let on = Regarding::new("MachineOSConfig", &self.config.metadata);
         self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
     }
 }
 
 /// Whether a problem is told: somebody must mend it, or it does not pass. When it is looked at again is the queue's to say.
-fn is_told(snapshot: &Snapshot, problem: &Problem) -> bool {
+fn is_reported(snapshot: &Snapshot, problem: &Problem) -> bool {
     let earlier = snapshot.earlier_problem.as_ref();
-    let lasts = earlier.is_some_and(|earlier| earlier.lasted >= LASTING);
+    let lasts = earlier.is_some_and(|earlier| earlier.lasted >= REPORT_DELAY);
     let at_once = [NO_RENDERED_CONFIG, LOOKUP_TIMEOUT].contains(&&*problem.reason);
     problem.class != ErrorClass::Transient || at_once || lasts
 }

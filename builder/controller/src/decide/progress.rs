@@ -1,16 +1,16 @@
-//! What a build's runner needs next.
+//! What a build's workload needs next.
 
 use super::super::action::{Action, Annotate};
 use super::super::lookup::{Lookup, Planned, Problem};
 use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{BuildNodes, SeenRunner};
+use super::super::snapshot::{BuildNodes, SeenWorkload};
 use super::DecisionBuilder;
+use super::annotations::{attempt_of, number};
 use super::attempt_failure::AttemptFailure;
-use super::runner::{attempt_of, number};
-use crate::status::{BuildRunner, EventReason, Progress, build_status};
-use crate::workload::Lost;
+use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
+use crate::workload::NoResultCause;
 use crate::workload::Observation;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use crate::workload::observe;
 use crate::workload::release;
 use mosb_build::JobResult;
@@ -31,12 +31,12 @@ impl<'a> DecisionBuilder<'a> {
     pub(super) fn advance(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         self.supersede(Some(build));
         if !self.is_ours(build) {
-            self.serve(build, &build.status);
+            self.report_status(build, &build.status);
             return Ok(PoolReason::UpToDate(self.image_of(&build.status)));
         }
         match self.build_progress(build)? {
             BuildProgress::State(status, reason) => {
-                self.serve(build, &status);
+                self.report_status(build, &status);
                 if build.status.image().is_none() && status.image().is_some() {
                     self.clean_up(build);
                 }
@@ -44,7 +44,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             BuildProgress::InputsChanged(planned) => {
                 self.actions.clear();
-                self.take(&planned)
+                self.select_planned(&planned)
             }
         }
     }
@@ -77,58 +77,58 @@ impl<'a> DecisionBuilder<'a> {
             return self.adopt(build);
         }
         let attempt = number(build, labels::ATTEMPT).max(1);
-        let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
-        let newest = runners.iter().map(|one| attempt_of(&one.runner)).max();
+        let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
+        let newest = workloads.iter().map(|one| attempt_of(&one.workload)).max();
         if newest.is_some_and(|newest| newest > attempt) {
             // It is newer than what we see of its build: that is on its way.
             return same(PoolReason::Preparing(name));
         }
-        match runners.iter().find(|one| attempt_of(&one.runner) == attempt) {
+        match workloads.iter().find(|one| attempt_of(&one.workload) == attempt) {
             Some(seen) => self.observe_attempt(build, seen, attempt),
-            None => self.start(build, attempt, !runners.is_empty()),
+            None => self.start(build, attempt, !workloads.is_empty()),
         }
     }
 
-    /// The runners that a build owns.
-    pub(super) fn runners_of(
+    /// The workloads that a build owns.
+    pub(super) fn workloads_of(
         &self,
         build: &MachineOsBuild,
-    ) -> impl Iterator<Item = &'a SeenRunner> {
+    ) -> impl Iterator<Item = &'a SeenWorkload> {
         let uid = build.metadata.uid().to_owned();
-        self.snapshot.runners.iter().filter(move |seen| {
-            let mut owners = seen.runner.metadata().owner_references.iter().flatten();
+        self.snapshot.workloads.iter().filter(move |seen| {
+            let mut owners = seen.workload.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
         })
     }
 
-    /// There is a runner of this attempt.
+    /// There is a workload of this attempt.
     fn observe_attempt(
         &mut self,
         build: &'a MachineOsBuild,
-        seen: &'a SeenRunner,
+        seen: &'a SeenWorkload,
         attempt: u32,
     ) -> Result<BuildProgress, Lookup> {
         let name = build.metadata.name.clone();
-        let runner = &seen.runner;
-        let uid = runner.uid().to_owned();
+        let workload = &seen.workload;
+        let uid = workload.uid().to_owned();
         let result = self.snapshot.results.get(&name);
-        let observation = observe(runner, &seen.pods, result, seen.quiet, self.now);
+        let observation = observe(workload, &seen.pods, result, seen.quiet, self.now);
         let mut trouble = None;
         match build.metadata.annotation(labels::JOB_UID) {
             Some(known) if known != uid => {
-                let lost = AttemptFailure::Lost(Lost::Deleted);
-                return Ok(self.record_failure(build, Some(runner), attempt, &lost));
+                let lost = AttemptFailure::NoResult(NoResultCause::Deleted);
+                return Ok(self.record_failure(build, Some(workload), attempt, &lost));
             }
             // What the pod needs comes first: it takes longest.
-            _ if is_waiting(runner, &observation) => {
-                trouble = self.prepare(build, runner, attempt)?;
+            _ if is_waiting(workload, &observation) => {
+                trouble = self.prepare(build, workload, attempt)?;
             }
             _ => {}
         }
         match build.metadata.annotation(labels::JOB_UID) {
-            None if !runner.is_going_away() => {
-                let note = format!("{runner} is attempt {attempt}");
-                self.tell_build(build, EventReason::JobCreated, &uid, note);
+            None if !workload.is_going_away() => {
+                let note = format!("{workload} is attempt {attempt}");
+                self.emit_build_event(build, EventReason::JobCreated, &uid, note);
                 let mut annotate = Annotate::of(&build.metadata);
                 annotate.set(labels::JOB_UID, &*uid);
                 self.actions.push(Action::AnnotateBuild(annotate));
@@ -136,8 +136,8 @@ impl<'a> DecisionBuilder<'a> {
             _ => {}
         }
         let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
-        let reference = self.reference(runner);
-        let to = |builder: &mut Self, progress: Progress<'_>, reason| {
+        let reference = self.reference(workload);
+        let to = |builder: &mut Self, progress: BuildPhase<'_>, reason| {
             let status = build_status(&build.status, progress, builder.now);
             builder.write_build(build, status.clone());
             Ok(BuildProgress::State(status, reason))
@@ -145,11 +145,11 @@ impl<'a> DecisionBuilder<'a> {
         match observation {
             Observation::Waiting => {
                 let reason = trouble.unwrap_or(PoolReason::Preparing(name));
-                to(self, Progress::Prepared(&reference), reason)
+                to(self, BuildPhase::Prepared(&reference), reason)
             }
             Observation::Pending { why } => {
                 let reason = trouble.unwrap_or(PoolReason::Pending { build: name, why });
-                to(self, Progress::Prepared(&reference), reason)
+                to(self, BuildPhase::Prepared(&reference), reason)
             }
             Observation::Unscheduled { why } => {
                 let reason = match self.snapshot.build_nodes {
@@ -160,52 +160,52 @@ impl<'a> DecisionBuilder<'a> {
                         reason
                     }
                 };
-                to(self, Progress::Prepared(&reference), reason)
+                to(self, BuildPhase::Prepared(&reference), reason)
             }
             Observation::Running => {
-                self.tell_running(build, runner);
+                self.emit_running_events(build, workload);
                 let reason = PoolReason::Building { build: name, attempt };
-                to(self, Progress::Building(&reference), reason)
+                to(self, BuildPhase::Building(&reference), reason)
             }
             Observation::Ending { until } => {
                 let left = until.duration_since(self.now).unsigned_abs();
                 self.requeue_after = Some(left);
                 let reason = PoolReason::Building { build: name, attempt };
-                to(self, Progress::Building(&reference), reason)
+                to(self, BuildPhase::Building(&reference), reason)
             }
-            Observation::Lost(lost) => {
-                let result = match self.reported(build, runner)? {
+            Observation::NoResult(lost) => {
+                let result = match self.workload_result(build, workload)? {
                     Ok(result) => result,
                     Err(problem) => {
                         let reason = self.problem(problem);
                         return same(reason);
                     }
                 };
-                match observe(runner, &seen.pods, result, seen.quiet, self.now) {
-                    Observation::Finished(result) => self.finish(build, runner, attempt, result),
+                match observe(workload, &seen.pods, result, seen.quiet, self.now) {
+                    Observation::Finished(result) => self.finish(build, workload, attempt, result),
                     _ => Ok(self.record_failure(
                         build,
-                        Some(runner),
+                        Some(workload),
                         attempt,
-                        &AttemptFailure::Lost(lost),
+                        &AttemptFailure::NoResult(lost),
                     )),
                 }
             }
-            Observation::Finished(result) => self.finish(build, runner, attempt, result),
+            Observation::Finished(result) => self.finish(build, workload, attempt, result),
         }
     }
 
     /// What the pod of a build reported, as the API server has it now: each kind is watched by a connection of its own, and one that
     /// stands still must not make a success a loss.
-    fn reported(
+    fn workload_result(
         &self,
         build: &MachineOsBuild,
-        runner: &Runner,
+        workload: &Workload,
     ) -> Result<Result<Option<&'a JobResult>, &'a Problem>, Lookup> {
         let Ok(name) = build.metadata.name.parse::<BuildName>() else {
             return Ok(Ok(None));
         };
-        if let Runner::Build(_) = runner {
+        if let Workload::Build(_) = workload {
             // Its own status says it all.
             return Ok(Ok(None));
         }
@@ -215,43 +215,43 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    pub(super) fn reference(&self, runner: &Runner) -> BuildRunner {
-        let created = runner.metadata().creation_timestamp.as_ref();
-        BuildRunner {
-            builder: runner.builder(),
+    pub(super) fn reference(&self, workload: &Workload) -> WorkloadRef {
+        let created = workload.metadata().creation_timestamp.as_ref();
+        WorkloadRef {
+            builder: workload.builder(),
             namespace: self.snapshot.cluster.namespace.clone(),
-            name: runner.name().to_owned(),
+            name: workload.name().to_owned(),
             created: created.map_or(self.now, |time| time.0),
         }
     }
 
-    fn tell_running(&mut self, build: &MachineOsBuild, runner: &Runner) {
+    fn emit_running_events(&mut self, build: &MachineOsBuild, workload: &Workload) {
         if build.status.state() == Some(BuildCondition::Building) {
             return;
         }
-        let note = match runner {
-            Runner::Job(_) => format!("the pod of {runner} runs"),
-            Runner::Pod(_) | Runner::Build(_) => format!("{runner} runs"),
+        let note = match workload {
+            Workload::Job(_) => format!("the pod of {workload} runs"),
+            Workload::Pod(_) | Workload::Build(_) => format!("{workload} runs"),
         };
-        self.tell_build(build, EventReason::JobStarted, runner.uid(), note);
+        self.emit_build_event(build, EventReason::JobStarted, workload.uid(), note);
         let note = format!("{} is being built", build.metadata.name);
-        self.tell_build(build, EventReason::BuildBuilding, "", note);
+        self.emit_build_event(build, EventReason::BuildBuilding, "", note);
     }
 
-    pub(super) fn delete_runner(&mut self, runner: &Runner) {
-        if !runner.is_going_away() {
-            self.actions.push(Action::DeleteRunner {
-                builder: runner.builder(),
-                name: runner.name().to_owned(),
-                uid: runner.uid().to_owned(),
+    pub(super) fn delete_workload(&mut self, workload: &Workload) {
+        if !workload.is_going_away() {
+            self.actions.push(Action::DeleteWorkload {
+                builder: workload.builder(),
+                name: workload.name().to_owned(),
+                uid: workload.uid().to_owned(),
             });
         }
     }
 }
 
 /// Whether it does not run because it waits for what it needs.
-fn is_waiting(runner: &Runner, observation: &Observation) -> bool {
-    let begins_by_itself = release(runner.builder()).is_none();
+fn is_waiting(workload: &Workload, observation: &Observation) -> bool {
+    let begins_by_itself = release(workload.builder()).is_none();
     match observation {
         Observation::Waiting => true,
         Observation::Pending { .. } => begins_by_itself,

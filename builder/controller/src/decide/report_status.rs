@@ -9,8 +9,8 @@ use super::super::pool_reason::PoolReason;
 use super::super::snapshot::{Snapshot, Support};
 use super::DecisionBuilder;
 use crate::status::{
-    BLOCKED, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild, Regarding, Said, Service,
-    USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
+    BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild,
+    Regarding, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
 use mosb_build::JobMethod;
 use mosb_plan::api::{
@@ -20,9 +20,9 @@ use mosb_plan::api::{
 use mosb_types::Finding;
 
 /// Characters of a message: far less than the API takes, which refuses a status with a longer one.
-const MAX_BACKOFF: usize = 4096;
+const MAX_MESSAGE_CHARS: usize = 4096;
 /// As many as a person reads; `mosb plan` shows all.
-const MOST_WARNINGS: usize = 10;
+const MAX_WARNINGS: usize = 10;
 
 /// Says on a MachineOSConfig why nothing can be built. The message of a problem that was reported before stays, as the same
 /// problem may be told in other words each time.
@@ -45,13 +45,18 @@ pub(super) fn block(
         return;
     }
     // It may quote what somebody wrote.
-    let message: String = reason.to_string().chars().take(MAX_BACKOFF).collect();
-    let said = Said { kind: BLOCKED, status: "True", reason: condition_reason, message: &message };
-    if let Some(status) = config_status(config, None, &[said], now) {
+    let message: String = reason.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+    let update = ConditionUpdate {
+        kind: BLOCKED,
+        status: "True",
+        reason: condition_reason,
+        message: &message,
+    };
+    if let Some(status) = config_status(config, None, &[update], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
         // As long as it stays blocked, the same cause is the same Event.
-        let said = condition(&status.conditions, BLOCKED);
-        let since = said.and_then(|said| said.last_transition_time.as_ref());
+        let update = condition(&status.conditions, BLOCKED);
+        let since = update.and_then(|update| update.last_transition_time.as_ref());
         let since = since.map_or(String::new(), |since| since.0.to_string());
         let generation = config.metadata.generation.unwrap_or_default();
         let edge = format!("{since} {generation} {cause}");
@@ -75,16 +80,16 @@ pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, actions: &mut Ve
     }
 }
 
-const NOT_BLOCKED: Said<'_> =
-    Said { kind: BLOCKED, status: "False", reason: "AsExpected", message: "" };
+const NOT_BLOCKED: ConditionUpdate<'_> =
+    ConditionUpdate { kind: BLOCKED, status: "False", reason: "AsExpected", message: "" };
 
 /// What the condition `Warnings` says.
-struct Warned {
+struct WarningsCondition {
     reason: String,
     message: String,
 }
 
-impl Warned {
+impl WarningsCondition {
     fn of(findings: &[Finding]) -> Self {
         let codes: BTreeSet<&str> = findings.iter().map(|finding| &*finding.code).collect();
         let reason = match (codes.first(), codes.len()) {
@@ -92,16 +97,16 @@ impl Warned {
             (Some(code), 1) => upper_camel_case(code),
             _ => "Several".to_owned(),
         };
-        let told = findings.iter().take(MOST_WARNINGS);
-        let mut message: Vec<_> = told.map(|finding| finding.message.clone()).collect();
-        if findings.len() > MOST_WARNINGS {
-            message.push(format!("and {} more", findings.len() - MOST_WARNINGS));
+        let shown = findings.iter().take(MAX_WARNINGS);
+        let mut message: Vec<_> = shown.map(|finding| finding.message.clone()).collect();
+        if findings.len() > MAX_WARNINGS {
+            message.push(format!("and {} more", findings.len() - MAX_WARNINGS));
         }
         Self { reason, message: message.join("; ") }
     }
 
-    fn said(&self) -> Said<'_> {
-        Said {
+    fn condition_update(&self) -> ConditionUpdate<'_> {
+        ConditionUpdate {
             kind: WARNINGS,
             status: match &*self.message {
                 "" => "False",
@@ -138,23 +143,27 @@ fn push_config_status(
 
 impl DecisionBuilder<'_> {
     /// Makes MachineOSConfig and pool say what the wanted build has come to.
-    pub(super) fn serve(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
-        self.name_build(build);
+    pub(super) fn report_status(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+        self.annotate_config(build);
         let before = self.actions.len();
-        self.tell_pool(build, status);
+        self.update_pool_status(build, status);
         let pool = self.actions.split_off(before);
         if !self.is_blocked {
             // What was in the way may be that the pool can't be written: it is over when that was done.
-            self.tell_service(build, status, pool.is_empty());
+            self.update_config_status(build, status, pool.is_empty());
         }
         self.actions.extend(pool);
     }
 
     /// The same of a pre-built image. The name comes last: who is named was put in service.
-    pub(super) fn serve_seeded(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
-        self.tell_service(build, status, true);
-        self.name_build(build);
-        self.tell_pool(build, status);
+    pub(super) fn report_seeded_status(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+    ) {
+        self.update_config_status(build, status, true);
+        self.annotate_config(build);
+        self.update_pool_status(build, status);
     }
 
     /// Says that nothing is in the way any more, though nothing is in service yet.
@@ -163,7 +172,7 @@ impl DecisionBuilder<'_> {
     }
 
     /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.
-    fn name_build(&mut self, build: &MachineOsBuild) {
+    fn annotate_config(&mut self, build: &MachineOsBuild) {
         let metadata = &self.config.metadata;
         let name = &build.metadata.name;
         let mut annotate = Annotate::of(metadata);
@@ -187,59 +196,61 @@ impl DecisionBuilder<'_> {
         if !is_named {
             let note = format!("{name} is the build of this config");
             let edge = build.metadata.uid().to_owned() + metadata.resource_version();
-            self.tell_config(EventReason::ConfigReconciled, &edge, note);
+            self.emit_config_event(EventReason::ConfigReconciled, &edge, note);
         }
         self.actions.push(Action::AnnotateConfig(annotate));
     }
 
     /// Says what the plan of this round warns of, where nothing else is said of it.
-    pub(super) fn warn(&mut self) {
-        let warned = self.warned();
-        let said: Vec<_> = warned.iter().map(Warned::said).collect();
-        if let Some(status) = config_status(self.config, None, &said, self.now) {
+    pub(super) fn update_warnings(&mut self) {
+        let plan_warnings = self.plan_warnings();
+        let update: Vec<_> =
+            plan_warnings.iter().map(WarningsCondition::condition_update).collect();
+        if let Some(status) = config_status(self.config, None, &update, self.now) {
             push_config_status(self.config, status, &mut self.actions);
         }
     }
 
     /// What there is to say about the plan of this round, if there was one.
-    fn warned(&self) -> Option<Warned> {
+    fn plan_warnings(&self) -> Option<WarningsCondition> {
         let planned = self.snapshot.lookup_results.plan.as_ref()?.as_ref().ok()?;
-        let said = condition(&self.config.status.conditions, WARNINGS);
+        let update = condition(&self.config.status.conditions, WARNINGS);
         let findings = &planned.warnings;
-        (!findings.is_empty() || said.is_some()).then(|| Warned::of(findings))
+        (!findings.is_empty() || update.is_some()).then(|| WarningsCondition::of(findings))
     }
 
-    fn tell_service(
+    fn update_config_status(
         &mut self,
         build: &MachineOsBuild,
         status: &MachineOsBuildStatus,
         is_over: bool,
     ) {
         let conditions = &self.config.status.conditions;
-        let warned = self.warned();
-        let mut said: Vec<_> = warned.iter().map(Warned::said).collect();
+        let plan_warnings = self.plan_warnings();
+        let mut update: Vec<_> =
+            plan_warnings.iter().map(WarningsCondition::condition_update).collect();
         if is_over && condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
-            said.push(NOT_BLOCKED);
+            update.push(NOT_BLOCKED);
         }
-        said.extend(self.seeded(build, status));
+        update.extend(self.seeded(build, status));
         let runs = build.metadata.annotation(labels::METHOD)
             == Some(JobMethod::Containerfile.as_str())
             && status.image().is_none();
         let without = condition(conditions, USER_NAMESPACES).is_some();
         match self.snapshot.cluster.user_namespaces {
-            Support::No if runs => said.push(Said {
+            Support::No if runs => update.push(ConditionUpdate {
                 kind: USER_NAMESPACES,
                 status: "False",
                 reason: "NotSupported",
                 message: "the cluster's nodes have no user namespaces for pods, so a Containerfile's instructions run with default capabilities of the node's root",
             }),
-            Support::Forbidden if runs => said.push(Said {
+            Support::Forbidden if runs => update.push(ConditionUpdate {
                 kind: USER_NAMESPACES,
                 status: "False",
                 reason: "Forbidden",
                 message: "job.userNamespaces of ConfigMap mosb-config is never, so a Containerfile's instructions run with default capabilities of the node's root",
             }),
-            Support::Yes if without => said.push(Said {
+            Support::Yes if without => update.push(ConditionUpdate {
                 kind: USER_NAMESPACES,
                 status: "True",
                 reason: "Supported",
@@ -247,13 +258,14 @@ impl DecisionBuilder<'_> {
             }),
             Support::Yes | Support::No | Support::Forbidden | Support::Unknown => {}
         }
-        let service = status.image().map(|image| Service { image, build: &build.metadata.name });
-        if let Some(status) = config_status(self.config, service, &said, self.now) {
+        let service =
+            status.image().map(|image| CurrentImage { image, build: &build.metadata.name });
+        if let Some(status) = config_status(self.config, service, &update, self.now) {
             push_config_status(self.config, status, &mut self.actions);
         }
     }
 
-    fn tell_pool(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+    fn update_pool_status(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
         let name = &build.metadata.name;
         let failed = condition(&status.conditions, BuildCondition::Failed.as_str());
         let state = match status.state() {
@@ -275,11 +287,11 @@ impl DecisionBuilder<'_> {
             match (was, is) {
                 (false, true) => {
                     let note = format!("{name} failed, and the pool keeps the image it has");
-                    self.tell_config(EventReason::BuildDegraded, edge, note);
+                    self.emit_config_event(EventReason::BuildDegraded, edge, note);
                 }
                 (true, false) if state == PoolBuild::Succeeded => {
                     let note = format!("{name} succeeded");
-                    self.tell_config(EventReason::BuildRecovered, edge, note);
+                    self.emit_config_event(EventReason::BuildRecovered, edge, note);
                 }
                 _ => {}
             }

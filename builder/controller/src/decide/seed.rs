@@ -15,7 +15,7 @@ use super::super::pool_reason::PoolReason;
 use super::super::snapshot::Snapshot;
 use super::component::Component;
 use super::desired_build::DesiredBuild;
-use super::{DecisionBuilder, is_told, pull_of, report_status};
+use super::{DecisionBuilder, is_reported, pull_of, report_status};
 use crate::status::{EventReason, seeded_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -124,14 +124,14 @@ impl Seed {
             }
             Component::Deleting(name) => Decision::nothing(PoolReason::Replacing(name)),
             Component::Pending { name, points, actions } => {
-                match points.then(|| self.there(snapshot)).transpose() {
+                match points.then(|| self.confirmed_image(snapshot)).transpose() {
                     Ok(None | Some(Ok(_))) => {
                         Decision::of(PoolReason::SeedComponent(name), actions)
                     }
                     Ok(Some(Err(problem))) => {
                         let reason = PoolReason::Problem(problem.clone());
                         let mut actions = Vec::new();
-                        if is_told(snapshot, &problem) {
+                        if is_reported(snapshot, &problem) {
                             report_status::block(snapshot, config, &reason, now, &mut actions);
                         }
                         Decision::of(reason, actions)
@@ -147,7 +147,7 @@ impl Seed {
     }
 
     /// The image, if the registry answers for it.
-    fn there<'a>(
+    fn confirmed_image<'a>(
         &self,
         snapshot: &'a Snapshot,
     ) -> Result<Result<&'a Confirmed<PinnedRef>, Problem>, Lookup> {
@@ -188,7 +188,7 @@ impl<'a> DecisionBuilder<'a> {
             Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
             Component::Pending { name, points, actions } => {
                 // No pool is pointed at an image that nobody has.
-                if points && let Err(problem) = seed.there(snapshot)? {
+                if points && let Err(problem) = seed.confirmed_image(snapshot)? {
                     return Ok(Some(self.problem(&problem)));
                 }
                 // Only once these were allowed is nothing in the way.
@@ -206,7 +206,7 @@ impl<'a> DecisionBuilder<'a> {
             Err(problem) => return Ok(Some(self.problem(&problem))),
         }
         match &seed.build {
-            Some(build) if build.is_next => self.take_seeded(seed, build).map(Some),
+            Some(build) if build.is_next => self.select_seeded(seed, build).map(Some),
             _ => {
                 self.seed = None;
                 Ok(None)
@@ -233,7 +233,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// The build that stands for the image: made, over, served.
-    fn take_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Lookup> {
+    fn select_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Lookup> {
         let name = &wanted.name;
         let seeding = PoolReason::Seeding(seed.image.to_string());
         let mut builds = self.snapshot.builds.iter();
@@ -245,7 +245,7 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(PoolReason::Replacing(name.clone()));
         }
         let Some(build) = build else {
-            if let Err(problem) = seed.there(self.snapshot)? {
+            if let Err(problem) = seed.confirmed_image(self.snapshot)? {
                 return Ok(self.problem(&problem));
             }
             self.supersede(None);
@@ -259,7 +259,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             Some(BuildCondition::Succeeded) => build.status.clone(),
             Some(BuildCondition::Prepared | BuildCondition::Building) | None => {
-                match seed.there(self.snapshot)? {
+                match seed.confirmed_image(self.snapshot)? {
                     Ok(image) => seeded_status(&build.status, image, self.now),
                     Err(problem) => return Ok(self.problem(&problem)),
                 }
@@ -270,9 +270,9 @@ impl<'a> DecisionBuilder<'a> {
         let metadata = &self.config.metadata;
         if metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) != Some(name) {
             let note = format!("{} was built elsewhere, and is in service", seed.image);
-            self.tell_config(EventReason::PreBuiltImageSeeded, build.metadata.uid(), note);
+            self.emit_config_event(EventReason::PreBuiltImageSeeded, build.metadata.uid(), note);
         }
-        self.serve_seeded(build, &status);
+        self.report_seeded_status(build, &status);
         self.seed = None;
         Ok(seeding)
     }

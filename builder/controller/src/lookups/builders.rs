@@ -1,7 +1,7 @@
 //! Which builders a MachineOSConfig may ask for.
 
 use super::super::lookup::Problem;
-use super::given;
+use super::invalid_input;
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{ClusterSettings, ImageBuilderType};
 
@@ -19,7 +19,7 @@ pub(super) fn permitted(
             "mosb.dev/builder is {builder}, and builders of ConfigMap mosb-config permits {}; take one of these, or add {builder} there",
             all.join(", ")
         );
-        return Err(given("builder-not-permitted", message));
+        return Err(invalid_input("builder-not-permitted", message));
     }
     if builder != ImageBuilderType::OpenShiftImage {
         return Ok(());
@@ -28,13 +28,13 @@ pub(super) fn permitted(
         let message = format!(
             "mosb.dev/builder is {builder}, whose pods are privileged and have no user namespace, and job.userNamespaces of ConfigMap mosb-config is required; take another builder"
         );
-        return Err(given("no-user-namespace", message));
+        return Err(invalid_input("no-user-namespace", message));
     }
     if !serves_builds {
         let message = format!(
             "mosb.dev/builder is {builder}, and the cluster does not serve build.openshift.io/v1 to the controller; take another builder, or enable OpenShift's capability Build and apply deploy/openshift-builds"
         );
-        return Err(given("no-builds-api", message));
+        return Err(invalid_input("no-builds-api", message));
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 //! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
 
 mod builders;
-mod compared;
 mod limits;
+mod os_change;
 mod packages;
 mod plan;
 mod pool_policy;
@@ -184,7 +184,10 @@ impl Resolver {
         let door = self.registries.open(&pull, &settings, proxy.as_ref())?;
         let digest = door.client().digest_of(image).await?;
         let digest = digest.ok_or_else(|| {
-            given("not-found", format!("{image}: the registry has no such tag; check the name"))
+            invalid_input(
+                "not-found",
+                format!("{image}: the registry has no such tag; check the name"),
+            )
         })?;
         Ok(image.repo().pinned(digest).to_string())
     }
@@ -219,12 +222,12 @@ fn status_of(found: Result<Option<Confirmed<PinnedRef>>, Problem>) -> ImageStatu
     match found {
         Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
         Ok(None) => ImageStatus::Missing,
-        Err(problem) => ImageStatus::Unknown(unknown(problem)),
+        Err(problem) => ImageStatus::Unknown(unknown_image(problem)),
     }
 }
 
 /// Why it is unknown whether an image is there, and what follows until it is known.
-fn unknown(problem: Problem) -> Problem {
+fn unknown_image(problem: Problem) -> Problem {
     if problem.class == ErrorClass::Transient {
         return problem;
     }
@@ -238,22 +241,22 @@ fn unknown(problem: Problem) -> Problem {
 }
 
 /// A problem of what the user gave.
-fn given(reason: &str, message: String) -> Problem {
+fn invalid_input(reason: &str, message: String) -> Problem {
     Problem { class: ErrorClass::InvalidInput, reason: reason.to_owned(), message }
 }
 
 /// The sentence of an error with its causes, each once.
-fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut told = error.to_string();
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
         let text = mosb_types::error_text(deeper);
-        if !told.contains(&text) {
-            told = format!("{told}: {text}");
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
         }
         cause = deeper.source();
     }
-    told
+    message
 }
 
 macro_rules! problem_of {
@@ -263,7 +266,7 @@ macro_rules! problem_of {
                 Self {
                     class: error.class(),
                     reason: error.reason().to_owned(),
-                    message: sentence(&error),
+                    message: with_causes(&error),
                 }
             }
         }

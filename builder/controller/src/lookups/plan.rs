@@ -16,11 +16,11 @@ use super::super::observe::{base_trees, machine_role};
 use super::super::snapshot::Support;
 use super::super::stores::{OPENSHIFT_BUILDS, Stores};
 use super::super::{Error, error::is_not_found};
-use super::compared::{compared, os_parts};
+use super::os_change::{os_changed, os_fields};
 use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
-use super::{LookupError, LookupPermit, Resolver, builders, given, sentence};
+use super::{LookupError, LookupPermit, Resolver, builders, invalid_input, with_causes};
 use crate::workload::JobRequest;
 use crate::workload::OpenShiftSource;
 use mosb_build::JobMethod;
@@ -87,7 +87,7 @@ const UNWATCHED_SECRET_TTL: Duration = Duration::from_secs(30);
 /// What would make the plan another one if it changed, by the names that the stores know it under.
 type Versions = BTreeMap<String, Option<String>>;
 
-/// Which runner a request is for.
+/// Which workload a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadParams<'a> {
     /// UID of the MachineOSBuild.
@@ -129,12 +129,12 @@ pub(super) async fn plan(
     )?;
     let own_policy = settings.signature_policy.clone();
     let settings = with_policy_of(settings, &config)?;
-    let parts = os_parts(&config);
-    let compared = compared(resolver, lookup, parts);
+    let parts = os_fields(&config);
+    let os_changed = os_changed(resolver, lookup, parts);
     let door = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
     // It is large: nothing of it is copied.
-    let wanted = wanted(lookup, config, &settings)?;
-    let _permit = resolver.limits.hosts(permit, hosts(&wanted, lookup)).await?;
+    let build_request = build_request(lookup, config, &settings)?;
+    let _permit = resolver.limits.hosts(permit, hosts(&build_request, lookup)).await?;
     let context = PlanContext {
         client: door.client(),
         trees: None,
@@ -144,14 +144,18 @@ pub(super) async fn plan(
         },
     };
     let (resolved_draft, os_changed) =
-        futures_util::join!(resolve::draft(context, wanted), compared);
+        futures_util::join!(resolve::draft(context, build_request), os_changed);
     let resolved_draft = resolved_draft?;
     let base = resolved_draft.base.pinned().ok_or_else(|| {
-        given("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
+        invalid_input("bad-reference", format!("{}: the base is in no registry", lookup.rendered))
     })?;
     let mut planned = planned(lookup, &resolved_draft, &base, os_changed?);
-    let with =
-        recognise::With { settings: &settings, proxy: proxy.as_ref(), push: &push, pull: &pull };
+    let with = recognise::RegistryAccess {
+        settings: &settings,
+        proxy: proxy.as_ref(),
+        push: &push,
+        pull: &pull,
+    };
     let config = &resolved_draft.draft.request().config;
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
@@ -178,16 +182,16 @@ pub(super) async fn plan(
 }
 
 /// The registries that are asked.
-fn hosts(wanted: &BuildRequest, lookup: &PlanLookup) -> BTreeSet<String> {
-    let base = wanted.base.as_ref().and_then(|base| match base {
+fn hosts(build_request: &BuildRequest, lookup: &PlanLookup) -> BTreeSet<String> {
+    let base = build_request.base.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
         _ => None,
     });
-    let config = &wanted.config;
+    let config = &build_request.config;
     let wants_packages = !config.extensions.is_empty() || config.kernel_type != KernelType::Default;
     let named = config.extensions_image.as_ref();
     let named = named.and_then(|text| text.parse::<ImageRef>().ok());
-    let extensions = wanted.extensions_image.as_ref().or(named.as_ref());
+    let extensions = build_request.extensions_image.as_ref().or(named.as_ref());
     let extensions = extensions.filter(|_| wants_packages);
     let pre_built = lookup.recognise.as_ref().map(PinnedRef::repo);
     let repos = base.into_iter().chain(extensions.map(ImageRef::repo)).chain(pre_built);
@@ -289,18 +293,19 @@ pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<Rendered
         }
         Err(error) => return Err(api_error(error).into()),
     };
-    RenderedConfig::from_value(value)
-        .map_err(|error| given("bad-config", format!("machineconfig {name}: {}", sentence(&error))))
+    RenderedConfig::from_value(value).map_err(|error| {
+        invalid_input("bad-config", format!("machineconfig {name}: {}", with_causes(&error)))
+    })
 }
 
 /// What is to be planned, with the base that the question, the config and the cluster together name.
-pub(super) fn wanted(
+pub(super) fn build_request(
     lookup: &PlanLookup,
     config: RenderedConfig,
     settings: &ClusterSettings,
 ) -> Result<BuildRequest, Problem> {
     let bad = |text: &str, error: mosb_image::ReferenceError| {
-        given("bad-reference", format!("{text}: {error}"))
+        invalid_input("bad-reference", format!("{text}: {error}"))
     };
     let own = config.os_image_url.clone();
     let instead = lookup.instead.as_ref().filter(|instead| {
@@ -313,7 +318,7 @@ pub(super) fn wanted(
                 "machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
                 config.name()
             );
-            given("no-base-image", message)
+            invalid_input("no-base-image", message)
         })?),
         None => own.as_ref().or(settings.base_os_container_image.as_ref()),
     };
@@ -406,7 +411,7 @@ impl CachedPlan {
     ///
     /// # Errors
     /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
-    pub fn request(
+    pub fn workload_request(
         &self,
         params: &WorkloadParams<'_>,
         stores: &Stores,
@@ -492,25 +497,28 @@ fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a s
             let message = format!(
                 "builderImage of ConfigMap mosb-config: {set:?} has no digest, and build pods hold the push credentials; write host/repository@sha256:…, or leave it out for the controller's own image"
             );
-            Err(given("bad-reference", message))
+            Err(invalid_input("bad-reference", message))
         }
         (None, Some(own)) => Ok(own),
         (None, None) => {
             let message = "builderImage of ConfigMap mosb-config: it names no image, and this controller does not know its own; name it there";
-            Err(given("no-builder-image", message.to_owned()))
+            Err(invalid_input("no-builder-image", message.to_owned()))
         }
     }
 }
 
 /// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.
-fn user_namespace(wanted: UserNamespaces, params: &WorkloadParams<'_>) -> Result<bool, Problem> {
+fn user_namespace(
+    build_request: UserNamespaces,
+    params: &WorkloadParams<'_>,
+) -> Result<bool, Problem> {
     let there = params.user_namespaces;
-    match wanted {
+    match build_request {
         UserNamespaces::Required
             if there == Support::No && params.method == JobMethod::Containerfile =>
         {
             let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes have none for pods; use nodes that have, or say auto";
-            Err(given("no-user-namespace", message.to_owned()))
+            Err(invalid_input("no-user-namespace", message.to_owned()))
         }
         UserNamespaces::Required => Ok(true),
         UserNamespaces::Never => Ok(false),

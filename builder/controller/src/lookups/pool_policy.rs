@@ -2,14 +2,14 @@
 //! none, as with the Machine Config Operator, which writes the cluster's ClusterImagePolicies there.
 
 use super::super::lookup::Problem;
-use super::given;
+use super::invalid_input;
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig};
 
 const POLICY: &str = "/etc/containers/policy.json";
 /// More than any policy has: one has some hundred bytes for each scope.
-const LIMIT: u64 = 1 << 20;
+const MAX_POLICY_SIZE: u64 = 1 << 20;
 
 /// The settings for the builds of this config.
 pub(super) fn with_policy_of(
@@ -27,7 +27,7 @@ pub(super) fn with_policy_of(
         let message = format!(
             "machineconfig {name}: {POLICY}: {cause}; mend it, or set signaturePolicy of ConfigMap mosb-config"
         );
-        given("bad-signature-policy", message)
+        invalid_input("bad-signature-policy", message)
     };
     SignaturePolicy::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
@@ -49,7 +49,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
         verification: None,
     };
     // As above.
-    resource.bytes(LIMIT).ok()
+    resource.bytes(MAX_POLICY_SIZE).ok()
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use tokio::task::spawn_blocking;
 use super::super::lookup::{PlanLookup, Problem};
 use super::super::observe::base_trees;
 use super::super::render::without_components;
-use super::plan::wanted;
-use super::{Resolver, unknown};
+use super::plan::build_request;
+use super::{Resolver, unknown_image};
 use mosb_build::NamedSecret;
 use mosb_build::direct::assemble;
 use mosb_build::resolve::{self, PlanContext};
@@ -23,7 +23,7 @@ use mosb_registry::{Client, Resolved, Source, tree_image};
 use mosb_types::ErrorClass;
 
 /// What is asked with.
-pub(super) struct With<'a> {
+pub(super) struct RegistryAccess<'a> {
     pub settings: &'a ClusterSettings,
     pub proxy: Option<&'a Proxy>,
     pub push: &'a NamedSecret,
@@ -39,7 +39,7 @@ pub(super) async fn recognised(
     resolver: &Resolver,
     lookup: &PlanLookup,
     own: &RenderedConfig,
-    with: With<'_>,
+    with: RegistryAccess<'_>,
 ) -> Result<bool, Problem> {
     let Some(image) = &lookup.recognise else {
         return Ok(false);
@@ -53,34 +53,34 @@ pub(super) async fn recognised(
     let source = Source::Registry(image.clone().into());
     let there = match client.resolve(&source, lookup.platform.as_ref()).await {
         Ok(there) => there,
-        Err(error) => return not_there(image, error.into()),
+        Err(error) => return missing_or_unknown(image, error.into()),
     };
     // One of several in an index was not made here.
     let Some(inputs) = inputs_of(&there).filter(|_| there.manifest == image.digest()) else {
         return Ok(false);
     };
     let same = (&*inputs, image);
-    match compared(resolver, lookup, client, own, with.settings, same).await {
+    match matches_own_build(resolver, lookup, client, own, with.settings, same).await {
         Ok(recognised) => Ok(recognised),
-        Err(problem) => Ok(no(image, &problem)),
+        Err(problem) => Ok(not_recognised(image, &problem)),
     }
 }
 
 /// No, where the registry says that the image is missing or no image that was made here; else it is unknown.
-fn not_there(image: &PinnedRef, problem: Problem) -> Result<bool, Problem> {
+fn missing_or_unknown(image: &PinnedRef, problem: Problem) -> Result<bool, Problem> {
     match problem.class {
-        ErrorClass::Transient | ErrorClass::Rejected => Err(unknown(problem)),
-        ErrorClass::InvalidInput | ErrorClass::Internal => Ok(no(image, &problem)),
+        ErrorClass::Transient | ErrorClass::Rejected => Err(unknown_image(problem)),
+        ErrorClass::InvalidInput | ErrorClass::Internal => Ok(not_recognised(image, &problem)),
     }
 }
 
-fn no(image: &PinnedRef, problem: &Problem) -> bool {
+fn not_recognised(image: &PinnedRef, problem: &Problem) -> bool {
     let reason = &problem.reason;
     tracing::info!(reason, "{image} is not recognised: {}", problem.message);
     false
 }
 
-async fn compared(
+async fn matches_own_build(
     resolver: &Resolver,
     lookup: &PlanLookup,
     client: &Client,
@@ -93,12 +93,12 @@ async fn compared(
         instead.is_none_or(|instead| !instead.of.contains(image))
     };
     if own.os_image_url.as_ref().is_some_and(is_own)
-        && is_build_of(resolver, lookup, client, own, settings, (inputs, image)).await?
+        && is_direct_build_of(resolver, lookup, client, own, settings, (inputs, image)).await?
     {
         return Ok(true);
     }
     let config = without_components(resolver, lookup.pool.as_str()).await?;
-    is_build_of(resolver, lookup, client, &config, settings, (inputs, image)).await
+    is_direct_build_of(resolver, lookup, client, &config, settings, (inputs, image)).await
 }
 
 /// The label that an image made by mosb has.
@@ -109,7 +109,7 @@ fn inputs_of(image: &Resolved) -> Option<String> {
 }
 
 /// Whether a direct build of this config is the image with these inputs.
-async fn is_build_of(
+async fn is_direct_build_of(
     resolver: &Resolver,
     lookup: &PlanLookup,
     client: &Client,
@@ -119,8 +119,8 @@ async fn is_build_of(
 ) -> Result<bool, Problem> {
     let plain = PlanLookup { base: None, instead: None, ..lookup.clone() };
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
-    let wanted = wanted(&plain, config.clone(), settings)?;
-    let mut resolved_draft = resolve::draft(context, wanted).await?;
+    let build_request = build_request(&plain, config.clone(), settings)?;
+    let mut resolved_draft = resolve::draft(context, build_request).await?;
     // It may have been made by an earlier version, whose images we can still write.
     let format =
         Format::all().find(|format| resolved_draft.draft.names_in(*format).0.hex() == inputs);
@@ -168,8 +168,8 @@ mod tests {
         ] {
             let problem =
                 Problem { class, reason: what.to_owned(), message: format!("{image}: {what}") };
-            let got = not_there(&image, problem.clone());
-            let want = if is_known { Ok(false) } else { Err(unknown(problem)) };
+            let got = missing_or_unknown(&image, problem.clone());
+            let want = if is_known { Ok(false) } else { Err(unknown_image(problem)) };
             assert_eq!(got, want, "{what}");
         }
     }

@@ -9,7 +9,7 @@ use kube::api::GetParams;
 use super::super::Error;
 use super::super::error::{code, is_not_found};
 use super::super::lookup::Problem;
-use super::{Resolver, given};
+use super::{Resolver, invalid_input};
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_build::pull_permission;
@@ -49,7 +49,7 @@ impl Resolver {
                     "secret {namespace}/{name}: there is none in {}, and mosb may not read this one; create it in {0}, or add its name to Role mosb-controller-secrets in {namespace}",
                     self.stores.namespace
                 );
-                Err(given("no-secret", message))
+                Err(invalid_input("no-secret", message))
             }
             Err(error) => {
                 Err(Error::api(format!("secret {namespace}/{name}"), "get")(error).into())
@@ -57,19 +57,19 @@ impl Resolver {
         }
     }
 
-    async fn existing(&self, name: &str) -> Result<Secret, Problem> {
+    async fn required_secret(&self, name: &str) -> Result<Secret, Problem> {
         self.read_secret(name).await?.ok_or_else(|| {
             let namespace = &self.stores.namespace;
             let message = format!(
                 "secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
             );
-            given("no-secret", message)
+            invalid_input("no-secret", message)
         })
     }
 
     /// The logins of a registry Secret.
     pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
-        let secret = self.existing(name).await?;
+        let secret = self.required_secret(name).await?;
         Ok(NamedSecret {
             name: name.to_owned(),
             credentials: DockerConfigJson::from_secret(&secret)?,
@@ -90,7 +90,7 @@ impl Resolver {
         let Some(own) = own.filter(|own| own != global) else {
             return Ok(NamedSecret { name: global.clone(), credentials: logins });
         };
-        let secret = self.existing(own).await?;
+        let secret = self.required_secret(own).await?;
         let pushes =
             self.stores.configs.only(|config| config.spec.rendered_image_push_secret.name == own);
         let pushes: Vec<&str> = pushes.iter().map(|config| &*config.metadata.name).collect();
@@ -98,7 +98,7 @@ impl Resolver {
         let namespace = namespace.unwrap_or(&self.stores.namespace);
         pull_permission(&secret.metadata, settings, &pushes).map_err(|why| {
             let message = format!("secret {namespace}/{own}: {why}");
-            given("pull-secret-not-permitted", message)
+            invalid_input("pull-secret-not-permitted", message)
         })?;
         Ok(NamedSecret {
             credentials: DockerConfigJson::from_secret(&secret)?.over(&logins),
@@ -119,7 +119,7 @@ impl Resolver {
             let message = format!(
                 "secret {namespace}/{name} (proxy.secret of ConfigMap mosb-config): there is none; create it, or take the field out"
             );
-            return Err(given("no-secret", message));
+            return Err(invalid_input("no-secret", message));
         };
         let data = secret.data.unwrap_or_default();
         let data: BTreeMap<String, Vec<u8>> =

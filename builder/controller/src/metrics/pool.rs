@@ -8,9 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::super::action::Action;
-use super::super::snapshot::{SeenRunner, Snapshot};
+use super::super::snapshot::{SeenWorkload, Snapshot};
 use super::{Metrics, Pool, PoolState};
-use crate::workload::Runner;
+use crate::workload::Workload;
 use mosb_build::result::{JobResult, Outcome, Step as Container};
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
 
@@ -86,7 +86,7 @@ impl Metrics {
                 Action::CreateBuild { build } if !build.is_pre_built() => {
                     self.config_changes.get_or_create(&label).inc();
                 }
-                Action::CreateRunner { attempt, .. } if *attempt > 1 => {
+                Action::CreateWorkload { attempt, .. } if *attempt > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
                 Action::WriteBuildStatus { name, status, .. } => {
@@ -158,19 +158,19 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
 }
 
 /// What runs a build.
-fn runner_of<'a>(snapshot: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenRunner> {
-    let owned = |seen: &&SeenRunner| {
-        let owners = seen.runner.metadata().owner_references.iter().flatten();
+fn workload_of<'a>(snapshot: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenWorkload> {
+    let owned = |seen: &&SeenWorkload| {
+        let owners = seen.workload.metadata().owner_references.iter().flatten();
         let mut owners = owners.map(|owner| &owner.uid);
         owners.any(|uid| uid == build.metadata.uid())
     };
-    snapshot.runners.iter().find(owned)
+    snapshot.workloads.iter().find(owned)
 }
 
 /// Of the push alone. Before it begins there is none: `RUN` lines may run for an hour. A direct build pushes while it builds.
 fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    let seen = runner_of(snapshot, build)?;
-    if let Runner::Build(build) = &seen.runner {
+    let seen = workload_of(snapshot, build)?;
+    if let Workload::Build(build) = &seen.workload {
         let status = build.status.as_ref()?;
         return match (&*status.phase, &*status.reason) {
             ("Complete", _) => Some("succeeded"),
@@ -180,7 +180,7 @@ fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static st
         };
     }
     let told = snapshot.results.get(&build.metadata.name);
-    let told = told.filter(|result| result.job_uid == seen.runner.uid());
+    let told = told.filter(|result| result.job_uid == seen.workload.uid());
     match told.map(|result| &result.outcome) {
         Some(Outcome::Succeeded { .. }) => Some("succeeded"),
         Some(Outcome::Failed { push, .. }) => push.map(|_| "failed"),
@@ -202,8 +202,8 @@ fn is_pushing(pod: &Pod) -> bool {
 
 /// Of a Pod too: what counts is what runs the build.
 fn job_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
-    match &runner_of(snapshot, build)?.runner {
-        Runner::Job(job) => {
+    match &workload_of(snapshot, build)?.workload {
+        Workload::Job(job) => {
             let status = job.status.as_ref()?;
             let is = |kind: &str| {
                 let mut conditions = status.conditions.iter().flatten();
@@ -216,13 +216,13 @@ fn job_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str
                 _ => None,
             }
         }
-        Runner::Pod(pod) => match pod.status.as_ref()?.phase.as_deref()? {
+        Workload::Pod(pod) => match pod.status.as_ref()?.phase.as_deref()? {
             "Succeeded" => Some("succeeded"),
             "Failed" => Some("failed"),
             "Running" => Some("active"),
             _ => None,
         },
-        Runner::Build(build) => match &*build.status.as_ref()?.phase {
+        Workload::Build(build) => match &*build.status.as_ref()?.phase {
             "Complete" => Some("succeeded"),
             "Failed" | "Error" | "Cancelled" => Some("failed"),
             "Running" => Some("active"),
@@ -392,8 +392,8 @@ mod tests {
             let pod: Pod =
                 serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": status }))
                     .unwrap();
-            seen.runners =
-                vec![SeenRunner { runner: job.into(), pods: vec![pod], quiet: Duration::MAX }];
+            seen.workloads =
+                vec![SeenWorkload { workload: job.into(), pods: vec![pod], quiet: Duration::MAX }];
             let told = told.map(|told| ("worker-b".to_owned(), result(told)));
             seen.results.extend(told);
             let metrics = Metrics::default();

@@ -2,7 +2,7 @@
 
 use kube::api::ObjectMeta;
 
-use crate::workload::is_runner;
+use crate::workload::is_workload_owner;
 use crate::workload::result_name;
 use mosb_build::JobResult;
 use mosb_plan::api::job_name;
@@ -14,13 +14,14 @@ pub(super) fn not_believed(map: &ObjectMeta, result: &JobResult) -> Option<Strin
     if map.name.as_ref() != Some(&name) {
         return Some(format!("it is of build {}, whose result is in {name}", result.build));
     }
-    let runner = job_name(&result.build);
+    let workload = job_name(&result.build);
     let mut owners = map.owner_references.iter().flatten();
-    let is_owner =
-        owners.any(|owner| is_runner(owner) && owner.name == runner && owner.uid == result.job_uid);
+    let is_owner = owners.any(|owner| {
+        is_workload_owner(owner) && owner.name == workload && owner.uid == result.job_uid
+    });
     (!is_owner).then(|| {
         format!(
-            "it says that it is of {runner} with UID {:?}, which does not own the ConfigMap",
+            "it says that it is of {workload} with UID {:?}, which does not own the ConfigMap",
             result.job_uid
         )
     })

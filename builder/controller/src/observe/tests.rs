@@ -176,10 +176,10 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
     let seen = observe(&stores, "worker", Facts::default());
     assert_eq!(seen.rivals, ["old"]);
     assert_eq!(seen.builds.len(), 1);
-    let runners: Vec<_> =
-        seen.runners.iter().map(|seen| (seen.runner.to_string(), seen.pods.len())).collect();
+    let workloads: Vec<_> =
+        seen.workloads.iter().map(|seen| (seen.workload.to_string(), seen.pods.len())).collect();
     assert_eq!(
-        runners,
+        workloads,
         [
             ("Job build-unlabelled".to_owned(), 0),
             ("Job build-worker-b".to_owned(), 1),
@@ -187,7 +187,7 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
         ]
     );
     let inputs: Vec<_> =
-        seen.inputs.iter().map(|input| (input.kind, &*input.name, &*input.runner_uid)).collect();
+        seen.inputs.iter().map(|input| (input.kind, &*input.name, &*input.workload_uid)).collect();
     assert_eq!(inputs, [(InputKind::Secret, "final-worker-b", "j")]);
     assert_eq!(seen.label, None);
     let edge = observe(&stores, "edge", Facts::default());

@@ -5,7 +5,9 @@ use kube::api::{Patch, PropagationPolicy};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::super::apply::{ApplyError, apply_error, delete_params, deleted, patch, post};
+use super::super::apply::{
+    ApplyError, apply_error, delete_params, ignore_not_found, patch_params, post_params,
+};
 use super::super::kinds::Kind;
 use super::super::lease::Lease;
 use super::super::lookup::Problem;
@@ -59,7 +61,7 @@ impl Acting<'_> {
                         "status": { "conditions": conditions } });
                     let api = self.api(Kind::MachineConfigPool);
                     let pool = &self.metadata.name;
-                    let (params, change) = (patch(), Patch::Merge(&change));
+                    let (params, change) = (patch_params(), Patch::Merge(&change));
                     let written = api.patch_status(pool, &params, &change).await;
                     let written = written.map_err(apply_error(self.pool(), "patch status"))?;
                     version = written.metadata.resource_version.unwrap_or_default();
@@ -67,7 +69,7 @@ impl Acting<'_> {
                 Step::Delete { name, uid } => {
                     let params = delete_params(uid, PropagationPolicy::Background);
                     let answer = self.api(Kind::MachineConfig).delete(name, &params).await;
-                    deleted(format!("machineconfig {name}"), answer)?;
+                    ignore_not_found(format!("machineconfig {name}"), answer)?;
                     tracing::info!("deleted {name}: nobody names it any more");
                 }
             }
@@ -88,7 +90,7 @@ impl Acting<'_> {
         let object = format!("machineconfig {name}");
         let new: DynamicObject =
             serde_json::from_value(wanted.clone()).expect("an object of the API");
-        let created = self.api(Kind::MachineConfig).create(&post(), &new).await;
+        let created = self.api(Kind::MachineConfig).create(&post_params(), &new).await;
         match created {
             Ok(_) => Ok(()),
             Err(error) if error::is_conflict(&error) => {
@@ -124,7 +126,7 @@ impl Acting<'_> {
         });
         let api = self.api(Kind::MachineConfigPool);
         let pool = &self.metadata.name;
-        let written = api.patch(pool, &patch(), &Patch::Merge(&change)).await;
+        let written = api.patch(pool, &patch_params(), &Patch::Merge(&change)).await;
         let written = written.map_err(apply_error(self.pool(), "patch"))?;
         Ok(written.metadata.resource_version.unwrap_or_default())
     }

@@ -394,13 +394,13 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
             "clash"
         }
     };
-    let mut deleted = wanted.clone();
-    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut ignore_not_found = wanted.clone();
+    ignore_not_found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     for (what, there, want) in [
         ("ours", wanted.clone(), "fine"),
         ("somebody applied the same", object("a", None), "fine"),
         ("an earlier pool's", object("a", Some("uid-before")), "leaving"),
-        ("deleted", deleted, "leaving"),
+        ("deleted", ignore_not_found, "leaving"),
         ("another content", object("b", Some(POOL)), "clash"),
     ] {
         assert_eq!(judged(there), want, "{what}");

@@ -4,7 +4,7 @@
 //! What comes from the folder of the push is believed; from the folder that `RUN` lines could have reached, only that the
 //! build failed. Killed at any instant and started again it ends the same: the same bytes are put under the same keys.
 
-mod believed;
+mod validate_result;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
-use self::believed::{believed, failure};
-use crate::workload::is_runner;
+use self::validate_result::{validate_build_failure, validate_push_result};
+use crate::workload::is_workload_owner;
 use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_image::Digest;
@@ -26,18 +26,18 @@ use mosb_plan::api::BuildName;
 use mosb_types::ErrorClass;
 
 /// How long the API may take to answer one request.
-const ANSWER: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between tries: first, and at most.
-const FIRST: Duration = Duration::from_millis(100);
-const MOST: Duration = Duration::from_secs(5);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// What is left for the last delivery after SIGTERM; a pod's grace period is 30 s.
-const LAST: Duration = Duration::from_secs(15);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Who writes, in managed fields.
-const MANAGER: &str = "mosb-wait-for-done";
+const FIELD_MANAGER: &str = "mosb-wait-for-done";
 
 /// What to wait for, and where to tell it.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub struct SidecarConfig {
     /// The folder that only the containers that push can write.
     pub result: PathBuf,
     /// The folder of `image-build`, from which only failures are believed.
@@ -137,9 +137,9 @@ impl Error {
 pub async fn client() -> Result<Client, Error> {
     let wrong = |error: &dyn std::error::Error| Error::Config(error.to_string());
     let mut config = kube::Config::infer().await.map_err(|e| wrong(&e))?;
-    config.connect_timeout = Some(ANSWER);
-    config.read_timeout = Some(ANSWER);
-    config.write_timeout = Some(ANSWER);
+    config.connect_timeout = Some(REQUEST_TIMEOUT);
+    config.read_timeout = Some(REQUEST_TIMEOUT);
+    config.write_timeout = Some(REQUEST_TIMEOUT);
     Client::try_from(config).map_err(|e| wrong(&e))
 }
 
@@ -147,92 +147,106 @@ pub async fn client() -> Result<Client, Error> {
 ///
 /// # Errors
 /// A result that could not be told. Without any result there is nothing to tell.
-pub async fn run(client: Client, post: &Post, stop: impl Future<Output = ()>) -> Result<(), Error> {
-    let api: Api<ConfigMap> = Api::namespaced(client, &post.namespace);
+pub async fn run(
+    client: Client,
+    config: &SidecarConfig,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client, &config.namespace);
     let mut stop = pin!(stop);
-    let mut told: Told = Told::default();
+    let mut deliveries: Deliveries = Deliveries::default();
     loop {
-        let Some(found) = told.next(post) else {
+        let Some(found) = deliveries.next(config) else {
             tokio::select! {
-                () = sleep(told.pause()) => continue,
+                () = sleep(deliveries.poll_interval()) => continue,
                 () = &mut stop => break,
             }
         };
         tokio::select! {
-            ended = deliver(&api, post, &found.result) => told.ended(post, found, ended),
+            delivered = deliver(&api, config, &found.result) => deliveries.delivered(config, found, delivered),
             () = &mut stop => break,
         }
     }
-    if let Some(found) = told.next(post) {
-        let ended = timeout(LAST, deliver(&api, post, &found.result)).await;
-        let ended = ended.unwrap_or_else(|_| {
-            Err(unavailable(post, "no answer before the pod's end".to_owned()))
+    if let Some(found) = deliveries.next(config) {
+        let delivered = timeout(SHUTDOWN_TIMEOUT, deliver(&api, config, &found.result)).await;
+        let delivered = delivered.unwrap_or_else(|_| {
+            Err(unavailable(config, "no answer before the pod's end".to_owned()))
         });
-        told.ended(post, found, ended);
+        deliveries.delivered(config, found, delivered);
     }
-    told.error.map_or(Ok(()), Err)
+    deliveries.error.map_or(Ok(()), Err)
 }
 
 /// A result that was found.
-struct Found {
+struct PendingResult {
     /// SHA-256 of its bytes.
     bytes: Digest,
     result: JobResult,
     /// Whether the one who left it waits for an answer.
-    answered: bool,
+    wants_acknowledgement: bool,
 }
 
 /// What was told already.
 #[derive(Default)]
-struct Told {
+struct Deliveries {
     result: Option<Digest>,
     failure: Option<Digest>,
     error: Option<Error>,
 }
 
-impl Told {
+impl Deliveries {
     /// The next result to tell: that of the push, else a failure of the build.
-    fn next(&self, post: &Post) -> Option<Found> {
-        let of_push = bytes_in(&post.result).filter(|bytes| self.result != Some(Digest::of(bytes)));
+    fn next(&self, config: &SidecarConfig) -> Option<PendingResult> {
+        let of_push =
+            bytes_in(&config.result).filter(|bytes| self.result != Some(Digest::of(bytes)));
         if let Some(bytes) = of_push {
-            return Some(Found {
+            return Some(PendingResult {
                 bytes: Digest::of(&bytes),
-                result: believed(post, &bytes),
-                answered: true,
+                result: validate_push_result(config, &bytes),
+                wants_acknowledgement: true,
             });
         }
         if self.result.is_some() {
             return None;
         }
-        let bytes = bytes_in(post.failure.as_ref()?)?;
+        let bytes = bytes_in(config.failure.as_ref()?)?;
         let digest = Digest::of(&bytes);
         if self.failure == Some(digest) {
             return None;
         }
-        Some(Found { bytes: digest, result: failure(post, &bytes)?, answered: false })
+        Some(PendingResult {
+            bytes: digest,
+            result: validate_build_failure(config, &bytes)?,
+            wants_acknowledgement: false,
+        })
     }
 
-    fn ended(&mut self, post: &Post, found: Found, ended: Result<(), Error>) {
-        match &ended {
+    fn delivered(
+        &mut self,
+        config: &SidecarConfig,
+        found: PendingResult,
+        delivered: Result<(), Error>,
+    ) {
+        match &delivered {
             Ok(()) => tracing::info!("told how the build ended"),
             Err(error) => tracing::error!("{error}"),
         }
-        if found.answered {
+        if found.wants_acknowledgement {
             self.result = Some(found.bytes);
             let answer = Acknowledgement {
                 result: found.bytes,
-                refused: ended.as_ref().err().map(Error::to_string),
+                refused: delivered.as_ref().err().map(Error::to_string),
             };
-            let answered = ResultDir::new(&post.result).acknowledge(&answer);
-            self.error = ended.and(answered.map_err(Error::from)).err();
+            let wants_acknowledgement = ResultDir::new(&config.result).acknowledge(&answer);
+            self.error = delivered.and(wants_acknowledgement.map_err(Error::from)).err();
         } else {
             self.failure = Some(found.bytes);
-            self.error = ended.err();
+            self.error = delivered.err();
         }
     }
 
     /// There is hardly a second result.
-    fn pause(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         match self.result {
             Some(_) => POLL * 20,
             None => POLL,
@@ -251,34 +265,42 @@ fn bytes_in(folder: &std::path::Path) -> Option<Vec<u8>> {
 }
 
 /// Puts a result into the ConfigMap, however often that takes.
-async fn deliver(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> Result<(), Error> {
-    let mut pause = FIRST;
+async fn deliver(
+    api: &Api<ConfigMap>,
+    config: &SidecarConfig,
+    result: &JobResult,
+) -> Result<(), Error> {
+    let mut poll_interval = FIRST_RETRY_DELAY;
     loop {
-        match deliver_once(api, post, result).await {
+        match deliver_once(api, config, result).await {
             Err(Error::Unavailable { cause, .. }) => {
                 tracing::warn!(
                     "ConfigMap {}: {cause}; trying again in {} ms",
-                    post.config_map,
-                    pause.as_millis()
+                    config.config_map,
+                    poll_interval.as_millis()
                 );
             }
-            ended => return ended,
+            delivered => return delivered,
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(MOST);
+        sleep(poll_interval).await;
+        poll_interval = (poll_interval * 2).min(MAX_RETRY_DELAY);
     }
 }
 
-async fn deliver_once(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> Result<(), Error> {
-    let failed = |error: kube::Error| failed(post, &error);
-    let found = api.get(&post.config_map).await.map_err(failed)?;
+async fn deliver_once(
+    api: &Api<ConfigMap>,
+    config: &SidecarConfig,
+    result: &JobResult,
+) -> Result<(), Error> {
+    let failed = |error: kube::Error| failed(config, &error);
+    let found = api.get(&config.config_map).await.map_err(failed)?;
     let owners = found.metadata.owner_references.iter().flatten();
-    let mut runners = owners.filter(|owner| is_runner(owner));
-    if !runners.any(|owner| owner.uid == post.job_uid) {
+    let mut workloads = owners.filter(|owner| is_workload_owner(owner));
+    if !workloads.any(|owner| owner.uid == config.job_uid) {
         return Err(Error::OtherJob {
-            namespace: post.namespace.clone(),
-            name: post.config_map.clone(),
-            job_uid: post.job_uid.clone(),
+            namespace: config.namespace.clone(),
+            name: config.config_map.clone(),
+            job_uid: config.job_uid.clone(),
         });
     }
     let data = result.to_config_map();
@@ -292,14 +314,15 @@ async fn deliver_once(api: &Api<ConfigMap>, post: &Post, result: &JobResult) -> 
         "metadata": { "uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version },
         "data": keys,
     });
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let params =
+        PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(patch);
-    let patched = api.patch(&post.config_map, &params, &patch).await;
+    let patched = api.patch(&config.config_map, &params, &patch).await;
     patched.map(drop).map_err(failed)
 }
 
-fn failed(post: &Post, error: &kube::Error) -> Error {
-    let (namespace, name) = (post.namespace.clone(), post.config_map.clone());
+fn failed(config: &SidecarConfig, error: &kube::Error) -> Error {
+    let (namespace, name) = (config.namespace.clone(), config.config_map.clone());
     match error {
         kube::Error::Api(status) if status.code == 404 => Error::Missing { namespace, name },
         kube::Error::Api(status) if matches!(status.code, 400 | 405 | 413 | 415 | 422) => {
@@ -307,12 +330,16 @@ fn failed(post: &Post, error: &kube::Error) -> Error {
         }
         // A right that is being granted, a token that is being renewed, a write in between: all of it passes.
         kube::Error::Api(status) => {
-            unavailable(post, format!("{} {}", status.code, status.message))
+            unavailable(config, format!("{} {}", status.code, status.message))
         }
-        other => unavailable(post, other.to_string()),
+        other => unavailable(config, other.to_string()),
     }
 }
 
-fn unavailable(post: &Post, cause: String) -> Error {
-    Error::Unavailable { namespace: post.namespace.clone(), name: post.config_map.clone(), cause }
+fn unavailable(config: &SidecarConfig, cause: String) -> Error {
+    Error::Unavailable {
+        namespace: config.namespace.clone(),
+        name: config.config_map.clone(),
+        cause,
+    }
 }

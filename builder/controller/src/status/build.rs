@@ -15,7 +15,7 @@ use mosb_registry::Confirmed;
 ///
 /// `relatedObjects` and `builder.job` can name no object of the core group, so of a Pod it is only said that it is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuildRunner {
+pub struct WorkloadRef {
     /// Which kind it is of.
     pub builder: ImageBuilderType,
     /// Where it is.
@@ -28,22 +28,22 @@ pub struct BuildRunner {
 
 /// What a build has come to.
 #[derive(Debug, Clone, Copy)]
-pub enum Progress<'a> {
+pub enum BuildPhase<'a> {
     /// It is there.
-    Prepared(&'a BuildRunner),
+    Prepared(&'a WorkloadRef),
     /// Its pod runs.
-    Building(&'a BuildRunner),
-    /// A registry answered for the image; without a runner it was adopted.
+    Building(&'a WorkloadRef),
+    /// A registry answered for the image; without a workload it was adopted.
     Succeeded {
         /// What built it.
-        runner: Option<&'a BuildRunner>,
+        workload: Option<&'a WorkloadRef>,
         /// The image.
         image: &'a Confirmed<PinnedRef>,
     },
     /// There will be no image.
     Failed {
         /// What tried.
-        runner: Option<&'a BuildRunner>,
+        workload: Option<&'a WorkloadRef>,
         /// What failed.
         message: &'a str,
     },
@@ -51,7 +51,7 @@ pub enum Progress<'a> {
     Interrupted,
 }
 
-impl Progress<'_> {
+impl BuildPhase<'_> {
     fn state(&self) -> BuildCondition {
         match self {
             Self::Prepared(_) => BuildCondition::Prepared,
@@ -62,10 +62,10 @@ impl Progress<'_> {
         }
     }
 
-    fn runner(&self) -> Option<&BuildRunner> {
+    fn workload(&self) -> Option<&WorkloadRef> {
         match self {
-            Self::Prepared(runner) | Self::Building(runner) => Some(runner),
-            Self::Succeeded { runner, .. } | Self::Failed { runner, .. } => *runner,
+            Self::Prepared(workload) | Self::Building(workload) => Some(workload),
+            Self::Succeeded { workload, .. } | Self::Failed { workload, .. } => *workload,
             Self::Interrupted => None,
         }
     }
@@ -75,32 +75,32 @@ impl Progress<'_> {
 /// prepared before.
 pub fn build_status(
     old: &MachineOsBuildStatus,
-    progress: Progress<'_>,
+    phase: BuildPhase<'_>,
     now: Timestamp,
 ) -> MachineOsBuildStatus {
-    let state = progress.state();
+    let state = phase.state();
     let backwards =
         old.state() == Some(BuildCondition::Building) && state == BuildCondition::Prepared;
     if old.is_terminal() || backwards {
         return old.clone();
     }
     let mut status = old.clone();
-    let message = match progress {
-        Progress::Failed { message, .. } => message,
+    let message = match phase {
+        BuildPhase::Failed { message, .. } => message,
         _ => state.message(),
     };
     status.conditions = conditions(&old.conditions, state, message, now);
-    if let Some(runner) = progress.runner() {
+    if let Some(workload) = phase.workload() {
         status.builder = Some(Builder {
-            image_builder_type: runner.builder.to_string(),
-            job: (runner.builder == ImageBuilderType::Job).then(|| ObjectReference {
+            image_builder_type: workload.builder.to_string(),
+            job: (workload.builder == ImageBuilderType::Job).then(|| ObjectReference {
                 group: "batch".to_owned(),
                 resource: "jobs".to_owned(),
-                namespace: Some(runner.namespace.clone()),
-                name: runner.name.clone(),
+                namespace: Some(workload.namespace.clone()),
+                name: workload.name.clone(),
             }),
         });
-        let start = || Time(whole(runner.created));
+        let start = || Time(whole(workload.created));
         status.build_start.get_or_insert_with(start);
     }
     if let (true, Some(start)) = (state.is_terminal(), &status.build_start) {
@@ -109,7 +109,7 @@ pub fn build_status(
         let end = || Time(whole(now).max(earliest));
         status.build_end.get_or_insert_with(end);
     }
-    if let Progress::Succeeded { image, .. } = progress {
+    if let BuildPhase::Succeeded { image, .. } = phase {
         status.digested_image_push_spec = image.value().to_string();
     }
     status
@@ -142,8 +142,8 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn job(created: i64) -> BuildRunner {
-        BuildRunner {
+    fn job(created: i64) -> WorkloadRef {
+        WorkloadRef {
             builder: ImageBuilderType::Job,
             namespace: "ns".to_owned(),
             name: "build-x".to_owned(),
@@ -165,7 +165,7 @@ mod tests {
     fn a_build_goes_through_its_life() {
         let none = MachineOsBuildStatus::default();
         assert_eq!(none.state(), None);
-        let prepared = build_status(&none, Progress::Prepared(&job(10)), at(12));
+        let prepared = build_status(&none, BuildPhase::Prepared(&job(10)), at(12));
         assert_eq!(is_true(&prepared), ["Prepared"]);
         assert_eq!(prepared.build_start, Some(Time(at(10))));
         assert_eq!(prepared.build_end, None);
@@ -176,13 +176,13 @@ mod tests {
         );
 
         // A later Job is another's creation, and the start stays; §8.3 row 28: not back to Prepared.
-        let building = build_status(&prepared, Progress::Building(&job(20)), at(21));
+        let building = build_status(&prepared, BuildPhase::Building(&job(20)), at(21));
         assert_eq!(is_true(&building), ["Building"]);
         assert_eq!(building.build_start, Some(Time(at(10))));
-        assert_eq!(build_status(&building, Progress::Prepared(&job(30)), at(31)), building);
+        assert_eq!(build_status(&building, BuildPhase::Prepared(&job(30)), at(31)), building);
 
         let image = image();
-        let end = Progress::Succeeded { runner: Some(&job(20)), image: &image };
+        let end = BuildPhase::Succeeded { workload: Some(&job(20)), image: &image };
         let done = build_status(&building, end, at(40));
         assert_eq!(is_true(&done), ["Succeeded"]);
         assert_eq!(done.build_end, Some(Time(at(40))));
@@ -202,21 +202,21 @@ mod tests {
             assert_eq!(time(&done, kind), at(want), "{kind}");
         }
         // §8.3 row 28: terminal is terminal.
-        for progress in [
-            Progress::Interrupted,
-            Progress::Building(&job(1)),
-            Progress::Failed { runner: None, message: "x" },
+        for phase in [
+            BuildPhase::Interrupted,
+            BuildPhase::Building(&job(1)),
+            BuildPhase::Failed { workload: None, message: "x" },
         ] {
-            assert_eq!(build_status(&done, progress, at(50)), done);
+            assert_eq!(build_status(&done, phase, at(50)), done);
         }
     }
 
     #[test]
     fn the_end_is_later_than_the_start_in_whole_seconds() {
         let half = at(10) + SignedDuration::from_millis(700);
-        let job = BuildRunner { created: half, ..job(0) };
+        let job = WorkloadRef { created: half, ..job(0) };
         let image = image();
-        let end = Progress::Succeeded { runner: Some(&job), image: &image };
+        let end = BuildPhase::Succeeded { workload: Some(&job), image: &image };
         let status = build_status(&MachineOsBuildStatus::default(), end, half);
         assert_eq!(status.build_start, Some(Time(at(10))));
         assert_eq!(status.build_end, Some(Time(at(11))));
@@ -225,7 +225,7 @@ mod tests {
         }
         let adopted = build_status(
             &MachineOsBuildStatus::default(),
-            Progress::Succeeded { runner: None, image: &image },
+            BuildPhase::Succeeded { workload: None, image: &image },
             half,
         );
         assert_eq!(adopted.builder, None);

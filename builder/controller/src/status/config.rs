@@ -15,7 +15,7 @@ pub const WARNINGS: &str = "Warnings";
 
 /// What a condition of ours should say: type, status, reason, message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said<'a> {
+pub struct ConditionUpdate<'a> {
     /// Its type.
     pub kind: &'a str,
     /// `True` or `False`.
@@ -28,7 +28,7 @@ pub struct Said<'a> {
 
 /// The image in service and the build that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Service<'a> {
+pub struct CurrentImage<'a> {
     /// `host/repository@sha256:…`, as the build's status has it.
     pub image: &'a str,
     /// Name of the MachineOSBuild.
@@ -38,13 +38,13 @@ pub struct Service<'a> {
 /// The status that a MachineOSConfig should have; none if it has it. The image of an earlier build stays until there is another.
 pub fn config_status(
     config: &MachineOsConfig,
-    service: Option<Service<'_>>,
-    said: &[Said<'_>],
+    current: Option<CurrentImage<'_>>,
+    updates: &[ConditionUpdate<'_>],
     now: Timestamp,
 ) -> Option<MachineOsConfigStatus> {
     let old = &config.status;
     let mut status = old.clone();
-    if let Some(Service { image, build }) = service {
+    if let Some(CurrentImage { image, build }) = current {
         status.current_image_pull_spec = image.to_owned();
         status.machine_os_build = Some(ObjectReference {
             group: mosb_plan::api::GROUP.to_owned(),
@@ -54,7 +54,7 @@ pub fn config_status(
         });
         status.observed_generation = old.observed_generation.max(config.metadata.generation);
     }
-    for Said { kind, status: is, reason, message } in said {
+    for ConditionUpdate { kind, status: is, reason, message } in updates {
         let before = condition(&old.conditions, kind);
         if before.is_some_and(|before| before.says(is, reason, message)) {
             continue;
@@ -79,11 +79,12 @@ mod tests {
         let mut config = MachineOsConfig::default();
         config.metadata.generation = Some(3);
         assert_eq!(config_status(&config, None, &[], now), None);
-        let blocked = |status| Said { kind: BLOCKED, status, reason: "NoPool", message: "m" };
-        let service = Some(Service { image: "quay.io/os@sha256:00", build: "worker-0" });
-        config.status = config_status(&config, service, &[blocked("True")], now).unwrap();
+        let blocked =
+            |status| ConditionUpdate { kind: BLOCKED, status, reason: "NoPool", message: "m" };
+        let current = Some(CurrentImage { image: "quay.io/os@sha256:00", build: "worker-0" });
+        config.status = config_status(&config, current, &[blocked("True")], now).unwrap();
         assert_eq!(config.status.observed_generation, Some(3));
-        assert_eq!(config_status(&config, service, &[blocked("True")], now), None);
+        assert_eq!(config_status(&config, current, &[blocked("True")], now), None);
         // What is in service stays when something else is told, and the generation never goes back.
         config.metadata.generation = Some(2);
         let later = Timestamp::from_second(200).unwrap();
@@ -92,6 +93,6 @@ mod tests {
         assert_eq!(next.observed_generation, Some(3));
         assert_eq!(next.conditions.len(), 1);
         assert_eq!(next.conditions[0].last_transition_time, Some(later.into()), "it flipped");
-        assert!(config_status(&config, service, &[], later).is_none());
+        assert!(config_status(&config, current, &[], later).is_none());
     }
 }

@@ -15,8 +15,10 @@ use jiff::Timestamp;
 
 use mosb_plan::api::Condition;
 
-pub use build::{BuildRunner, Progress, build_status};
-pub use config::{BLOCKED, Said, Service, USER_NAMESPACES, WARNINGS, config_status};
+pub use build::{BuildPhase, WorkloadRef, build_status};
+pub use config::{
+    BLOCKED, ConditionUpdate, CurrentImage, USER_NAMESPACES, WARNINGS, config_status,
+};
 pub use event::{Event, EventKind, EventReason, Regarding};
 pub use message::failed_message;
 pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions};

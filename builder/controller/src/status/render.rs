@@ -29,8 +29,8 @@ pub fn render_conditions(
     }
     let mut list: Vec<Condition> = old.to_vec();
     list.retain(|one| one.kind != RENDER_DEGRADED);
-    let said = (status, &*reason, &*message);
-    list.push(condition_of(before, RENDER_DEGRADED, said, now));
+    let updates = (status, &*reason, &*message);
+    list.push(condition_of(before, RENDER_DEGRADED, updates, now));
     Some(list)
 }
 

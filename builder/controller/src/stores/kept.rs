@@ -14,7 +14,7 @@ use super::super::kinds::GROUP;
 use super::super::observe;
 use super::super::shelf::Key;
 use super::Cause;
-use crate::workload::is_runner;
+use crate::workload::is_workload_owner;
 use mosb_plan::api::labels;
 
 /// What matters of a node.
@@ -40,7 +40,7 @@ pub struct Serving {
     /// The MachineOSBuild that it was made for.
     pub build: Option<String>,
     /// UID of the Job, Pod or Build that owns it.
-    pub runner: Option<String>,
+    pub workload: Option<String>,
     /// Whether it is thrown away with its build.
     pub ephemeral: bool,
     /// Whether it is being deleted.
@@ -64,7 +64,7 @@ impl From<ObjectMeta> for Serving {
         Self {
             config: observe::serves(&meta),
             build: observe::told(&meta, labels::MACHINE_OS_BUILD),
-            runner: owners.find(|owner| is_runner(owner)).map(|owner| owner.uid.clone()),
+            workload: owners.find(|owner| is_workload_owner(owner)).map(|owner| owner.uid.clone()),
             ephemeral: labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT)),
             going_away: meta.deletion_timestamp.is_some(),
             name: meta.name.unwrap_or_default(),

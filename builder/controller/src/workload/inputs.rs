@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::Subject;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::metadata::{by_build, by_runner, metadata};
+use super::metadata::{by_build, by_workload, metadata};
 use super::names::{
     ACCOUNT, CERTS, POLICY_KEY, PROXY, PULL, PUSH, REGISTRIES, REGISTRIES_KEY, REGISTRY_TRUST_KEY,
     result_name,
@@ -17,7 +17,7 @@ use mosb_build::{DOCKER_CONFIG_KEY, NamedSecret};
 use mosb_plan::api::{ImageBuilderType, label_value, labels, object_name};
 use mosb_plan::payload;
 
-/// Everything that a [`Runner`](super::Runner) needs, owned by the one with this UID.
+/// Everything that a [`Workload`](super::Workload) needs, owned by the one with this UID.
 pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
     let context = request.openshift.iter().flat_map(|source| &source.context);
     let maps = context.map(|one| &one.map).chain(&request.payload);
@@ -41,7 +41,7 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
         inputs.push(result(request, uid));
     }
     for input in &mut inputs {
-        input.metadata_mut().owner_references = Some(vec![by_runner(request, uid)]);
+        input.metadata_mut().owner_references = Some(vec![by_workload(request, uid)]);
     }
     inputs
 }

@@ -63,7 +63,7 @@ pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
 }
 
 /// What runs the build, as its inputs' owner.
-pub(super) fn by_runner(request: &JobRequest, uid: &str) -> OwnerReference {
+pub(super) fn by_workload(request: &JobRequest, uid: &str) -> OwnerReference {
     let api_version = match request.builder {
         ImageBuilderType::Job => "batch/v1",
         ImageBuilderType::CustomPod => "v1",

@@ -1,11 +1,12 @@
 //! The build as an object of the cluster, and what its pod tells.
 //!
-//! In comes a [`JobRequest`]; out go the [`Runner`], a [`job`], a [`pod`] or an OpenShift Build, and the [`inputs`] that it needs, from `job-templates/`,
+//! In comes a [`JobRequest`]; out go the [`Workload`], a [`job`], a [`pod`] or an OpenShift Build, and the [`inputs`] that it needs, from `job-templates/`,
 //! filled field by field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
 
 mod arguments;
 mod input;
 mod inputs;
+mod job;
 mod metadata;
 mod names;
 mod object;
@@ -16,22 +17,22 @@ mod placement;
 mod pod;
 mod request;
 mod resources;
-mod runner;
+
 mod security_context_constraints;
 mod template;
 mod volume;
 
 pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
+pub use job::job;
 pub use names::{input_names, result_name};
-pub use object::job;
-pub use observation::{Lost, Observation, observe};
+pub use object::{Workload, is_workload_owner, kind, release};
+pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
 pub use placement::{CONTROL_PLANE_LABELS, MachineRole};
 pub use pod::pod;
 pub use request::JobRequest;
-pub use runner::{Runner, is_runner, kind, release};
 
 #[cfg(test)]
 mod tests;

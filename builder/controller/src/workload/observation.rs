@@ -1,4 +1,4 @@
-//! What a build's runner has come to: from the runner, its pods and the result that was told.
+//! What a build's workload has come to: from the workload, its pods and the result that was told.
 
 mod openshift;
 
@@ -9,13 +9,13 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Runner;
+use super::Workload;
 use super::pod::is_held_back;
 use mosb_build::JobResult;
 use mosb_build::result::Outcome;
 use mosb_plan::api::job_name;
 
-/// What a runner has come to.
+/// What a workload has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// It is suspended, or held back.
@@ -40,12 +40,12 @@ pub enum Observation {
     /// Its pod told how it ended.
     Finished(JobResult),
     /// It won't tell.
-    Lost(Lost),
+    NoResult(NoResultCause),
 }
 
-/// Why a runner won't tell how it ended.
+/// Why a workload won't tell how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
+pub enum NoResultCause {
     /// The pod was moved away, by whom or why.
     Evicted(String),
     /// The pod's node is gone.
@@ -62,68 +62,72 @@ pub enum Lost {
     Failed(String),
 }
 
-/// How long after we saw its end a runner's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for
+/// How long after we saw its end a workload's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for
 /// itself. No clock of a cluster is asked for it.
-const GRACE: Duration = Duration::from_secs(5);
+const RESULT_GRACE: Duration = Duration::from_secs(5);
 /// How long after its time a pod that is being deleted may still be there: where its node is dead, its kubelet says nothing any
 /// more, and as long as the node's object stays, as on bare metal, nobody else takes the pod away.
-const UNANSWERED: SignedDuration = SignedDuration::from_secs(60);
+const KUBELET_GRACE: SignedDuration = SignedDuration::from_secs(60);
 /// What is waited for a pod to end at most: its grace period, and that.
-const LAST_WORDS: SignedDuration = SignedDuration::from_secs(120);
+const MAX_TERMINATION: SignedDuration = SignedDuration::from_secs(120);
 /// The cluster's clock may be ahead of ours by so much; if it is by more, one of them is wrong, and not waited for.
-const SKEW: SignedDuration = SignedDuration::from_secs(60);
+const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a build's runner has come to. A result of another runner or another build is ignored, and a Job's counters always are.
+/// What a build's workload has come to. A result of another workload or another build is ignored, and a Job's counters always are.
 ///
-/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the runner itself
+/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the workload itself
 /// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. `quiet` is for how long nothing new
 /// was seen of them.
 pub fn observe(
-    runner: &Runner,
+    workload: &Workload,
     pods: &[Pod],
     result: Option<&JobResult>,
     quiet: Duration,
     now: Timestamp,
 ) -> Observation {
-    let uid = runner.uid();
-    let told = result.filter(|result| is_of(result, runner.metadata()));
-    match runner {
-        Runner::Job(job) => {
+    let uid = workload.uid();
+    let reported = result.filter(|result| is_result_of(result, workload.metadata()));
+    match workload {
+        Workload::Job(job) => {
             let pods: Vec<&Pod> = pods.iter().filter(|pod| is_owned_by(pod, uid)).collect();
-            of_job(job, &pods, told, quiet, now)
+            of_job(job, &pods, reported, quiet, now)
         }
-        Runner::Pod(pod) => of_pod(pod, told, quiet, now),
-        Runner::Build(build) => openshift::of_build(build),
+        Workload::Pod(pod) => of_pod(pod, reported, quiet, now),
+        Workload::Build(build) => openshift::of_build(build),
     }
 }
 
 fn of_job(
     job: &Job,
     pods: &[&Pod],
-    told: Option<&JobResult>,
+    reported: Option<&JobResult>,
     quiet: Duration,
     now: Timestamp,
 ) -> Observation {
-    let told = told.cloned().or_else(|| pods.iter().find_map(|pod| last_words(pod, &job.metadata)));
+    let reported = reported
+        .cloned()
+        .or_else(|| pods.iter().find_map(|pod| termination_result(pod, &job.metadata)));
     let failed = ended(job, "Failed");
-    let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(TOO_LONG))
-        || pods.iter().any(|pod| reason(pod) == Some(TOO_LONG));
-    if let Some(end) = finished(told, too_long) {
+    let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(DEADLINE_EXCEEDED))
+        || pods.iter().any(|pod| reason(pod) == Some(DEADLINE_EXCEEDED));
+    if let Some(end) = finished(reported, too_long) {
         return end;
     }
-    let taken = || pods.iter().find_map(|pod| taken(pod));
+    let disruption = || pods.iter().find_map(|pod| disruption(pod));
     if too_long {
-        return without_result(quiet, now, || taken().unwrap_or(Lost::DeadlineExceeded));
+        return without_result(quiet, now, || {
+            disruption().unwrap_or(NoResultCause::DeadlineExceeded)
+        });
     }
     if job.metadata.deletion_timestamp.is_some() {
-        return without_result(quiet, now, || Lost::Deleted);
+        return without_result(quiet, now, || NoResultCause::Deleted);
     }
     if let Some(end) = failed {
-        let died = || died(pods, end.message.as_deref());
-        return without_result(quiet, now, || taken().unwrap_or_else(died));
+        let failure_cause = || failure_cause(pods, end.message.as_deref());
+        return without_result(quiet, now, || disruption().unwrap_or_else(failure_cause));
     }
     if ended(job, "Complete").is_some() {
-        return without_result(quiet, now, || Lost::Failed(SILENT.to_owned()));
+        return without_result(quiet, now, || NoResultCause::Failed(NO_RESULT_MESSAGE.to_owned()));
     }
     if job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true) {
         return Observation::Waiting;
@@ -134,61 +138,68 @@ fn of_job(
         .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
     match (newest, pods.first()) {
         (None, None) => Observation::Pending { why: None },
-        (None, Some(going)) => until_it_is_gone(going, now),
-        (Some(pod), _) => on_its_way(pod),
+        (None, Some(going)) => terminating(going, now),
+        (Some(pod), _) => starting(pod),
     }
 }
 
-fn of_pod(pod: &Pod, told: Option<&JobResult>, quiet: Duration, now: Timestamp) -> Observation {
-    let told = told.cloned().or_else(|| last_words(pod, &pod.metadata));
+fn of_pod(pod: &Pod, reported: Option<&JobResult>, quiet: Duration, now: Timestamp) -> Observation {
+    let reported = reported.cloned().or_else(|| termination_result(pod, &pod.metadata));
     let status = pod.status.clone().unwrap_or_default();
-    let too_long = status.reason.as_deref() == Some(TOO_LONG);
-    if let Some(end) = finished(told, too_long) {
+    let too_long = status.reason.as_deref() == Some(DEADLINE_EXCEEDED);
+    if let Some(end) = finished(reported, too_long) {
         return end;
     }
-    let taken = || taken(pod);
+    let disruption = || disruption(pod);
     match status.phase.as_deref() {
-        Some("Failed") if too_long => without_result(quiet, now, || Lost::DeadlineExceeded),
-        Some("Failed") => {
-            let died = || died(&[pod], status.message.as_deref());
-            without_result(quiet, now, || taken().unwrap_or_else(died))
+        Some("Failed") if too_long => {
+            without_result(quiet, now, || NoResultCause::DeadlineExceeded)
         }
-        Some("Succeeded") => without_result(quiet, now, || Lost::Failed(SILENT.to_owned())),
+        Some("Failed") => {
+            let failure_cause = || failure_cause(&[pod], status.message.as_deref());
+            without_result(quiet, now, || disruption().unwrap_or_else(failure_cause))
+        }
+        Some("Succeeded") => {
+            without_result(quiet, now, || NoResultCause::Failed(NO_RESULT_MESSAGE.to_owned()))
+        }
         // Its containers may still tell until they have ended.
         _ if pod.metadata.deletion_timestamp.is_some() => {
             match containers(pod).any(|one| state(one).running.is_some()) {
-                true => until_it_is_gone(pod, now),
-                false => without_result(quiet, now, || taken().unwrap_or(Lost::Deleted)),
+                true => terminating(pod, now),
+                false => {
+                    without_result(quiet, now, || disruption().unwrap_or(NoResultCause::Deleted))
+                }
             }
         }
         _ if is_held_back(pod) => Observation::Waiting,
-        _ => on_its_way(pod),
+        _ => starting(pod),
     }
 }
 
 /// Why a Job or a pod ended that took longer than it may.
-const TOO_LONG: &str = "DeadlineExceeded";
+const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 
 /// What there is to say of something that ended without an error and without a result.
-const SILENT: &str = "it ended well, and its result can't be found; was its ConfigMap deleted?";
+const NO_RESULT_MESSAGE: &str =
+    "it ended well, and its result can't be found; was its ConfigMap deleted?";
 
 /// What was told counts, but for a failure of something that was stopped for taking too long.
-fn finished(told: Option<JobResult>, too_long: bool) -> Option<Observation> {
-    match told {
-        Some(told) if matches!(told.outcome, Outcome::Succeeded { .. }) => {
-            Some(Observation::Finished(told))
+fn finished(reported: Option<JobResult>, too_long: bool) -> Option<Observation> {
+    match reported {
+        Some(reported) if matches!(reported.outcome, Outcome::Succeeded { .. }) => {
+            Some(Observation::Finished(reported))
         }
-        Some(_) if too_long => Some(Observation::Lost(Lost::DeadlineExceeded)),
-        Some(told) => Some(Observation::Finished(told)),
+        Some(_) if too_long => Some(Observation::NoResult(NoResultCause::DeadlineExceeded)),
+        Some(reported) => Some(Observation::Finished(reported)),
         None => None,
     }
 }
 
-fn on_its_way(pod: &Pod) -> Observation {
+fn starting(pod: &Pod) -> Observation {
     if let Some(("Unschedulable", why)) = unscheduled(pod) {
         return Observation::Unscheduled { why: why.to_owned() };
     }
-    match hindered(pod) {
+    match waiting_reason(pod) {
         Some(why) => Observation::Pending { why: Some(why) },
         None if containers(pod).any(has_begun) => Observation::Running,
         None => Observation::Pending { why: None },
@@ -197,25 +208,33 @@ fn on_its_way(pod: &Pod) -> Observation {
 
 /// Of a pod that is being deleted: something may still be told until it should be gone, if that is no further away than it can be
 /// by a right clock.
-fn until_it_is_gone(pod: &Pod, now: Timestamp) -> Observation {
+fn terminating(pod: &Pod, now: Timestamp) -> Observation {
     let until = pod.metadata.deletion_timestamp.as_ref();
-    let until = until.and_then(|time| time.0.checked_add(UNANSWERED).ok());
+    let until = until.and_then(|time| time.0.checked_add(KUBELET_GRACE).ok());
     match until {
-        Some(until) if now < until && until.duration_since(now) <= LAST_WORDS + SKEW => {
+        Some(until)
+            if now < until && until.duration_since(now) <= MAX_TERMINATION + MAX_CLOCK_SKEW =>
+        {
             Observation::Ending { until }
         }
         _ => {
             let silent = "its pod was deleted, and its node does not say that it ended";
-            Observation::Lost(taken(pod).unwrap_or_else(|| Lost::NodeLost(silent.to_owned())))
+            Observation::NoResult(
+                disruption(pod).unwrap_or_else(|| NoResultCause::NodeLost(silent.to_owned())),
+            )
         }
     }
 }
 
-fn without_result(quiet: Duration, now: Timestamp, lost: impl FnOnce() -> Lost) -> Observation {
-    let left = GRACE.checked_sub(quiet).filter(|left| !left.is_zero());
+fn without_result(
+    quiet: Duration,
+    now: Timestamp,
+    lost: impl FnOnce() -> NoResultCause,
+) -> Observation {
+    let left = RESULT_GRACE.checked_sub(quiet).filter(|left| !left.is_zero());
     match left.and_then(|left| now.checked_add(left).ok()) {
         Some(until) => Observation::Ending { until },
-        None => Observation::Lost(lost()),
+        None => Observation::NoResult(lost()),
     }
 }
 
@@ -251,24 +270,24 @@ fn has_begun(container: &ContainerStatus) -> bool {
 }
 
 /// The result in a main container's termination message.
-fn last_words(pod: &Pod, runner: &ObjectMeta) -> Option<JobResult> {
+fn termination_result(pod: &Pod, workload: &ObjectMeta) -> Option<JobResult> {
     let messages = main_containers(pod).filter_map(|one| state(one).terminated?.message);
     let mut results = messages.filter_map(|text| JobResult::from_termination_message(&text));
-    results.find(|result| is_of(result, runner))
+    results.find(|result| is_result_of(result, workload))
 }
 
-/// Whether a result is of this runner: of its UID, and of the build that it runs.
-fn is_of(result: &JobResult, runner: &ObjectMeta) -> bool {
+/// Whether a result is of this workload: of its UID, and of the build that it runs.
+fn is_result_of(result: &JobResult, workload: &ObjectMeta) -> bool {
     !result.job_uid.is_empty()
-        && runner.uid.as_ref() == Some(&result.job_uid)
-        && runner.name.as_ref() == Some(&job_name(&result.build))
+        && workload.uid.as_ref() == Some(&result.job_uid)
+        && workload.name.as_ref() == Some(&job_name(&result.build))
 }
 
 /// Whether somebody took the pod away, which says nothing about the build.
-fn taken(pod: &Pod) -> Option<Lost> {
+fn disruption(pod: &Pod) -> Option<NoResultCause> {
     let status = pod.status.as_ref()?;
     let message = status.message.clone().unwrap_or_default();
-    let disruption = status
+    let target = status
         .conditions
         .iter()
         .flatten()
@@ -281,34 +300,34 @@ fn taken(pod: &Pod) -> Option<Lost> {
     // A pod that used more than its own limit will do so again. "Which exceeds its request" is said where the node ran short.
     let is_short = message.starts_with("The node was low on resource");
     if reason == "Evicted" && message.contains("exceed") && !is_short {
-        return Some(Lost::OutOfDisk(message));
+        return Some(NoResultCause::OutOfDisk(message));
     }
-    if let Some(disruption) = disruption {
-        let told = disruption.message.clone().unwrap_or_default();
-        let told = if told.is_empty() { text(reason) } else { told };
-        return Some(match disruption.reason.as_deref() {
-            Some("DeletionByTaintManager" | "DeletionByPodGC") => Lost::NodeLost(told),
-            _ => Lost::Evicted(told),
+    if let Some(target) = target {
+        let reported = target.message.clone().unwrap_or_default();
+        let reported = if reported.is_empty() { text(reason) } else { reported };
+        return Some(match target.reason.as_deref() {
+            Some("DeletionByTaintManager" | "DeletionByPodGC") => NoResultCause::NodeLost(reported),
+            _ => NoResultCause::Evicted(reported),
         });
     }
     match reason {
-        "NodeLost" => Some(Lost::NodeLost(text("its node does not answer"))),
+        "NodeLost" => Some(NoResultCause::NodeLost(text("its node does not answer"))),
         "Evicted"
         | "Terminated"
         | "NodeShutdown"
         | "Shutdown"
         | "Preempting"
         | "NodeAffinity"
-        | "UnexpectedAdmissionError" => Some(Lost::Evicted(text(reason))),
-        reason if reason.starts_with("OutOf") => Some(Lost::Evicted(text(reason))),
+        | "UnexpectedAdmissionError" => Some(NoResultCause::Evicted(text(reason))),
+        reason if reason.starts_with("OutOf") => Some(NoResultCause::Evicted(text(reason))),
         _ => None,
     }
 }
 
-/// Why a runner without a result failed, as far as its pods tell.
-fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
+/// Why a workload without a result failed, as far as its pods tell.
+fn failure_cause(pods: &[&Pod], message: Option<&str>) -> NoResultCause {
     if pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) {
-        return Lost::Deleted;
+        return NoResultCause::Deleted;
     }
     let ends = pods
         .iter()
@@ -317,10 +336,10 @@ fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
     let bad: Vec<_> = ends.filter(|(_, end)| end.exit_code != 0).collect();
     if let Some((name, _)) = bad.iter().find(|(_, end)| end.reason.as_deref() == Some("OOMKilled"))
     {
-        return Lost::OutOfMemory((*name).clone());
+        return NoResultCause::OutOfMemory((*name).clone());
     }
     match bad.first() {
-        Some((name, end)) => Lost::Failed(format!(
+        Some((name, end)) => NoResultCause::Failed(format!(
             "container {name} ended with code {} and told nothing{}",
             end.exit_code,
             match end.reason.as_deref() {
@@ -328,7 +347,7 @@ fn died(pods: &[&Pod], message: Option<&str>) -> Lost {
                 Some(reason) => format!(" ({reason})"),
             }
         )),
-        None => Lost::Failed(
+        None => NoResultCause::Failed(
             message
                 .filter(|message| !message.is_empty())
                 .unwrap_or("it failed without saying why")
@@ -353,7 +372,7 @@ fn unscheduled(pod: &Pod) -> Option<(&str, &str)> {
 }
 
 /// Why a pod can't start.
-fn hindered(pod: &Pod) -> Option<String> {
+fn waiting_reason(pod: &Pod) -> Option<String> {
     let waiting = || {
         containers(pod).find_map(|one| {
             let waiting = state(one).waiting?;

@@ -284,12 +284,12 @@ fn with_our_pods() -> impl Iterator<Item = (&'static str, JobRequest)> {
 fn whole_objects() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/job");
     for (case, request) in cases() {
-        let (name, runner) = match Runner::new(&request) {
-            Runner::Job(job) => ("job.yaml", serde_json::to_value(job)),
-            Runner::Pod(pod) => ("pod.yaml", serde_json::to_value(pod)),
-            Runner::Build(build) => ("build.yaml", serde_json::to_value(build)),
+        let (name, workload) = match Workload::new(&request) {
+            Workload::Job(job) => ("job.yaml", serde_json::to_value(job)),
+            Workload::Pod(pod) => ("pod.yaml", serde_json::to_value(pod)),
+            Workload::Build(build) => ("build.yaml", serde_json::to_value(build)),
         };
-        let text = yaml::to_text(&runner.unwrap());
+        let text = yaml::to_text(&workload.unwrap());
         expect_file![folder.join(case).join(name)].assert_eq(&text);
         let inputs: Vec<String> =
             inputs(&request, JOB_UID).iter().map(|input| yaml::to_text(&value(input))).collect();
@@ -308,16 +308,16 @@ fn value(input: &Input) -> Value {
     value.unwrap()
 }
 
-/// What a runner waits for is what is created, no more and no less.
+/// What a workload waits for is what is created, no more and no less.
 #[test]
-fn the_runner_needs_its_inputs() {
+fn the_workload_needs_its_inputs() {
     for (case, request) in cases() {
         let created: std::collections::BTreeSet<_> = inputs(&request, JOB_UID)
             .iter()
             .map(|input| format!("{}/{}", input.kind(), input.name()))
             .collect();
-        let runner = Runner::new(&request);
-        let needs = runner.annotation("mosb.dev/needs").unwrap().split(' ');
+        let workload = Workload::new(&request);
+        let needs = workload.annotation("mosb.dev/needs").unwrap().split(' ');
         assert_eq!(
             needs.map(str::to_owned).collect::<std::collections::BTreeSet<_>>(),
             created,
@@ -329,7 +329,7 @@ fn the_runner_needs_its_inputs() {
 #[test]
 fn a_build_of_openshift_waits_for_the_copies_that_it_mounts() {
     let request = copied(openshift());
-    let build = Runner::new(&request);
+    let build = Workload::new(&request);
     let needs = build.annotation("mosb.dev/needs").unwrap();
     for copy in &request.copies {
         let need = format!("{}/{}", copy.kind(), copy.name());
@@ -402,7 +402,7 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
             settings: JobSettings::default(),
             ..openshift()
         };
-        let Runner::Build(build) = Runner::new(&request) else {
+        let Workload::Build(build) = Workload::new(&request) else {
             panic!("no Build");
         };
         assert_eq!(json!(build.spec.node_selector), want, "{what}");
@@ -466,9 +466,13 @@ fn a_pod_does_alone_what_a_job_does_with_it() {
         assert_eq!(pod.metadata.name, job.metadata.name, "{case}");
         assert_eq!(pod.metadata.labels, template.labels, "{case}");
         assert_eq!(pod.metadata.owner_references, job.metadata.owner_references, "{case}");
-        let runner = Runner::from(pod.clone());
+        let workload = Workload::from(pod.clone());
         for key in ["mosb.dev/attempt", "mosb.dev/method"] {
-            assert_eq!(runner.annotation(key), Runner::from(job.clone()).annotation(key), "{case}");
+            assert_eq!(
+                workload.annotation(key),
+                Workload::from(job.clone()).annotation(key),
+                "{case}"
+            );
         }
         let spec = pod.spec.unwrap();
         let inside = in_job.template.spec.as_ref().unwrap();
@@ -495,7 +499,7 @@ fn a_pod_does_alone_what_a_job_does_with_it() {
         for input in inputs(&request, "pod-1") {
             let owner = &input.metadata().owner_references.as_ref().unwrap()[0];
             assert_eq!((&*owner.api_version, &*owner.kind, &*owner.uid), ("v1", "Pod", "pod-1"));
-            assert!(is_runner(owner));
+            assert!(is_workload_owner(owner));
         }
     }
 }

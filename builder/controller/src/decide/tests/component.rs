@@ -1,9 +1,9 @@
 //! The MachineConfigs that bring pools their pre-built images (reference §3.12).
 
+use super::fake_cluster::*;
+use super::fake_seed::*;
 use super::rows::is_idle;
 use super::seed::{is_in_service, seeded_condition};
-use super::seed_world::*;
-use super::world::*;
 use crate::status::EventReason;
 use crate::*;
 use mosb_plan::api::*;
@@ -36,89 +36,89 @@ fn a_component_that_is_there_is_claimed_or_replaced() {
             vec![(COMPONENT, SEED), (MISSPELT, &*other)],
         ),
     ] {
-        let mut world = World::to_be_seeded();
+        let mut fake = FakeCluster::to_be_seeded();
         for (name, image) in there {
-            world.add_component(name, image, None);
+            fake.add_component(name, image, None);
         }
-        world.settle();
-        is_in_service(&mut world, SEED);
-        let found = |world: &World| {
-            let mut found: Vec<_> = world.seen.components.clone();
+        fake.settle();
+        is_in_service(&mut fake, SEED);
+        let found = |fake: &FakeCluster| {
+            let mut found: Vec<_> = fake.snapshot.components.clone();
             found.sort_by(|a, b| b.name.cmp(&a.name));
             found
         };
-        let components = found(&world);
+        let components = found(&fake);
         let names: Vec<_> = components.iter().map(|one| (&*one.name, &*one.image)).collect();
         assert_eq!(names, want, "{what}");
         // One of the other spelling that names another image does no harm, and goes with the rest.
         let claimed = |one: &SeenComponent| one.claim.as_deref() == Some("worker");
         assert!(components.iter().all(claimed), "{what}");
-        world.seen.config = None;
-        world.collect();
-        world.settle();
-        assert!(found(&world).is_empty(), "{what}");
+        fake.snapshot.config = None;
+        fake.collect();
+        fake.settle();
+        assert!(found(&fake).is_empty(), "{what}");
     }
 }
 
 #[test]
 fn what_nobody_claimed_stays() {
-    let mut world = World::new();
-    world.content = Some(1);
-    world.add_component(COMPONENT, SEED, None);
-    world.settle();
-    assert_eq!(world.seen.components.len(), 1, "its MachineOSConfig may be on its way");
-    world.seen.components[0].claim = Some("worker".to_owned());
-    world.settle();
-    assert!(world.seen.components.is_empty());
+    let mut fake = FakeCluster::new();
+    fake.content = Some(1);
+    fake.add_component(COMPONENT, SEED, None);
+    fake.settle();
+    assert_eq!(fake.snapshot.components.len(), 1, "its MachineOSConfig may be on its way");
+    fake.snapshot.components[0].claim = Some("worker".to_owned());
+    fake.settle();
+    assert!(fake.snapshot.components.is_empty());
 }
 
 #[test]
 fn the_end_of_the_config_is_the_end_of_its_component_and_another_may_begin() {
-    let mut world = World::seeded();
-    world.seen.config = None;
-    world.collect();
-    world.settle();
-    assert!(world.seen.components.is_empty() && world.seen.builds.is_empty());
-    let rendered = world.pool().spec.configuration.name.clone();
-    assert_eq!(world.os_images[&rendered], STOCK);
-    is_idle(&mut world);
+    let mut fake = FakeCluster::seeded();
+    fake.snapshot.config = None;
+    fake.collect();
+    fake.settle();
+    assert!(fake.snapshot.components.is_empty() && fake.snapshot.builds.is_empty());
+    let rendered = fake.pool().spec.configuration.name.clone();
+    assert_eq!(fake.os_images[&rendered], STOCK);
+    is_idle(&mut fake);
     // Another image, and nobody looks in between.
     let other = other_image();
     for gone in [true, false] {
-        let mut world = World::seeded();
-        let uid = world.config().metadata.uid.clone();
-        world.images.insert(other.parse().unwrap());
-        world.seen.config = None;
+        let mut fake = FakeCluster::seeded();
+        let uid = fake.config().metadata.uid.clone();
+        fake.images.insert(other.parse().unwrap());
+        fake.snapshot.config = None;
         if gone {
-            world.collect();
-            world.settle();
+            fake.collect();
+            fake.settle();
         }
-        world.opt_in();
-        world.annotate(labels::PRE_BUILT_IMAGE, &other);
-        world.settle();
-        assert_ne!(world.config().metadata.uid, uid);
-        is_in_service(&mut world, &other);
-        assert_eq!(world.seen.builds.len(), 1);
-        assert_eq!(world.seen.components.len(), 1);
-        assert_eq!(world.seen.components[0].image, other);
-        assert!(world.made.is_empty());
-        is_idle(&mut world);
+        fake.opt_in();
+        fake.annotate(labels::PRE_BUILT_IMAGE, &other);
+        fake.settle();
+        assert_ne!(fake.config().metadata.uid, uid);
+        is_in_service(&mut fake, &other);
+        assert_eq!(fake.snapshot.builds.len(), 1);
+        assert_eq!(fake.snapshot.components.len(), 1);
+        assert_eq!(fake.snapshot.components[0].image, other);
+        assert!(fake.made.is_empty());
+        is_idle(&mut fake);
     }
 }
 
 #[test]
 fn a_component_that_is_missed_is_told_once_and_one_that_lost_its_claim_is_claimed() {
-    let mut world = World::seeded();
-    world.seen.components[0].claim = None;
-    world.settle();
-    assert_eq!(world.seen.components[0].claim.as_deref(), Some("worker"));
-    world.seen.components.clear();
-    world.settle();
-    world.build();
-    assert_eq!(world.told(EventReason::PreBuiltImageMissing), 1);
-    let says = seeded_condition(&mut world).unwrap();
+    let mut fake = FakeCluster::seeded();
+    fake.snapshot.components[0].claim = None;
+    fake.settle();
+    assert_eq!(fake.snapshot.components[0].claim.as_deref(), Some("worker"));
+    fake.snapshot.components.clear();
+    fake.settle();
+    fake.build();
+    assert_eq!(fake.told(EventReason::PreBuiltImageMissing), 1);
+    let says = seeded_condition(&mut fake).unwrap();
     assert!(says.is_true() && says.message.contains("is gone"), "{says:?}");
-    assert!(world.seen.components.is_empty(), "not made again");
-    assert_eq!(world.made.len(), 1, "the pool's config is another one");
-    is_idle(&mut world);
+    assert!(fake.snapshot.components.is_empty(), "not made again");
+    assert_eq!(fake.made.len(), 1, "the pool's config is another one");
+    is_idle(&mut fake);
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use expect_test::expect_file;
 
-use super::world::*;
+use super::fake_cluster::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
 /// Adds what was told since the last time, after what happened.
-fn add(text: &mut String, happened: &str, world: &mut World) {
+fn add(text: &mut String, happened: &str, fake: &mut FakeCluster) {
     writeln!(text, "# {happened}").unwrap();
-    for (reason, note) in world.events.drain(..) {
+    for (reason, note) in fake.events.drain(..) {
         let kind = reason.kind().as_str();
         writeln!(text, "{kind} {}: {}", reason.as_str(), short(&note)).unwrap();
     }
@@ -33,43 +33,43 @@ fn short(note: &str) -> String {
 #[test]
 fn of_a_pool_from_its_first_image_to_its_end() {
     let mut text = String::new();
-    let mut world = World::opted_in();
-    world.settle();
-    add(&mut text, "opted in", &mut world);
-    world.run();
-    world.settle();
-    add(&mut text, "the pod runs", &mut world);
-    world.succeed();
-    world.settle();
-    add(&mut text, "the image is pushed", &mut world);
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    add(&mut text, "opted in", &mut fake);
+    fake.run();
+    fake.settle();
+    add(&mut text, "the pod runs", &mut fake);
+    fake.succeed();
+    fake.settle();
+    add(&mut text, "the image is pushed", &mut fake);
 
-    world.render(2);
-    world.settle();
-    add(&mut text, "another config", &mut world);
-    world.run();
-    world.settle();
-    world.tell(failed(ErrorClass::Rejected));
-    world.settle();
-    add(&mut text, "its build fails", &mut world);
-    world.render(1);
-    world.settle();
-    add(&mut text, "the first one is wanted again", &mut world);
-    world.render(2);
-    world.containerfile("RUN true");
-    world.build();
-    add(&mut text, "the other one is mended", &mut world);
+    fake.render(2);
+    fake.settle();
+    add(&mut text, "another config", &mut fake);
+    fake.run();
+    fake.settle();
+    fake.tell(failed(ErrorClass::Rejected));
+    fake.settle();
+    add(&mut text, "its build fails", &mut fake);
+    fake.render(1);
+    fake.settle();
+    add(&mut text, "the first one is wanted again", &mut fake);
+    fake.render(2);
+    fake.containerfile("RUN true");
+    fake.build();
+    add(&mut text, "the other one is mended", &mut fake);
 
-    world.annotate(labels::REBUILD, "");
-    world.settle();
-    add(&mut text, "somebody asks for it once more", &mut world);
-    world.containerfile("RUN false");
-    world.settle();
-    add(&mut text, "something else is wanted meanwhile", &mut world);
-    world.build();
-    world.events.clear();
-    world.seen.config = None;
-    world.settle();
-    add(&mut text, "opted out", &mut world);
+    fake.annotate(labels::REBUILD, "");
+    fake.settle();
+    add(&mut text, "somebody asks for it once more", &mut fake);
+    fake.containerfile("RUN false");
+    fake.settle();
+    add(&mut text, "something else is wanted meanwhile", &mut fake);
+    fake.build();
+    fake.events.clear();
+    fake.snapshot.config = None;
+    fake.settle();
+    add(&mut text, "opted out", &mut fake);
 
     let golden =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/events/pool.txt");

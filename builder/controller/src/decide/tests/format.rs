@@ -1,139 +1,139 @@
 //! An upgrade of mosb that writes images in another format: nothing is built for it.
 
+use super::fake_cluster::*;
 use super::rows::is_idle;
-use super::world::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
 use BuildCondition::{Failed, Succeeded};
 
 /// A pool with its second image, after the upgrade.
-fn upgraded() -> World {
-    let mut world = World::built();
-    world.render(2);
-    world.build();
-    world.format = 2;
-    world
+fn upgraded() -> FakeCluster {
+    let mut fake = FakeCluster::built();
+    fake.render(2);
+    fake.build();
+    fake.format = 2;
+    fake
 }
 
-fn name(world: &World) -> String {
-    world.current().metadata.name.clone()
+fn name(fake: &FakeCluster) -> String {
+    fake.current().metadata.name.clone()
 }
 
 #[test]
 fn an_image_in_service_stays_until_its_inputs_change() {
-    let mut world = upgraded();
-    let (build, image) = (name(&world), world.image().to_owned());
-    is_idle(&mut world);
-    world.wait(100_000);
-    is_idle(&mut world);
-    assert_eq!((name(&world), world.image()), (build, &*image));
-    assert_eq!(world.made.len(), 2);
+    let mut fake = upgraded();
+    let (build, image) = (name(&fake), fake.image().to_owned());
+    is_idle(&mut fake);
+    fake.wait(100_000);
+    is_idle(&mut fake);
+    assert_eq!((name(&fake), fake.image()), (build, &*image));
+    assert_eq!(fake.made.len(), 2);
 
-    world.render(3);
-    world.build();
-    assert_ne!(world.image(), image);
-    assert_eq!(world.made.len(), 3);
-    is_idle(&mut world);
+    fake.render(3);
+    fake.build();
+    assert_ne!(fake.image(), image);
+    assert_eq!(fake.made.len(), 3);
+    is_idle(&mut fake);
 }
 
 #[test]
 fn an_earlier_config_gets_the_image_that_it_had() {
-    let mut world = upgraded();
-    let second = world.image().to_owned();
-    world.render(1);
-    world.build();
-    assert_eq!(world.current().spec.machine_config.name, rendered(1));
-    assert_eq!((world.made.len(), world.seen.builds.len()), (2, 2));
-    is_idle(&mut world);
+    let mut fake = upgraded();
+    let second = fake.image().to_owned();
+    fake.render(1);
+    fake.build();
+    assert_eq!(fake.current().spec.machine_config.name, rendered(1));
+    assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (2, 2));
+    is_idle(&mut fake);
 
     // Where a registry can't be asked for it nothing is built either.
-    world.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
-    world.render(2);
-    let told = world.settle().reason.to_string();
+    fake.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
+    fake.render(2);
+    let told = fake.settle().reason.to_string();
     assert_eq!(told, "the registry does not answer");
-    assert_eq!(world.seen.builds.len(), 2);
-    world.registry_problem = None;
+    assert_eq!(fake.snapshot.builds.len(), 2);
+    fake.registry_problem = None;
     // It is gone: built, in the new format.
-    world.images.remove(&second.parse().unwrap());
-    world.build();
-    assert_eq!((world.made.len(), world.seen.builds.len()), (3, 3));
+    fake.images.remove(&second.parse().unwrap());
+    fake.build();
+    assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (3, 3));
 }
 
 #[test]
 fn a_rebuild_is_of_the_new_format() {
-    let mut world = upgraded();
-    let build = name(&world);
-    world.annotate(labels::REBUILD, "");
-    world.build();
-    assert_ne!(name(&world), build);
-    assert_eq!(world.made.len(), 3);
-    is_idle(&mut world);
+    let mut fake = upgraded();
+    let build = name(&fake);
+    fake.annotate(labels::REBUILD, "");
+    fake.build();
+    assert_ne!(name(&fake), build);
+    assert_eq!(fake.made.len(), 3);
+    is_idle(&mut fake);
 }
 
 #[test]
 fn what_failed_is_not_tried_again() {
-    let mut world = World::opted_in();
-    world.settle();
-    world.run();
-    world.settle();
-    world.tell(failed(ErrorClass::Rejected));
-    assert_eq!(world.settle().reason.code(), "failed");
-    world.format = 2;
-    is_idle(&mut world);
-    assert_eq!((world.state(), world.made.len()), (Some(Failed), 1));
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    fake.run();
+    fake.settle();
+    fake.tell(failed(ErrorClass::Rejected));
+    assert_eq!(fake.settle().reason.code(), "failed");
+    fake.format = 2;
+    is_idle(&mut fake);
+    assert_eq!((fake.state(), fake.made.len()), (Some(Failed), 1));
 }
 
 #[test]
 fn what_runs_ends_as_it_began_and_what_is_lost_begins_anew() {
-    let mut world = World::opted_in();
-    world.settle();
-    world.run();
-    world.settle();
-    let build = name(&world);
-    world.format = 2;
-    world.settle();
-    let mut lost = world.clone();
-    world.succeed();
-    world.settle();
-    assert_eq!((name(&world), world.state()), (build.clone(), Some(Succeeded)));
-    assert_eq!(world.made.len(), 1);
-    is_idle(&mut world);
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    fake.run();
+    fake.settle();
+    let build = name(&fake);
+    fake.format = 2;
+    fake.settle();
+    let mut lost = fake.clone();
+    fake.succeed();
+    fake.settle();
+    assert_eq!((name(&fake), fake.state()), (build.clone(), Some(Succeeded)));
+    assert_eq!(fake.made.len(), 1);
+    is_idle(&mut fake);
 
-    lost.delete_runner();
+    lost.delete_workload();
     lost.build();
     assert_ne!(name(&lost), build);
-    assert_eq!((lost.state(), lost.seen.builds.len()), (Some(Succeeded), 1));
+    assert_eq!((lost.state(), lost.snapshot.builds.len()), (Some(Succeeded), 1));
     is_idle(&mut lost);
 }
 
 #[test]
 fn machines_that_apply_configs_themselves_keep_their_image() {
-    let mut world = World::opted_in();
-    world.seen.cluster.machine_config_daemon = true;
-    world.build();
-    let image = world.image().to_owned();
-    world.format = 2;
-    is_idle(&mut world);
-    world.render(2);
-    world.build();
-    assert_eq!((world.image(), world.made.len()), (&*image, 1));
-    is_idle(&mut world);
-    world.render(1);
-    world.build();
-    assert_eq!((world.image(), world.made.len()), (&*image, 1));
+    let mut fake = FakeCluster::opted_in();
+    fake.snapshot.cluster.machine_config_daemon = true;
+    fake.build();
+    let image = fake.image().to_owned();
+    fake.format = 2;
+    is_idle(&mut fake);
+    fake.render(2);
+    fake.build();
+    assert_eq!((fake.image(), fake.made.len()), (&*image, 1));
+    is_idle(&mut fake);
+    fake.render(1);
+    fake.build();
+    assert_eq!((fake.image(), fake.made.len()), (&*image, 1));
 }
 
 #[test]
 fn a_pre_built_image_is_the_same_build_in_every_format() {
-    use super::seed_world::SEED;
-    let mut world = World::to_be_seeded();
-    world.round(usize::MAX);
-    world.format = 2;
-    world.settle();
-    assert_eq!(world.image(), SEED);
-    is_idle(&mut world);
-    world.format = 3;
-    is_idle(&mut world);
-    assert!(world.made.is_empty());
+    use super::fake_seed::SEED;
+    let mut fake = FakeCluster::to_be_seeded();
+    fake.round(usize::MAX);
+    fake.format = 2;
+    fake.settle();
+    assert_eq!(fake.image(), SEED);
+    is_idle(&mut fake);
+    fake.format = 3;
+    is_idle(&mut fake);
+    assert!(fake.made.is_empty());
 }

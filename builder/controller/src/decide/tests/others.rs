@@ -1,8 +1,8 @@
 //! Other builders, other configs, other owners.
 
-use super::rows::{degraded, is_idle};
-use super::world::*;
-use crate::decide::refused;
+use super::fake_cluster::*;
+use super::rows::{blocked_by_degraded_pool, is_idle};
+use crate::decide::report_refusal;
 use crate::status::{BLOCKED, EventReason, WARNINGS};
 use crate::*;
 use mosb_build::JobMethod;
@@ -14,92 +14,95 @@ use BuildCondition::Succeeded;
 
 #[test]
 fn row_17_a_build_of_another_config_is_none_of_ours() {
-    let mut world = World::built();
-    let mut build = world.current().clone();
+    let mut fake = FakeCluster::built();
+    let mut build = fake.current().clone();
     build.metadata.name = FOREIGN.to_owned();
     build.metadata.uid = Some("theirs".to_owned());
     build.metadata.annotations.clear();
     build.spec.machine_config.name = rendered(7);
     build.status = MachineOsBuildStatus::default();
-    world.seen.builds.push(build);
-    is_idle(&mut world);
-    world.render(2);
-    world.build();
-    assert!(world.find(FOREIGN).is_some(), "never deleted");
-    assert!(world.made.iter().all(|(build, ..)| build != "theirs"));
+    fake.snapshot.builds.push(build);
+    is_idle(&mut fake);
+    fake.render(2);
+    fake.build();
+    assert!(fake.find(FOREIGN).is_some(), "never deleted");
+    assert!(fake.made.iter().all(|(build, ..)| build != "theirs"));
 }
 
 #[test]
 fn row_67_opting_out_leaves_nothing() {
-    let mut world = World::built();
-    world.containerfile("RUN false");
-    world.settle();
-    world.tell(failed(ErrorClass::Rejected));
-    world.settle();
-    world.seen.config = None;
-    world.collect();
-    world.settle();
+    let mut fake = FakeCluster::built();
+    fake.containerfile("RUN false");
+    fake.settle();
+    fake.tell(failed(ErrorClass::Rejected));
+    fake.settle();
+    fake.snapshot.config = None;
+    fake.collect();
+    fake.settle();
     assert!(
-        world.seen.builds.is_empty()
-            && world.seen.runners.is_empty()
-            && world.seen.inputs.is_empty()
+        fake.snapshot.builds.is_empty()
+            && fake.snapshot.workloads.is_empty()
+            && fake.snapshot.inputs.is_empty()
     );
-    assert_eq!(world.degraded(), degraded("False", "NoLayeredObjects"));
-    let pool = world.seen.pool.as_ref().unwrap();
+    assert_eq!(
+        fake.blocked_by_degraded_pool(),
+        blocked_by_degraded_pool("False", "NoLayeredObjects")
+    );
+    let pool = fake.snapshot.pool.as_ref().unwrap();
     assert!(pool.metadata.annotations.is_empty());
-    assert_eq!(world.told(EventReason::ConfigDeleted), 1);
-    is_idle(&mut world);
+    assert_eq!(fake.told(EventReason::ConfigDeleted), 1);
+    is_idle(&mut fake);
     // And in again: the images are still there, and what they were is not known any more.
-    world.opt_in();
-    world.build();
-    assert_eq!(world.state(), Some(Succeeded));
+    fake.opt_in();
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded));
 }
 
 #[test]
 fn a_label_makes_a_config() {
-    let mut world = World::new();
+    let mut fake = FakeCluster::new();
     let settings = |push: &str| {
         let data = [("finalImagePushSecretName", "push"), ("finalImagePullspec", push)];
         data.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     };
-    world.seen.label = Some(LabelOptIn::default());
-    assert_eq!(world.settle().reason.code(), "label-incomplete");
-    world.seen.label = Some(LabelOptIn {
+    fake.snapshot.label = Some(LabelOptIn::default());
+    assert_eq!(fake.settle().reason.code(), "label-incomplete");
+    fake.snapshot.label = Some(LabelOptIn {
         settings: Some(settings("quay.io/acme/os")),
         containerfile: Some("RUN true".to_owned()),
     });
-    world.build();
-    assert_eq!(world.state(), Some(Succeeded));
-    let spec = world.config().spec.clone();
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded));
+    let spec = fake.config().spec.clone();
     assert_eq!(spec.rendered_image_push_spec, "quay.io/acme/os:latest");
     assert_eq!(spec.containerfile("amd64"), Some("RUN true"));
-    world.seen.label.as_mut().unwrap().settings = Some(settings("quay.io/acme/new:v1"));
-    world.build();
-    assert_eq!(world.made.len(), 2);
-    assert!(world.image().starts_with("quay.io/acme/new@") || world.state() == Some(Succeeded));
-    world.seen.label = None;
-    world.settle();
-    world.collect();
-    assert!(world.seen.config.is_none() && world.seen.builds.is_empty());
+    fake.snapshot.label.as_mut().unwrap().settings = Some(settings("quay.io/acme/new:v1"));
+    fake.build();
+    assert_eq!(fake.made.len(), 2);
+    assert!(fake.image().starts_with("quay.io/acme/new@") || fake.state() == Some(Succeeded));
+    fake.snapshot.label = None;
+    fake.settle();
+    fake.collect();
+    assert!(fake.snapshot.config.is_none() && fake.snapshot.builds.is_empty());
     // Where an operator keeps MachineOSConfigs, it does that by its own rules.
-    world.seen.label = Some(LabelOptIn::default());
-    world.seen.cluster.machine_config_operator = true;
-    assert_eq!(world.settle().reason, PoolReason::NotOptedIn);
+    fake.snapshot.label = Some(LabelOptIn::default());
+    fake.snapshot.cluster.machine_config_operator = true;
+    assert_eq!(fake.settle().reason, PoolReason::NotOptedIn);
 }
 
 #[test]
 fn nobody_fights() {
-    let mut world = World::opted_in();
-    world.seen.cluster.other_builder = Some("Deployment machine-os-builder".to_owned());
-    assert_eq!(world.settle().reason.code(), "other-builder");
-    assert!(world.events.is_empty() && world.seen.builds.is_empty());
-    is_idle(&mut world);
+    let mut fake = FakeCluster::opted_in();
+    fake.snapshot.cluster.other_builder = Some("Deployment machine-os-builder".to_owned());
+    assert_eq!(fake.settle().reason.code(), "other-builder");
+    assert!(fake.events.is_empty() && fake.snapshot.builds.is_empty());
+    is_idle(&mut fake);
 
     // What it left in service is left in service.
-    world.seen.cluster.other_builder = None;
+    fake.snapshot.cluster.other_builder = None;
     let image = format!("quay.io/acme/os@sha256:{}", "0a".repeat(32));
-    world.annotate(labels::CURRENT_MACHINE_OS_BUILD, FOREIGN);
-    let config = world.config();
+    fake.annotate(labels::CURRENT_MACHINE_OS_BUILD, FOREIGN);
+    let config = fake.config();
     config.status.current_image_pull_spec = image.clone();
     config.status.observed_generation = config.metadata.generation;
     let theirs = json!({
@@ -107,15 +110,15 @@ fn nobody_fights() {
         "spec": { "machineConfig": { "name": rendered(1) }, "machineOSConfig": { "name": "worker" }, "renderedImagePushSpec": "quay.io/acme/os:x" },
         "status": { "conditions": [{ "type": "Succeeded", "status": "True", "reason": "Ready", "message": "" }], "digestedImagePushSpec": image },
     });
-    world.seen.builds.push(serde_json::from_value(theirs).unwrap());
-    let uid = world.seen.config.as_ref().unwrap().metadata.uid().to_owned();
-    world.seen.builds[0].metadata.owner_references =
+    fake.snapshot.builds.push(serde_json::from_value(theirs).unwrap());
+    let uid = fake.snapshot.config.as_ref().unwrap().metadata.uid().to_owned();
+    fake.snapshot.builds[0].metadata.owner_references =
         vec![OwnerReference { uid, controller: Some(true), ..OwnerReference::default() }];
-    assert_eq!(world.settle().reason.code(), "up-to-date");
-    assert_eq!(world.seen.builds.len(), 1);
-    is_idle(&mut world);
-    let mut adopting = world.clone();
-    adopting.seen.cluster.machine_config_daemon = true;
+    assert_eq!(fake.settle().reason.code(), "up-to-date");
+    assert_eq!(fake.snapshot.builds.len(), 1);
+    is_idle(&mut fake);
+    let mut adopting = fake.clone();
+    adopting.snapshot.cluster.machine_config_daemon = true;
     adopting.images.insert(image.parse().unwrap());
     adopting.render(2);
     adopting.build();
@@ -124,70 +127,70 @@ fn nobody_fights() {
         (&*image, 0),
         "adopted from the other builder's"
     );
-    world.annotate(labels::REBUILD, "");
-    world.build();
-    assert_eq!((world.made.len(), world.seen.builds.len()), (1, 2), "the other's stays");
-    assert_eq!(world.annotation(labels::REBUILD), None);
+    fake.annotate(labels::REBUILD, "");
+    fake.build();
+    assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (1, 2), "the other's stays");
+    assert_eq!(fake.annotation(labels::REBUILD), None);
 }
 
 #[test]
 fn two_configs_for_one_pool() {
-    let mut world = World::opted_in();
-    world.seen.rivals = vec!["old-worker".to_owned()];
-    world.build();
-    assert_eq!(world.state(), Some(Succeeded), "the one with the pool's name is it");
-    let mut rival = World::opted_in();
+    let mut fake = FakeCluster::opted_in();
+    fake.snapshot.rivals = vec!["old-worker".to_owned()];
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded), "the one with the pool's name is it");
+    let mut rival = FakeCluster::opted_in();
     rival.config().metadata.name = "old-worker".to_owned();
-    rival.seen.rivals = vec!["worker".to_owned()];
+    rival.snapshot.rivals = vec!["worker".to_owned()];
     assert_eq!(rival.settle().reason.code(), "rivals");
-    assert!(rival.seen.builds.is_empty());
+    assert!(rival.snapshot.builds.is_empty());
     is_idle(&mut rival);
 }
 
 #[test]
 fn a_config_recreated_at_once_waits_for_the_old_ones_builds() {
-    let mut world = World::built();
-    world.opt_in();
-    let decision = world.round(usize::MAX);
+    let mut fake = FakeCluster::built();
+    fake.opt_in();
+    let decision = fake.round(usize::MAX);
     assert_eq!(decision.reason.code(), "replacing");
-    world.build();
-    assert_eq!((world.state(), world.made.len()), (Some(Succeeded), 2));
+    fake.build();
+    assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), 2));
 }
 
 #[test]
 fn a_degraded_pool_gets_no_new_build() {
-    let mut world = World::built();
-    let degraded = Condition {
+    let mut fake = FakeCluster::built();
+    let blocked_by_degraded_pool = Condition {
         kind: "NodeDegraded".to_owned(),
         status: "True".to_owned(),
         ..Condition::default()
     };
-    world.pool().status.conditions.push(degraded);
-    is_idle(&mut world);
-    world.render(2);
-    assert_eq!(world.settle().reason.code(), "pool-degraded");
-    assert_eq!(world.blocked().unwrap().1, "PoolDegraded");
-    world.annotate(labels::REBUILD, "");
-    world.settle();
-    assert_eq!((world.seen.builds.len(), world.made.len()), (1, 1));
+    fake.pool().status.conditions.push(blocked_by_degraded_pool);
+    is_idle(&mut fake);
+    fake.render(2);
+    assert_eq!(fake.settle().reason.code(), "pool-degraded");
+    assert_eq!(fake.blocked().unwrap().1, "PoolDegraded");
+    fake.annotate(labels::REBUILD, "");
+    fake.settle();
+    assert_eq!((fake.snapshot.builds.len(), fake.made.len()), (1, 1));
     // Back to what was good needs no build.
-    world.config().metadata.annotations.remove(labels::REBUILD);
-    world.render(1);
-    assert_eq!(world.settle().reason.code(), "up-to-date");
-    world.render(2);
-    world.pool().status.conditions.retain(|one| one.kind != "NodeDegraded");
-    world.build();
-    assert_eq!(world.made.len(), 2);
+    fake.config().metadata.annotations.remove(labels::REBUILD);
+    fake.render(1);
+    assert_eq!(fake.settle().reason.code(), "up-to-date");
+    fake.render(2);
+    fake.pool().status.conditions.retain(|one| one.kind != "NodeDegraded");
+    fake.build();
+    assert_eq!(fake.made.len(), 2);
 }
 
 #[test]
 fn a_pre_built_image_is_no_base() {
-    let mut world = World::opted_in();
+    let mut fake = FakeCluster::opted_in();
     let image = "quay.io/acme/golden@sha256:00".to_owned();
-    world.seen.prebuilt = [image.clone()].into();
-    world.seen.cluster.stock_base = Some("quay.io/release/os@sha256:01".to_owned());
-    world.settle();
-    let asked = world.asked.iter().any(|lookup| match lookup {
+    fake.snapshot.prebuilt = [image.clone()].into();
+    fake.snapshot.cluster.stock_base = Some("quay.io/release/os@sha256:01".to_owned());
+    fake.settle();
+    let asked = fake.asked.iter().any(|lookup| match lookup {
         Lookup::Plan(plan) => plan.instead.as_ref().is_some_and(|base| {
             base.of.contains(&image)
                 && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
@@ -199,14 +202,14 @@ fn a_pre_built_image_is_no_base() {
 
 #[test]
 fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
-    let mut world = World::new();
+    let mut fake = FakeCluster::new();
     let secret =
         |path: &str| Finding::new("looks-secret", format!("{path} looks like a private key"));
-    world.warnings = vec![secret("/etc/a.key"), secret("/etc/b.key")];
-    world.opt_in();
-    world.build();
-    let said = |world: &mut World| {
-        let conditions = &world.config().status.conditions;
+    fake.warnings = vec![secret("/etc/a.key"), secret("/etc/b.key")];
+    fake.opt_in();
+    fake.build();
+    let update = |fake: &mut FakeCluster| {
+        let conditions = &fake.config().status.conditions;
         let one = condition(conditions, WARNINGS).cloned();
         one.map(|one| (one.status, one.reason, one.message))
     };
@@ -215,93 +218,93 @@ fn what_a_plan_warns_of_stands_on_the_config_that_it_is_for() {
         "LooksSecret".to_owned(),
         "/etc/a.key looks like a private key; /etc/b.key looks like a private key".to_owned(),
     );
-    assert_eq!(said(&mut world), Some(want));
-    is_idle(&mut world);
-    world.warnings = (0..12).map(|n| secret(&n.to_string())).collect();
-    world.warnings[0].code = "base-not-bootable".into();
-    world.render(2);
-    world.build();
-    let (_, reason, message) = said(&mut world).unwrap();
+    assert_eq!(update(&mut fake), Some(want));
+    is_idle(&mut fake);
+    fake.warnings = (0..12).map(|n| secret(&n.to_string())).collect();
+    fake.warnings[0].code = "base-not-bootable".into();
+    fake.render(2);
+    fake.build();
+    let (_, reason, message) = update(&mut fake).unwrap();
     assert_eq!(reason, "Several");
     assert!(message.ends_with("; and 2 more"), "{message}");
-    world.warnings.clear();
-    world.render(3);
-    world.build();
-    assert_eq!(said(&mut world).unwrap().0, "False");
-    let mut world = World::built();
-    assert_eq!(said(&mut world), None, "nothing to say, nothing said");
+    fake.warnings.clear();
+    fake.render(3);
+    fake.build();
+    assert_eq!(update(&mut fake).unwrap().0, "False");
+    let mut fake = FakeCluster::built();
+    assert_eq!(update(&mut fake), None, "nothing to say, nothing said");
 }
 
 #[test]
 fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
-    let mut world = World::opted_in();
-    world.settle();
-    assert_eq!(world.seen.runners.len(), 1);
-    world.config().spec.rendered_image_push_secret.name.clear();
-    world.settle();
-    assert_eq!(world.told(EventReason::BuildInterrupted), 1);
-    assert!(world.seen.builds.is_empty() && world.seen.runners.is_empty());
-    world.config().spec.rendered_image_push_secret.name = "push".to_owned();
-    world.build();
-    assert_eq!(world.state(), Some(Succeeded));
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    assert_eq!(fake.snapshot.workloads.len(), 1);
+    fake.config().spec.rendered_image_push_secret.name.clear();
+    fake.settle();
+    assert_eq!(fake.told(EventReason::BuildInterrupted), 1);
+    assert!(fake.snapshot.builds.is_empty() && fake.snapshot.workloads.is_empty());
+    fake.config().spec.rendered_image_push_secret.name = "push".to_owned();
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded));
 }
 
 #[test]
 fn what_a_cluster_refuses_stands_on_the_config() {
-    let mut world = World::opted_in();
+    let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
-    let actions = refused(&world.seen, problem.clone(), world.now);
+    let actions = report_refusal(&fake.snapshot, problem.clone(), fake.now);
     let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
         panic!("{actions:?}");
     };
     let blocked = condition(&status.conditions, BLOCKED).unwrap();
     assert_eq!((&*blocked.reason, &blocked.message), ("Problem", &problem.message));
-    world.config().status = *status.clone();
-    assert!(refused(&world.seen, problem, world.now).is_empty(), "once");
-    world.build();
-    let blocked = condition(&world.config().status.conditions, BLOCKED).cloned();
+    fake.config().status = *status.clone();
+    assert!(report_refusal(&fake.snapshot, problem, fake.now).is_empty(), "once");
+    fake.build();
+    let blocked = condition(&fake.config().status.conditions, BLOCKED).cloned();
     assert_eq!(blocked.unwrap().status, "False");
 }
 
 #[test]
 fn a_pool_that_can_not_be_written_stands_on_the_config_until_it_can() {
-    let mut world = World::opted_in();
+    let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
-    let actions = refused(&world.seen, problem, world.now);
+    let actions = report_refusal(&fake.snapshot, problem, fake.now);
     let Some(Action::WriteConfigStatus { status, .. }) = actions.last() else {
         panic!("{actions:?}");
     };
-    world.config().status = *status.clone();
+    fake.config().status = *status.clone();
     let mut refusals = 0;
     for _ in 0..5 {
-        let actions = world.decide().actions;
+        let actions = fake.decide().actions;
         let of_pool = |action: &Action| matches!(action, Action::WritePoolCondition { .. });
         let at = actions.iter().position(of_pool);
         refusals += usize::from(at.is_some());
-        world.round(at.unwrap_or(actions.len()));
-        assert_eq!(world.blocked().unwrap().0, "True");
+        fake.round(at.unwrap_or(actions.len()));
+        assert_eq!(fake.blocked().unwrap().0, "True");
     }
     assert!(refusals > 1);
-    world.build();
-    assert_eq!(world.blocked().unwrap().0, "False");
+    fake.build();
+    assert_eq!(fake.blocked().unwrap().0, "False");
 }
 
 #[test]
 fn a_rendered_config_that_is_missing_stands_on_the_config_and_ends_nothing() {
-    let mut world = World::opted_in();
-    world.settle();
-    world.render(2);
-    world.problem = Some(Problem {
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    fake.render(2);
+    fake.problem = Some(Problem {
         reason: crate::lookup::NO_RENDERED_CONFIG.to_owned(),
         ..problem(ErrorClass::Transient, "there is none yet")
     });
-    world.settle();
+    fake.settle();
     let blocked = Some(("True".to_owned(), "Problem".to_owned()));
-    assert_eq!((world.blocked(), world.seen.runners.len()), (blocked, 1));
-    world.problem = None;
-    world.build();
-    assert_eq!(world.state(), Some(Succeeded));
-    assert_eq!(world.blocked().unwrap().0, "False");
+    assert_eq!((fake.blocked(), fake.snapshot.workloads.len()), (blocked, 1));
+    fake.problem = None;
+    fake.build();
+    assert_eq!(fake.state(), Some(Succeeded));
+    assert_eq!(fake.blocked().unwrap().0, "False");
 }
 
 #[test]
@@ -319,51 +322,51 @@ fn a_pool_says_what_builds_its_images() {
         ("an empty label", None, Some(" "), "Job"),
         ("the annotation goes first", Some("Job"), Some(pod), "Job"),
     ] {
-        let mut world = World::opted_in();
-        world.seen.label = label.map(of_label);
+        let mut fake = FakeCluster::opted_in();
+        fake.snapshot.label = label.map(of_label);
         if let Some(text) = annotation {
-            world.annotate(labels::BUILDER, text);
+            fake.annotate(labels::BUILDER, text);
         }
-        world.build();
-        let builder = world.current().status.builder.clone().unwrap();
+        fake.build();
+        let builder = fake.current().status.builder.clone().unwrap();
         assert_eq!(builder.image_builder_type, want, "{what}");
         assert_eq!(builder.job.is_some(), want == "Job", "{what}");
     }
-    let mut world = World::opted_in();
-    world.annotate(labels::BUILDER, "job");
-    let decision = world.settle();
+    let mut fake = FakeCluster::opted_in();
+    fake.annotate(labels::BUILDER, "job");
+    let decision = fake.settle();
     assert_eq!(
         decision.reason.to_string(),
         "the MachineOSConfig can't be built: annotation mosb.dev/builder is \"job\", and can be Job, custom-pod-builder, openshift-image-builder"
     );
-    assert_eq!(world.blocked(), Some(("True".to_owned(), "BadMachineOSConfig".to_owned())));
-    world.annotate(labels::BUILDER, openshift);
-    world.build();
-    assert_eq!(world.state(), Some(BuildCondition::Succeeded));
-    assert_eq!(world.made[0].2, JobMethod::Containerfile);
+    assert_eq!(fake.blocked(), Some(("True".to_owned(), "BadMachineOSConfig".to_owned())));
+    fake.annotate(labels::BUILDER, openshift);
+    fake.build();
+    assert_eq!(fake.state(), Some(BuildCondition::Succeeded));
+    assert_eq!(fake.made[0].2, JobMethod::Containerfile);
 }
 
 /// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt is the other's.
 #[test]
 fn another_builder_is_for_what_is_built_next() {
-    let mut world = World::built();
-    let built = world.made.len();
-    world.annotate(labels::BUILDER, "custom-pod-builder");
-    world.settle();
-    assert_eq!(world.made.len(), built);
-    let kind = |world: &World| world.seen.runners[0].runner.builder();
-    world.render(2);
-    world.settle();
-    assert_eq!(kind(&world), ImageBuilderType::CustomPod);
-    world.annotate(labels::BUILDER, "Job");
-    world.settle();
-    assert_eq!(kind(&world), ImageBuilderType::CustomPod);
-    world.run();
-    world.delete_runner();
-    let pause = world.settle().requeue_after.expect("another attempt");
-    world.wait(pause.as_secs() as i64 + 1);
-    world.settle();
-    assert_eq!(kind(&world), ImageBuilderType::Job);
-    world.build();
-    assert_eq!(world.state(), Some(BuildCondition::Succeeded));
+    let mut fake = FakeCluster::built();
+    let built = fake.made.len();
+    fake.annotate(labels::BUILDER, "custom-pod-builder");
+    fake.settle();
+    assert_eq!(fake.made.len(), built);
+    let kind = |fake: &FakeCluster| fake.snapshot.workloads[0].workload.builder();
+    fake.render(2);
+    fake.settle();
+    assert_eq!(kind(&fake), ImageBuilderType::CustomPod);
+    fake.annotate(labels::BUILDER, "Job");
+    fake.settle();
+    assert_eq!(kind(&fake), ImageBuilderType::CustomPod);
+    fake.run();
+    fake.delete_workload();
+    let pause = fake.settle().requeue_after.expect("another attempt");
+    fake.wait(pause.as_secs() as i64 + 1);
+    fake.settle();
+    assert_eq!(kind(&fake), ImageBuilderType::Job);
+    fake.build();
+    assert_eq!(fake.state(), Some(BuildCondition::Succeeded));
 }

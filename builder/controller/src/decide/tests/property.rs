@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::seed_world::*;
-use super::world::*;
+use super::fake_cluster::*;
+use super::fake_seed::*;
 use crate::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
@@ -74,8 +74,8 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn set_degraded(world: &mut World, is: bool) {
-    let conditions = &mut world.pool().status.conditions;
+fn set_degraded(fake: &mut FakeCluster, is: bool) {
+    let conditions = &mut fake.pool().status.conditions;
     conditions.retain(|one| one.kind != "NodeDegraded");
     if is {
         conditions.push(Condition {
@@ -85,81 +85,81 @@ fn set_degraded(world: &mut World, is: bool) {
         });
     }
     // Another writer: what was decided on the older list must be refused.
-    world.pool().metadata.resource_version = Some(format!("other-{}", conditions_count(world)));
+    fake.pool().metadata.resource_version = Some(format!("other-{}", conditions_count(fake)));
 }
 
-fn conditions_count(world: &World) -> usize {
-    world.events.len() * 2 + world.seen.pool.as_ref().unwrap().status.conditions.len()
+fn conditions_count(fake: &FakeCluster) -> usize {
+    fake.events.len() * 2 + fake.snapshot.pool.as_ref().unwrap().status.conditions.len()
 }
 
-fn happen(world: &mut World, deed: &Deed, late: &mut Decision) {
+fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
     match deed {
-        Deed::Render(n) if world.content.is_some() => world.content = Some(*n),
-        Deed::Render(n) => world.render(*n),
-        Deed::Rerender => world.rerender(),
-        Deed::DeleteComponent => world.seen.components.clear(),
-        Deed::Containerfile(0) => world.config().spec.container_file.clear(),
-        Deed::Containerfile(n) => world.containerfile(&format!("RUN {n}")),
-        Deed::Rebuild => world.annotate(labels::REBUILD, ""),
-        Deed::Daemon(is) => world.seen.cluster.machine_config_daemon = *is,
-        Deed::OsChanges(is) => world.os_changes = *is,
-        Deed::Degraded(is) => set_degraded(world, *is),
-        Deed::Base(n) => world.base = *n,
-        Deed::Builder(builder) => world.annotate(labels::BUILDER, builder.as_str()),
-        Deed::Problem(0) => world.problem = None,
-        Deed::Problem(1) => world.problem = Some(problem(ErrorClass::Transient, "away")),
-        Deed::Problem(_) => world.problem = Some(problem(ErrorClass::InvalidInput, "wrong")),
-        Deed::RunJob if world.has_begun() => world.run(),
-        Deed::Succeed if world.has_begun() => world.succeed(),
-        Deed::Fail(n) if world.has_begun() => {
+        Deed::Render(n) if fake.content.is_some() => fake.content = Some(*n),
+        Deed::Render(n) => fake.render(*n),
+        Deed::Rerender => fake.rerender(),
+        Deed::DeleteComponent => fake.snapshot.components.clear(),
+        Deed::Containerfile(0) => fake.config().spec.container_file.clear(),
+        Deed::Containerfile(n) => fake.containerfile(&format!("RUN {n}")),
+        Deed::Rebuild => fake.annotate(labels::REBUILD, ""),
+        Deed::Daemon(is) => fake.snapshot.cluster.machine_config_daemon = *is,
+        Deed::OsChanges(is) => fake.os_changes = *is,
+        Deed::Degraded(is) => set_degraded(fake, *is),
+        Deed::Base(n) => fake.base = *n,
+        Deed::Builder(builder) => fake.annotate(labels::BUILDER, builder.as_str()),
+        Deed::Problem(0) => fake.problem = None,
+        Deed::Problem(1) => fake.problem = Some(problem(ErrorClass::Transient, "away")),
+        Deed::Problem(_) => fake.problem = Some(problem(ErrorClass::InvalidInput, "wrong")),
+        Deed::RunJob if fake.has_begun() => fake.run(),
+        Deed::Succeed if fake.has_begun() => fake.succeed(),
+        Deed::Fail(n) if fake.has_begun() => {
             let classes = [
                 ErrorClass::Transient,
                 ErrorClass::InvalidInput,
                 ErrorClass::Rejected,
                 ErrorClass::Internal,
             ];
-            world.tell(failed(classes[usize::from(*n)]));
+            fake.tell(failed(classes[usize::from(*n)]));
         }
-        Deed::Evict if world.has_begun() => {
-            world.lose("BackoffLimitExceeded", json!({ "reason": "Evicted" }))
+        Deed::Evict if fake.has_begun() => {
+            fake.lose("BackoffLimitExceeded", json!({ "reason": "Evicted" }))
         }
-        Deed::DeadlineExceeded if world.has_begun() => world.lose("DeadlineExceeded", json!({})),
-        Deed::NeedsContainerfile if world.has_begun() => world.tell(needs_containerfile()),
-        Deed::DeleteJob if world.job().is_some() => world.delete_runner(),
-        Deed::DeleteBuild(at) if !world.seen.builds.is_empty() => {
-            let name = at.get(&world.seen.builds).metadata.name.clone();
-            world.delete_build(&name);
+        Deed::DeadlineExceeded if fake.has_begun() => fake.lose("DeadlineExceeded", json!({})),
+        Deed::NeedsContainerfile if fake.has_begun() => fake.tell(needs_containerfile()),
+        Deed::DeleteJob if fake.job().is_some() => fake.delete_workload(),
+        Deed::DeleteBuild(at) if !fake.snapshot.builds.is_empty() => {
+            let name = at.get(&fake.snapshot.builds).metadata.name.clone();
+            fake.delete_build(&name);
         }
-        Deed::DeleteImage(at) if !world.images.is_empty() => {
-            let images: Vec<_> = world.images.iter().cloned().collect();
-            world.images.remove(at.get(&images));
+        Deed::DeleteImage(at) if !fake.images.is_empty() => {
+            let images: Vec<_> = fake.images.iter().cloned().collect();
+            fake.images.remove(at.get(&images));
         }
         Deed::ForgetCurrent => {
-            let annotations = &mut world.config().metadata.annotations;
+            let annotations = &mut fake.config().metadata.annotations;
             annotations.remove(labels::CURRENT_MACHINE_OS_BUILD);
         }
         Deed::Recreate => {
-            world.seen.config = None;
-            world.opt_in();
-            if world.content.is_some() {
-                world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+            fake.snapshot.config = None;
+            fake.opt_in();
+            if fake.content.is_some() {
+                fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
             }
         }
-        Deed::Wait(seconds) => world.wait(i64::from(*seconds)),
-        Deed::DecisionBuilder(most) => *late = world.round(usize::from(*most)),
+        Deed::Wait(seconds) => fake.wait(i64::from(*seconds)),
+        Deed::DecisionBuilder(most) => *late = fake.round(usize::from(*most)),
         Deed::Late => {
             let mut versions = Default::default();
             let actions = std::mem::take(&mut late.actions);
             for action in &actions {
-                if world.act(action, &mut versions).is_none() {
+                if fake.act(action, &mut versions).is_none() {
                     break;
                 }
             }
         }
-        Deed::Settle => _ = world.settle(),
+        Deed::Settle => _ = fake.settle(),
         _ => {}
     }
-    world.check();
+    fake.check();
 }
 
 proptest! {
@@ -171,38 +171,38 @@ proptest! {
         builder in prop::sample::select(&ImageBuilderType::ALL[..]),
         deeds in prop::collection::vec(deed(), 0..40),
     ) {
-        let mut world = match seeds {
-            true => World::to_be_seeded(),
-            false => World::opted_in(),
+        let mut fake = match seeds {
+            true => FakeCluster::to_be_seeded(),
+            false => FakeCluster::opted_in(),
         };
-        world.annotate(labels::BUILDER, builder.as_str());
+        fake.annotate(labels::BUILDER, builder.as_str());
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
-        world.seen.builds.push(serde_json::from_value(foreign).unwrap());
-        let mut late = world.decide();
+        fake.snapshot.builds.push(serde_json::from_value(foreign).unwrap());
+        let mut late = fake.decide();
         for deed in &deeds {
-            happen(&mut world, deed, &mut late);
+            happen(&mut fake, deed, &mut late);
         }
         // Then all is well, and whatever is built succeeds, but for what failed of the same wish before.
-        world.problem = None;
-        world.images.insert(SEED.parse().unwrap());
-        set_degraded(&mut world, false);
-        let decision = world.build();
-        let theirs = world.find(FOREIGN);
+        fake.problem = None;
+        fake.images.insert(SEED.parse().unwrap());
+        set_degraded(&mut fake, false);
+        let decision = fake.build();
+        let theirs = fake.find(FOREIGN);
         prop_assert!(theirs.is_none() || theirs.unwrap().metadata.annotations.is_empty());
         match decision.reason {
             PoolReason::UpToDate(image) => {
-                prop_assert_eq!(&image, world.image());
-                prop_assert_eq!(world.state(), Some(BuildCondition::Succeeded));
-                prop_assert!(world.seen.runners.is_empty());
-                prop_assert!(world.seen.inputs.is_empty(), "{:?}", world.seen.inputs);
+                prop_assert_eq!(&image, fake.image());
+                prop_assert_eq!(fake.state(), Some(BuildCondition::Succeeded));
+                prop_assert!(fake.snapshot.workloads.is_empty());
+                prop_assert!(fake.snapshot.inputs.is_empty(), "{:?}", fake.snapshot.inputs);
             }
-            PoolReason::Failed { .. } => prop_assert_eq!(world.state(), Some(BuildCondition::Failed)),
+            PoolReason::Failed { .. } => prop_assert_eq!(fake.state(), Some(BuildCondition::Failed)),
             other => prop_assert!(false, "{other:?}"),
         }
-        prop_assert_eq!(&world.current().spec.machine_config.name, &world.seen.pool.as_ref().unwrap().spec.configuration.name);
-        world.asked.clear();
-        let idle = world.decide();
+        prop_assert_eq!(&fake.current().spec.machine_config.name, &fake.snapshot.pool.as_ref().unwrap().spec.configuration.name);
+        fake.asked.clear();
+        let idle = fake.decide();
         prop_assert!(idle.actions.is_empty() && idle.requeue_after.is_none(), "{idle:?}");
-        prop_assert!(world.asked.is_empty(), "{:?}", world.asked);
+        prop_assert!(fake.asked.is_empty(), "{:?}", fake.asked);
     }
 }

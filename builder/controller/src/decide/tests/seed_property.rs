@@ -2,18 +2,18 @@
 
 use proptest::prelude::*;
 
-use super::seed_world::*;
-use super::world::*;
+use super::fake_cluster::*;
+use super::fake_seed::*;
 use crate::*;
 use mosb_plan::api::*;
 
 /// Everything that seeding leaves, without what differs by time or chance.
-fn end(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
+fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
     let says = |conditions: &[Condition]| -> Vec<_> {
         let one = |one: &Condition| (one.kind.clone(), one.status.clone(), one.reason.clone());
         conditions.iter().map(one).collect()
     };
-    let seen = &world.seen;
+    let seen = &fake.snapshot;
     let config = seen.config.as_ref().unwrap();
     let pool = seen.pool.as_ref().unwrap();
     let builds = seen.builds.iter().map(|build| {
@@ -44,46 +44,46 @@ fn end(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
 }
 
 /// Takes away what a set of bits does not hold of the world that seeding ends in.
-fn part(had: u16) -> World {
-    let mut world = World::seeded();
+fn part(had: u16) -> FakeCluster {
+    let mut fake = FakeCluster::seeded();
     let has = |bit: u16| had & (1 << bit) != 0;
-    let fresh = World::to_be_seeded();
-    world.annotate(labels::PRE_BUILT_IMAGE, SEED);
+    let fresh = FakeCluster::to_be_seeded();
+    fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
     if !has(0) {
-        world.seen.components.clear();
+        fake.snapshot.components.clear();
     } else if !has(1) {
-        world.seen.components[0].claim = None;
+        fake.snapshot.components[0].claim = None;
     } else if !has(2) {
-        world.seen.components[0].image = SEED.replace("golden", "older");
+        fake.snapshot.components[0].image = SEED.replace("golden", "older");
     }
     if !has(3) {
-        world.rerender();
+        fake.rerender();
     }
     if !has(4) {
-        world.seen.builds.clear();
+        fake.snapshot.builds.clear();
     } else if !has(5) {
-        world.seen.builds[0].status = MachineOsBuildStatus::default();
+        fake.snapshot.builds[0].status = MachineOsBuildStatus::default();
     }
     if !has(6) {
-        world.config().status = MachineOsConfigStatus::default();
+        fake.config().status = MachineOsConfigStatus::default();
     } else if !has(7) {
-        world.config().status.conditions.clear();
+        fake.config().status.conditions.clear();
     }
     // Who is named, and gone, was somebody else's.
     if !has(8) || !has(4) {
-        let annotations = &mut world.config().metadata.annotations;
+        let annotations = &mut fake.config().metadata.annotations;
         annotations.remove(labels::CURRENT_MACHINE_OS_BUILD);
     }
-    let was = fresh.seen.pool.unwrap();
+    let was = fresh.snapshot.pool.unwrap();
     if !has(9) {
-        world.pool().status.conditions = was.status.conditions;
+        fake.pool().status.conditions = was.status.conditions;
     }
     if !has(10) {
-        world.pool().metadata.annotations = was.metadata.annotations;
+        fake.pool().metadata.annotations = was.metadata.annotations;
     }
-    world.asked.clear();
-    world.made.clear();
-    world
+    fake.asked.clear();
+    fake.made.clear();
+    fake
 }
 
 proptest! {
@@ -94,18 +94,18 @@ proptest! {
         had in 0u16..2048,
         killed in prop::collection::vec((0usize..6, any::<bool>()), 0..12),
     ) {
-        let mut world = part(had);
+        let mut fake = part(had);
         for (most, renders) in killed {
             if renders {
-                world.rerender();
+                fake.rerender();
             }
-            world.round(most);
+            fake.round(most);
         }
-        let last = world.settle();
+        let last = fake.settle();
         prop_assert_eq!(last.reason.code(), "up-to-date");
-        prop_assert_eq!(end(&world), end(&World::seeded()), "{:b}", had);
-        prop_assert!(world.made.is_empty());
+        prop_assert_eq!(end(&fake), end(&FakeCluster::seeded()), "{:b}", had);
+        prop_assert!(fake.made.is_empty());
         let planned = |lookup: &Lookup| matches!(lookup, Lookup::Plan(_));
-        prop_assert!(!world.asked.iter().any(planned), "nothing is planned");
+        prop_assert!(!fake.asked.iter().any(planned), "nothing is planned");
     }
 }

@@ -7,59 +7,59 @@ use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
-use super::world::World;
+use super::fake_cluster::FakeCluster;
 use crate::status::IMAGE_BUILD_DEGRADED;
 use crate::workload::InputKind;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use crate::*;
 use mosb_image::PinnedRef;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
 
-impl World {
+impl FakeCluster {
     /// The garbage collector: Jobs that go, then builds that go, then what has no owner any more.
     pub fn collect(&mut self) {
         let uid = |config: &MachineOsConfig| config.metadata.uid().to_owned();
-        let config = self.seen.config.as_ref().map(uid);
+        let config = self.snapshot.config.as_ref().map(uid);
         let now = self.now;
-        for build in &mut self.seen.builds {
+        for build in &mut self.snapshot.builds {
             let owner = &build.metadata.owner_references;
             if owner.iter().any(|owner| Some(&owner.uid) != config.as_ref()) {
                 build.metadata.deletion_timestamp.get_or_insert(Time(now));
             }
         }
         let going: BTreeSet<String> = self
-            .seen
+            .snapshot
             .builds
             .iter()
             .filter(|b| b.metadata.is_going_away())
             .map(|b| b.metadata.uid().to_owned())
             .collect();
         let gone: Vec<String> = self
-            .seen
-            .runners
+            .snapshot
+            .workloads
             .iter()
             .filter(|seen| {
-                let owner = seen.runner.metadata().owner_references.iter().flatten();
-                seen.runner.is_going_away()
+                let owner = seen.workload.metadata().owner_references.iter().flatten();
+                seen.workload.is_going_away()
                     || owner.into_iter().any(|owner| going.contains(&owner.uid))
             })
-            .map(|seen| seen.runner.uid().to_owned())
+            .map(|seen| seen.workload.uid().to_owned())
             .collect();
         for uid in gone {
             self.remove_job(&uid);
         }
         let going: BTreeSet<&str> = self
-            .seen
+            .snapshot
             .builds
             .iter()
             .filter(|b| b.metadata.is_going_away())
             .map(|b| &*b.metadata.name)
             .collect();
-        self.seen
+        self.snapshot
             .inputs
-            .retain(|input| !(input.runner_uid.is_empty() && going.contains(&*input.build)));
-        self.seen.builds.retain(|b| !b.metadata.is_going_away());
+            .retain(|input| !(input.workload_uid.is_empty() && going.contains(&*input.build)));
+        self.snapshot.builds.retain(|b| !b.metadata.is_going_away());
         self.collect_components();
     }
 
@@ -75,7 +75,7 @@ impl World {
             Action::DeleteConfig { uid, .. } => {
                 assert_eq!(self.config().metadata.uid(), uid);
                 assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
-                self.seen.config = None;
+                self.snapshot.config = None;
             }
             Action::CreateComponent { .. }
             | Action::UpdateComponent { .. }
@@ -100,13 +100,13 @@ impl World {
                     finalizers: build.metadata.finalizers,
                     ..made
                 };
-                self.seen.builds.push(build);
+                self.snapshot.builds.push(build);
             }
             Action::WriteBuildStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
                 let images = self.confirmed.clone();
                 let at = self.build_at(uid)?;
-                let build = &mut self.seen.builds[at];
+                let build = &mut self.snapshot.builds[at];
                 write(&mut build.metadata, resource_version, version, versions)?;
                 check_status(&build.status, status, &images);
                 build.status = (**status).clone();
@@ -114,22 +114,22 @@ impl World {
             Action::AnnotateBuild(annotate) => {
                 let version = self.id();
                 let at = self.build_at(&annotate.uid)?;
-                change(&mut self.seen.builds[at].metadata, annotate, version, versions)?;
+                change(&mut self.snapshot.builds[at].metadata, annotate, version, versions)?;
             }
             Action::DeleteBuild { uid, .. } => {
                 let now = self.now;
                 let at = self.build_at(uid)?;
-                let metadata = &mut self.seen.builds[at].metadata;
+                let metadata = &mut self.snapshot.builds[at].metadata;
                 assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
                 metadata.deletion_timestamp = Some(Time(now));
             }
-            Action::CreateRunner { build, build_uid, attempt, builder, method } => {
+            Action::CreateWorkload { build, build_uid, attempt, builder, method } => {
                 let name = format!("build-{build}");
-                let is_there = |seen: &SeenRunner| seen.runner.name() == name;
-                if self.seen.runners.iter().any(is_there) {
+                let is_there = |seen: &SeenWorkload| seen.workload.name() == name;
+                if self.snapshot.workloads.iter().any(is_there) {
                     return None;
                 }
-                let owner = &self.seen.builds[self.build_at(build_uid)?];
+                let owner = &self.snapshot.builds[self.build_at(build_uid)?];
                 if self.is_of_the_config(&owner.metadata) {
                     assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
                 }
@@ -160,72 +160,72 @@ impl World {
                 if *builder == ImageBuilderType::CustomPod {
                     self.make_account(build);
                 }
-                self.seen.runners.push(SeenRunner {
-                    runner: suspended(*builder, metadata),
+                self.snapshot.workloads.push(SeenWorkload {
+                    workload: suspended(*builder, metadata),
                     pods: Vec::new(),
                     quiet: Duration::MAX,
                 });
                 assert!(
-                    self.seen.runners.len() <= self.seen.builds.len(),
-                    "two runners for one build"
+                    self.snapshot.workloads.len() <= self.snapshot.builds.len(),
+                    "two workloads for one build"
                 );
             }
-            Action::CreateInputs { build, runner_uid, .. } => {
-                self.runner_at(runner_uid)?;
+            Action::CreateInputs { build, workload_uid, .. } => {
+                self.workload_at(workload_uid)?;
                 for (kind, name) in needs(build) {
                     let is_it = |one: &&SeenInput| one.kind == kind && one.name == name;
-                    if self.seen.inputs.iter().any(|one| is_it(&one)) {
+                    if self.snapshot.inputs.iter().any(|one| is_it(&one)) {
                         continue;
                     }
                     let uid = format!("uid-{}", self.id());
-                    self.seen.inputs.push(SeenInput {
+                    self.snapshot.inputs.push(SeenInput {
                         kind,
                         name,
                         uid,
-                        runner_uid: runner_uid.clone(),
+                        workload_uid: workload_uid.clone(),
                         build: build.clone(),
                         going_away: false,
                     });
                 }
             }
             Action::Unsuspend { uid, .. } => {
-                let at = self.runner_at(uid)?;
-                let runner = &self.seen.runners[at].runner;
-                assert!(self.has_all_inputs(runner), "an input is missing");
-                let_go(&mut self.seen.runners[at].runner);
+                let at = self.workload_at(uid)?;
+                let workload = &self.snapshot.workloads[at].workload;
+                assert!(self.has_all_inputs(workload), "an input is missing");
+                let_go(&mut self.snapshot.workloads[at].workload);
             }
             Action::ArchiveLogs(keep) => {
                 assert!(self.build_at(&keep.build_uid).is_some());
                 self.logs.push((keep.build_uid.clone(), keep.attempt));
             }
-            Action::DeleteRunner { uid, .. } => {
+            Action::DeleteWorkload { uid, .. } => {
                 let now = self.now;
-                let at = self.runner_at(uid)?;
-                let runner = &mut self.seen.runners[at].runner;
-                let owner = owner_of(runner).uid.clone();
-                metadata_of(runner).deletion_timestamp = Some(Time(now));
+                let at = self.workload_at(uid)?;
+                let workload = &mut self.snapshot.workloads[at].workload;
+                let owner = owner_of(workload).uid.clone();
+                metadata_of(workload).deletion_timestamp = Some(Time(now));
                 let at = self.build_at(&owner).expect("its build");
-                let build = &self.seen.builds[at].metadata;
+                let build = &self.snapshot.builds[at].metadata;
                 assert!(build.annotation(labels::INPUTS).is_some(), "not ours");
             }
             Action::DeleteInput { uid, .. } => {
                 let ours = |one: &SeenInput| one.uid != *uid;
-                self.seen.inputs.retain(ours);
+                self.snapshot.inputs.retain(ours);
             }
             Action::AnnotateConfig(annotate) => {
                 let version = self.id();
-                let config = self.seen.config.as_mut()?;
+                let config = self.snapshot.config.as_mut()?;
                 change(&mut config.metadata, annotate, version, versions)?;
             }
             Action::WriteConfigStatus { uid, resource_version, status, .. } => {
                 let version = self.id();
-                let config = self.seen.config.as_mut()?;
+                let config = self.snapshot.config.as_mut()?;
                 if config.metadata.uid() != uid {
                     return None;
                 }
                 write(&mut config.metadata, resource_version, version, versions)?;
                 let image = &status.current_image_pull_spec;
-                let builds = &mut self.seen.builds.iter();
+                let builds = &mut self.snapshot.builds.iter();
                 let known = *image == config.status.current_image_pull_spec
                     || builds.any(|b| b.status.image() == Some(image));
                 assert!(known, "no build says {image}");
@@ -234,7 +234,7 @@ impl World {
             }
             Action::WritePoolCondition { conditions, resource_version, .. } => {
                 let version = self.id();
-                let pool = self.seen.pool.as_mut()?;
+                let pool = self.snapshot.pool.as_mut()?;
                 write(&mut pool.metadata, resource_version, version, versions)?;
                 let others = |list: &[Condition]| -> Vec<Condition> {
                     let list = list.iter();
@@ -245,11 +245,11 @@ impl World {
             }
             Action::AnnotatePool(annotate) => {
                 let version = self.id();
-                let pool = self.seen.pool.as_mut()?;
+                let pool = self.snapshot.pool.as_mut()?;
                 change(&mut pool.metadata, annotate, version, versions)?;
             }
             Action::RecordBaseTree { base, image } => {
-                self.seen.cluster.base_trees.insert(*base, *image);
+                self.snapshot.cluster.base_trees.insert(*base, *image);
             }
             Action::Event(event) => {
                 assert!(event.name.len() <= 253);
@@ -262,56 +262,56 @@ impl World {
     }
 
     fn build_at(&self, uid: &str) -> Option<usize> {
-        let mut builds = self.seen.builds.iter();
+        let mut builds = self.snapshot.builds.iter();
         builds.position(|b| b.metadata.uid() == uid)
     }
 
     /// The account of a Pod, which the MachineOSBuild owns.
     fn make_account(&mut self, build: &str) {
         let is_it = |one: &SeenInput| one.kind == InputKind::ServiceAccount && one.build == build;
-        if !self.seen.inputs.iter().any(is_it) {
+        if !self.snapshot.inputs.iter().any(is_it) {
             let uid = format!("uid-{}", self.id());
-            self.seen.inputs.push(SeenInput {
+            self.snapshot.inputs.push(SeenInput {
                 kind: InputKind::ServiceAccount,
                 name: format!("build-{build}"),
                 uid,
-                runner_uid: String::new(),
+                workload_uid: String::new(),
                 build: build.to_owned(),
                 going_away: false,
             });
         }
     }
 
-    /// Whether there is a runner that may begin.
+    /// Whether there is a workload that may begin.
     pub fn has_begun(&self) -> bool {
-        let mut runners = self.seen.runners.iter().map(|seen| &seen.runner);
-        let Some(runner) = runners.find(|runner| !runner.is_going_away()) else {
+        let mut workloads = self.snapshot.workloads.iter().map(|seen| &seen.workload);
+        let Some(workload) = workloads.find(|workload| !workload.is_going_away()) else {
             return false;
         };
-        match runner {
-            Runner::Job(job) => job.spec.as_ref().unwrap().suspend == Some(false),
-            Runner::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_none(),
-            Runner::Build(_) => self.has_all_inputs(runner),
+        match workload {
+            Workload::Job(job) => job.spec.as_ref().unwrap().suspend == Some(false),
+            Workload::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_none(),
+            Workload::Build(_) => self.has_all_inputs(workload),
         }
     }
 
-    fn has_all_inputs(&self, runner: &Runner) -> bool {
-        needs(&owner_of(runner).name).into_iter().all(|need| {
+    fn has_all_inputs(&self, workload: &Workload) -> bool {
+        needs(&owner_of(workload).name).into_iter().all(|need| {
             let is_it = |one: &SeenInput| {
-                (one.kind, &*one.name, &*one.runner_uid) == (need.0, &*need.1, runner.uid())
+                (one.kind, &*one.name, &*one.workload_uid) == (need.0, &*need.1, workload.uid())
                     && !one.going_away
             };
-            self.seen.inputs.iter().any(is_it)
+            self.snapshot.inputs.iter().any(is_it)
         })
     }
 
-    fn runner_at(&self, uid: &str) -> Option<usize> {
-        let mut runners = self.seen.runners.iter();
-        runners.position(|seen| seen.runner.uid() == uid)
+    fn workload_at(&self, uid: &str) -> Option<usize> {
+        let mut workloads = self.snapshot.workloads.iter();
+        workloads.position(|seen| seen.workload.uid() == uid)
     }
 }
 
-fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
+fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Workload {
     match builder {
         ImageBuilderType::Job => Job {
             metadata,
@@ -344,24 +344,24 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Runner {
     }
 }
 
-fn let_go(runner: &mut Runner) {
-    match runner {
-        Runner::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
-        Runner::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
-        Runner::Build(_) => panic!("a Build begins by itself"),
+fn let_go(workload: &mut Workload) {
+    match workload {
+        Workload::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
+        Workload::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
+        Workload::Build(_) => panic!("a Build begins by itself"),
     }
 }
 
-pub fn metadata_of(runner: &mut Runner) -> &mut ObjectMeta {
-    match runner {
-        Runner::Job(job) => &mut job.metadata,
-        Runner::Pod(pod) => &mut pod.metadata,
-        Runner::Build(build) => &mut build.metadata,
+pub fn metadata_of(workload: &mut Workload) -> &mut ObjectMeta {
+    match workload {
+        Workload::Job(job) => &mut job.metadata,
+        Workload::Pod(pod) => &mut pod.metadata,
+        Workload::Build(build) => &mut build.metadata,
     }
 }
 
-pub fn owner_of(runner: &Runner) -> &OwnerReference {
-    &runner.metadata().owner_references.as_ref().unwrap()[0]
+pub fn owner_of(workload: &Workload) -> &OwnerReference {
+    &workload.metadata().owner_references.as_ref().unwrap()[0]
 }
 
 fn needs(build: &str) -> [(InputKind, String); 3] {

@@ -66,11 +66,12 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
         ),
     ] {
         let lookup = PlanLookup { base, instead: Some(instead.clone()), ..lookup() };
-        let wanted = wanted(&lookup, config(spec), &defaults).unwrap();
-        assert_eq!(wanted.base.map(|base| base.to_string()).as_deref(), want, "{what}");
-        assert_eq!(wanted.base_name.as_ref().map(BaseName::as_str), name, "{what}");
+        let build_request = build_request(&lookup, config(spec), &defaults).unwrap();
+        assert_eq!(build_request.base.map(|base| base.to_string()).as_deref(), want, "{what}");
+        assert_eq!(build_request.base_name.as_ref().map(BaseName::as_str), name, "{what}");
     }
-    let bad = wanted(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
+    let bad =
+        build_request(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
     assert_eq!((bad.class, &*bad.reason), (ErrorClass::InvalidInput, "bad-reference"));
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::super::Lost;
+use super::super::NoResultCause;
 use super::Observation;
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, Phases, Step};
@@ -10,7 +10,7 @@ use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use mosb_types::ErrorClass;
 
 /// Reasons that say that the instructions, or what they are given, are wrong: the same again would end the same.
-const REFUSED: [&str; 6] = [
+const REJECTED_REASONS: [&str; 6] = [
     "DockerBuildFailed",
     "ManageDockerfileFailed",
     "InvalidContextDirectory",
@@ -26,15 +26,15 @@ pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
     match &*status.phase {
         "Complete" => complete(build, status),
         "Failed" | "Error" => failed(build, status),
-        "Cancelled" => Observation::Lost(Lost::Deleted),
-        _ if is_going_away => Observation::Lost(Lost::Deleted),
+        "Cancelled" => Observation::NoResult(NoResultCause::Deleted),
+        _ if is_going_away => Observation::NoResult(NoResultCause::Deleted),
         "Running" => Observation::Running,
         // New, Pending, and what the cluster has not looked at yet.
-        _ => Observation::Pending { why: (!status.reason.is_empty()).then(|| told(status)) },
+        _ => Observation::Pending { why: (!status.reason.is_empty()).then(|| describe(status)) },
     }
 }
 
-fn told(status: &OpenShiftBuildStatus) -> String {
+fn describe(status: &OpenShiftBuildStatus) -> String {
     match status.message.is_empty() {
         true => status.reason.clone(),
         false => format!("{}: {}", status.reason, status.message),
@@ -56,7 +56,7 @@ fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observatio
                 warnings: Vec::new(),
             },
         ),
-        Err(_) => Observation::Lost(Lost::Failed(
+        Err(_) => Observation::NoResult(NoResultCause::Failed(
             "the Build is complete, and its status names no imageDigest; does the registry tell digests?".to_owned(),
         )),
     }
@@ -64,33 +64,37 @@ fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observatio
 
 fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation {
     match &*status.reason {
-        "BuildPodEvicted" => Observation::Lost(Lost::Evicted(told(status))),
-        "BuildPodDeleted" | "CancelledBuild" => Observation::Lost(Lost::Deleted),
-        "OutOfMemoryKilled" => Observation::Lost(Lost::OutOfMemory("of the Build".to_owned())),
-        _ if took_too_long(build, status) => Observation::Lost(Lost::DeadlineExceeded),
-        reason if REFUSED.contains(&reason) => finished(
+        "BuildPodEvicted" => Observation::NoResult(NoResultCause::Evicted(describe(status))),
+        "BuildPodDeleted" | "CancelledBuild" => Observation::NoResult(NoResultCause::Deleted),
+        "OutOfMemoryKilled" => {
+            Observation::NoResult(NoResultCause::OutOfMemory("of the Build".to_owned()))
+        }
+        _ if deadline_exceeded(build, status) => {
+            Observation::NoResult(NoResultCause::DeadlineExceeded)
+        }
+        reason if REJECTED_REASONS.contains(&reason) => finished(
             build,
             Outcome::Failed {
                 step: Step::ImageBuild,
                 class: ErrorClass::Rejected,
                 reason: "program-failed".to_owned(),
-                message: told(status),
+                message: describe(status),
                 last_lines: status.log_snippet.lines().map(str::to_owned).collect(),
                 push: None,
             },
         ),
         // A registry that is away and one that refuses are the same word.
         _ => {
-            let mut why = told(status);
+            let mut why = describe(status);
             if let Some(last) = status.log_snippet.lines().rfind(|line| !line.trim().is_empty()) {
                 why = format!("{why}: {last}");
             }
-            Observation::Lost(Lost::Failed(why))
+            Observation::NoResult(NoResultCause::Failed(why))
         }
     }
 }
 
-fn took_too_long(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> bool {
+fn deadline_exceeded(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> bool {
     let (Some(start), Some(end), Some(most)) = (
         &status.start_timestamp,
         &status.completion_timestamp,
@@ -113,7 +117,7 @@ fn finished(build: &OpenShiftBuild, outcome: Outcome) -> Observation {
             build: name,
             outcome,
         }),
-        None => Observation::Lost(Lost::Failed(
+        None => Observation::NoResult(NoResultCause::Failed(
             "the Build has lost its owner, the MachineOSBuild; who takes it away?".to_owned(),
         )),
     }

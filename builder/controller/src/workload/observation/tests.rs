@@ -78,8 +78,8 @@ fn runs(name: &str) -> Value {
 }
 
 /// What it has come to when nothing is on its way to us any more.
-fn settled(runner: &Runner, pods: &[Pod], result: Option<&JobResult>) -> Observation {
-    observe(runner, pods, result, Duration::MAX, NOW.parse().unwrap())
+fn settled(workload: &Workload, pods: &[Pod], result: Option<&JobResult>) -> Observation {
+    observe(workload, pods, result, Duration::MAX, NOW.parse().unwrap())
 }
 
 /// Whatever the time is that the cluster says it ended at.
@@ -92,7 +92,7 @@ fn what_we_just_saw_end_may_still_be_told_of() {
             let mut pod = pod(json!({ "phase": phase, "containerStatuses": [last.clone()] }));
             pod.metadata.uid = Some(UID.to_owned());
             pod.metadata.name = Some(RUNNER.to_owned());
-            Runner::from(pod)
+            Workload::from(pod)
         };
         let evicted = || {
             let mut pod =
@@ -108,8 +108,8 @@ fn what_we_just_saw_end_may_still_be_told_of() {
         going.metadata.deletion_timestamp = Some(deletion.into());
         let mut leaving = evicted();
         leaving.metadata.deletion_timestamp = Some(deletion.into());
-        let failed = |reason| Runner::from(job(json!({}), Some(("Failed", reason, time))));
-        for (runner, pods) in [
+        let failed = |reason| Workload::from(job(json!({}), Some(("Failed", reason, time))));
+        for (workload, pods) in [
             (job(json!({}), Some(("Complete", "", time))).into(), vec![]),
             (failed(""), vec![]),
             (failed("BackoffLimitExceeded"), vec![evicted()]),
@@ -124,14 +124,14 @@ fn what_we_just_saw_end_may_still_be_told_of() {
         ] {
             let after = |seconds, result: Option<&JobResult>| {
                 let quiet = Duration::from_secs(seconds);
-                observe(&runner, &pods, result, quiet, NOW.parse().unwrap())
+                observe(&workload, &pods, result, quiet, NOW.parse().unwrap())
             };
             let until = |time: &str| Observation::Ending { until: time.parse().unwrap() };
-            assert_eq!(after(0, None), until("2026-01-01T00:01:05Z"), "{runner}");
-            assert_eq!(after(3, None), until("2026-01-01T00:01:02Z"), "{runner}");
-            assert!(matches!(after(5, None), Observation::Lost(_)), "{runner}");
+            assert_eq!(after(0, None), until("2026-01-01T00:01:05Z"), "{workload}");
+            assert_eq!(after(3, None), until("2026-01-01T00:01:02Z"), "{workload}");
+            assert!(matches!(after(5, None), Observation::NoResult(_)), "{workload}");
             let told = Observation::Finished(good(UID));
-            assert_eq!(after(3, Some(&good(UID))), told, "{runner}");
+            assert_eq!(after(3, Some(&good(UID))), told, "{workload}");
         }
     }
 }
@@ -169,8 +169,8 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         JobResult { build: "infra-0123456789abcdef0123456789abcdef".parse().unwrap(), ..good(UID) };
     let failed_told = bad(UID).to_termination_message();
     let pending = |why: Option<&str>| Observation::Pending { why: why.map(str::to_owned) };
-    let lost = Observation::Lost;
-    let text = |text: &str| Lost::Failed(text.to_owned());
+    let lost = Observation::NoResult;
+    let text = |text: &str| NoResultCause::Failed(text.to_owned());
     let until = |time: &str| Observation::Ending { until: time.parse().unwrap() };
 
     type Row = (&'static str, Job, Vec<Pod>, Option<JobResult>, Observation);
@@ -200,7 +200,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
                 json!({ "phase": "Failed", "reason": "DeadlineExceeded", "containerStatuses": [ends("image-push", 137, "Error", "")] }),
             )],
             None,
-            lost(Lost::DeadlineExceeded),
+            lost(NoResultCause::DeadlineExceeded),
         ),
         (
             "the image can't be pulled",
@@ -229,14 +229,14 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
                 "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "why" }] }),
             )],
             None,
-            lost(Lost::NodeLost("why".to_owned())),
+            lost(NoResultCause::NodeLost("why".to_owned())),
         ),
         (
             "deleted, and its node says nothing",
             job(free.clone(), None),
             vec![deleted_at(LONG_AGO, json!({ "phase": "Running" }))],
             None,
-            lost(Lost::NodeLost(
+            lost(NoResultCause::NodeLost(
                 "its pod was deleted, and its node does not say that it ended".to_owned(),
             )),
         ),
@@ -245,7 +245,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             job(free.clone(), None),
             vec![deleted_at("2026-01-01T01:00:00Z", json!({ "phase": "Running" }))],
             None,
-            lost(Lost::NodeLost(
+            lost(NoResultCause::NodeLost(
                 "its pod was deleted, and its node does not say that it ended".to_owned(),
             )),
         ),
@@ -261,7 +261,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             failed("DeadlineExceeded"),
             vec![disrupted("DeletionByTaintManager")],
             None,
-            lost(Lost::NodeLost("why".to_owned())),
+            lost(NoResultCause::NodeLost("why".to_owned())),
         ),
         ("another Job's pod", job(free.clone(), None), vec![stranger], None, pending(None)),
         (
@@ -313,7 +313,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             failed("DeadlineExceeded"),
             vec![],
             Some(bad(UID)),
-            lost(Lost::DeadlineExceeded),
+            lost(NoResultCause::DeadlineExceeded),
         ),
         (
             "too long, but done",
@@ -322,7 +322,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             Some(good(UID)),
             Observation::Finished(good(UID)),
         ),
-        ("the Job is going away", deleted.clone(), vec![], None, lost(Lost::Deleted)),
+        ("the Job is going away", deleted.clone(), vec![], None, lost(NoResultCause::Deleted)),
         (
             "the Job is going away, but done",
             deleted,
@@ -330,69 +330,75 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             Some(good(UID)),
             Observation::Finished(good(UID)),
         ),
-        ("the pod is gone", failed("BackoffLimitExceeded"), vec![], None, lost(Lost::Deleted)),
+        (
+            "the pod is gone",
+            failed("BackoffLimitExceeded"),
+            vec![],
+            None,
+            lost(NoResultCause::Deleted),
+        ),
         (
             "the pod is going away",
             failed("BackoffLimitExceeded"),
             vec![gone],
             None,
-            lost(Lost::Deleted),
+            lost(NoResultCause::Deleted),
         ),
         (
             "evicted",
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", "low on memory")],
             None,
-            lost(Lost::Evicted("low on memory".to_owned())),
+            lost(NoResultCause::Evicted("low on memory".to_owned())),
         ),
         (
             "no room",
             failed("BackoffLimitExceeded"),
             vec![by("OutOfcpu", "")],
             None,
-            lost(Lost::Evicted("OutOfcpu".to_owned())),
+            lost(NoResultCause::Evicted("OutOfcpu".to_owned())),
         ),
         (
             "evicted for its own appetite",
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", "usage exceeds the total limit")],
             None,
-            lost(Lost::OutOfDisk("usage exceeds the total limit".to_owned())),
+            lost(NoResultCause::OutOfDisk("usage exceeds the total limit".to_owned())),
         ),
         (
             "evicted for a container's own appetite",
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", "Container x exceeded its local limit")],
             None,
-            lost(Lost::OutOfDisk("Container x exceeded its local limit".to_owned())),
+            lost(NoResultCause::OutOfDisk("Container x exceeded its local limit".to_owned())),
         ),
         (
             "evicted as the node has too little",
             failed("BackoffLimitExceeded"),
             vec![by("Evicted", SHORT)],
             None,
-            lost(Lost::Evicted(SHORT.to_owned())),
+            lost(NoResultCause::Evicted(SHORT.to_owned())),
         ),
         (
             "evicted by the API",
             failed("BackoffLimitExceeded"),
             vec![disrupted("EvictionByEvictionAPI")],
             None,
-            lost(Lost::Evicted("why".to_owned())),
+            lost(NoResultCause::Evicted("why".to_owned())),
         ),
         (
             "node lost",
             failed("BackoffLimitExceeded"),
             vec![disrupted("DeletionByTaintManager")],
             None,
-            lost(Lost::NodeLost("why".to_owned())),
+            lost(NoResultCause::NodeLost("why".to_owned())),
         ),
         (
             "collected",
             failed("BackoffLimitExceeded"),
             vec![disrupted("DeletionByPodGC")],
             None,
-            lost(Lost::NodeLost("why".to_owned())),
+            lost(NoResultCause::NodeLost("why".to_owned())),
         ),
         (
             "out of memory",
@@ -401,7 +407,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
                 json!({ "initContainerStatuses": [ends("image-build", 137, "OOMKilled", "")] }),
             )],
             None,
-            lost(Lost::OutOfMemory("image-build".to_owned())),
+            lost(NoResultCause::OutOfMemory("image-build".to_owned())),
         ),
         (
             "a result of another build",
@@ -442,7 +448,7 @@ fn a_pod_alone_is_what_it_says_itself() {
     let gated = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates" }] });
     let silent = "it ended well, and its result can't be found; was its ConfigMap deleted?";
-    let text = |text: &str| Observation::Lost(Lost::Failed(text.to_owned()));
+    let text = |text: &str| Observation::NoResult(NoResultCause::Failed(text.to_owned()));
     let told = good(UID).to_termination_message();
     let disrupted = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained" }]);
     let rows: Vec<(&str, Pod, Option<JobResult>, Observation)> = vec![
@@ -491,7 +497,7 @@ fn a_pod_alone_is_what_it_says_itself() {
             "too long",
             pod(json!({ "phase": "Failed", "reason": "DeadlineExceeded" })),
             Some(bad(UID)),
-            Observation::Lost(Lost::DeadlineExceeded),
+            Observation::NoResult(NoResultCause::DeadlineExceeded),
         ),
         (
             "silent",
@@ -507,13 +513,13 @@ fn a_pod_alone_is_what_it_says_itself() {
                 json!({ "phase": "Failed", "initContainerStatuses": [ends("image-build", 137, "OOMKilled", "")] }),
             ),
             None,
-            Observation::Lost(Lost::OutOfMemory("image-build".to_owned())),
+            Observation::NoResult(NoResultCause::OutOfMemory("image-build".to_owned())),
         ),
         (
             "evicted",
             pod(json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" })),
             None,
-            Observation::Lost(Lost::Evicted("low on memory".to_owned())),
+            Observation::NoResult(NoResultCause::Evicted("low on memory".to_owned())),
         ),
         (
             "going away, and may still tell",
@@ -532,25 +538,25 @@ fn a_pod_alone_is_what_it_says_itself() {
                 json!({ "phase": "Running", "containerStatuses": [runs("image-push")], "conditions": disrupted.clone() }),
             ),
             None,
-            Observation::Lost(Lost::Evicted("drained".to_owned())),
+            Observation::NoResult(NoResultCause::Evicted("drained".to_owned())),
         ),
         (
             "going away before it ran",
             going(json!({ "phase": "Pending" })),
             None,
-            Observation::Lost(Lost::Deleted),
+            Observation::NoResult(NoResultCause::Deleted),
         ),
         (
             "drained before it ran",
             going(json!({ "phase": "Pending", "conditions": disrupted.clone() })),
             None,
-            Observation::Lost(Lost::Evicted("drained".to_owned())),
+            Observation::NoResult(NoResultCause::Evicted("drained".to_owned())),
         ),
         (
             "drained",
             going(json!({ "phase": "Failed", "conditions": disrupted })),
             None,
-            Observation::Lost(Lost::Evicted("drained".to_owned())),
+            Observation::NoResult(NoResultCause::Evicted("drained".to_owned())),
         ),
         (
             "deleted by somebody",
@@ -558,7 +564,7 @@ fn a_pod_alone_is_what_it_says_itself() {
                 json!({ "phase": "Failed", "containerStatuses": [ends("image-push", 143, "Error", "")] }),
             ),
             None,
-            Observation::Lost(Lost::Deleted),
+            Observation::NoResult(NoResultCause::Deleted),
         ),
     ];
     for (what, pod, result, want) in rows {
@@ -569,7 +575,7 @@ fn a_pod_alone_is_what_it_says_itself() {
 
 #[test]
 fn a_build_is_what_its_status_says() {
-    let build = |status: Value, gone: bool| -> Runner {
+    let build = |status: Value, gone: bool| -> Workload {
         let build: mosb_plan::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
             "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
                 "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
@@ -581,10 +587,10 @@ fn a_build_is_what_its_status_says() {
     };
     let failed = |reason: &str| json!({ "phase": "Failed", "reason": reason, "message": "so it is", "logSnippet": "STEP 5\nno package\n" });
     let pending = |why: Option<&str>| Observation::Pending { why: why.map(str::to_owned) };
-    let lost = Observation::Lost;
+    let lost = Observation::NoResult;
     let digest = Digest::of(b"image");
     let complete = |digest: &str| json!({ "phase": "Complete", "output": { "to": { "imageDigest": digest } } });
-    let text = |text: &str| Lost::Failed(text.to_owned());
+    let text = |text: &str| NoResultCause::Failed(text.to_owned());
     let refused = |reason: &str| {
         Observation::Finished(result(
             UID,
@@ -613,20 +619,20 @@ fn a_build_is_what_its_status_says() {
             pending(Some("MissingPushSecret: no such secret")),
         ),
         ("running", json!({ "phase": "Running" }), false, Observation::Running),
-        ("going away", json!({ "phase": "Running" }), true, lost(Lost::Deleted)),
-        ("cancelled", json!({ "phase": "Cancelled" }), false, lost(Lost::Deleted)),
+        ("going away", json!({ "phase": "Running" }), true, lost(NoResultCause::Deleted)),
+        ("cancelled", json!({ "phase": "Cancelled" }), false, lost(NoResultCause::Deleted)),
         (
             "evicted",
             failed("BuildPodEvicted"),
             false,
-            lost(Lost::Evicted("BuildPodEvicted: so it is".to_owned())),
+            lost(NoResultCause::Evicted("BuildPodEvicted: so it is".to_owned())),
         ),
-        ("its pod deleted", failed("BuildPodDeleted"), false, lost(Lost::Deleted)),
+        ("its pod deleted", failed("BuildPodDeleted"), false, lost(NoResultCause::Deleted)),
         (
             "out of memory",
             failed("OutOfMemoryKilled"),
             false,
-            lost(Lost::OutOfMemory("of the Build".to_owned())),
+            lost(NoResultCause::OutOfMemory("of the Build".to_owned())),
         ),
         ("a failing instruction", failed("DockerBuildFailed"), false, refused("DockerBuildFailed")),
         ("a bad name", failed("InvalidOutputReference"), false, refused("InvalidOutputReference")),
@@ -636,7 +642,7 @@ fn a_build_is_what_its_status_says() {
             false,
             lost(text("PushImageToRegistryFailed: so it is: no package")),
         ),
-        ("too long", too_long, false, lost(Lost::DeadlineExceeded)),
+        ("too long", too_long, false, lost(NoResultCause::DeadlineExceeded)),
         ("in time", in_time, false, lost(text("GenericBuildFailed: so it is: no package"))),
         (
             "without a digest",

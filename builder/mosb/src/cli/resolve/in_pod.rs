@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Buildah, build_args, platform, volumes};
 use crate::cli::args;
 use crate::cli::error::Error;
-use mosb_controller::sidecar::Post;
+use mosb_controller::sidecar::SidecarConfig;
 use mosb_image::{PinnedRef, Platform, RepoRef};
 use mosb_plan::api::BuildName;
 use mosb_plan::plan::BaseName;
@@ -21,7 +21,7 @@ pub enum InPod {
     /// `job push`.
     Push(PodInputs, PathBuf, Told),
     /// `job wait-for-done`.
-    WaitForDone(Post),
+    WaitForDone(SidecarConfig),
 }
 
 /// What an image is made of, as a pod finds it.
@@ -100,7 +100,7 @@ pub fn in_pod(typed: args::InPod) -> anyhow::Result<InPod> {
             }
         }
         args::InPod::Push(push) => InPod::Push(inputs(push.inputs)?, push.image, Told(push.result)),
-        args::InPod::WaitForDone(wait) => InPod::WaitForDone(Post {
+        args::InPod::WaitForDone(wait) => InPod::WaitForDone(SidecarConfig {
             result: wait.result,
             failure: wait.failure,
             config_map: wait.config_map,

@@ -17,7 +17,7 @@ use crate::cli::{ExitCode, input};
 use end::End;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
-use mosb_controller::sidecar::{self, Post};
+use mosb_controller::sidecar::{self, SidecarConfig};
 use mosb_plan::api::BuildName;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
@@ -52,7 +52,7 @@ pub async fn in_pod(world: &World, part: &InPod, settings: &Settings) -> Result<
 ///
 /// # Errors
 /// It could not be told.
-pub async fn wait_for_done(post: &Post) -> Result<()> {
+pub async fn wait_for_done(post: &SidecarConfig) -> Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
     let stop = async {

@@ -4,27 +4,27 @@ use super::super::action::{Action, Annotate};
 use super::super::lookup::{ImageStatus, Lookup};
 use super::super::pool_reason::PoolReason;
 use super::DecisionBuilder;
-use crate::status::{EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED, Said};
+use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 
 /// What the condition `Seeded` says, and what it says once that MachineConfig is gone.
-const SAYS: &str = "the pool's first image was built elsewhere";
-const SAYS_MISSING: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
+const SEEDED_MESSAGE: &str = "the pool's first image was built elsewhere";
+const COMPONENT_MISSING_MESSAGE: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
 
 impl DecisionBuilder<'_> {
     /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
-    pub(super) fn seeded_before(&mut self) -> Result<Option<PoolReason>, Lookup> {
+    pub(super) fn reuse_seeded_build(&mut self) -> Result<Option<PoolReason>, Lookup> {
         let annotations = &self.config.metadata.annotations;
         if annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
-        let build = self.ours().find(|build| build.is_pre_built() && self.fits(build));
+        let build = self.ours().find(|build| build.is_pre_built() && self.matches_desired(build));
         let image = build.and_then(|build| build.status.image()?.parse().ok());
         let (Some(build), Some(image)) = (build, image) else {
             return Ok(None);
         };
-        match self.exists(&image, build)? {
+        match self.image_status(&image, build)? {
             ImageStatus::Present(_) => self.advance(build).map(Some),
             ImageStatus::Missing => Ok(None),
             ImageStatus::Unknown(problem) => Ok(Some(self.problem(problem))),
@@ -36,25 +36,32 @@ impl DecisionBuilder<'_> {
         &mut self,
         build: &MachineOsBuild,
         status: &MachineOsBuildStatus,
-    ) -> Option<Said<'static>> {
+    ) -> Option<ConditionUpdate<'static>> {
         let old = condition(&self.config.status.conditions, SEEDED);
         let is = build.is_pre_built() && self.is_ours(build) && status.image().is_some();
         if !is && !old.is_some_and(Condition::is_true) {
             return None;
         }
         let message = match self.is_component_missing() {
-            true => SAYS_MISSING,
-            false => SAYS,
+            true => COMPONENT_MISSING_MESSAGE,
+            false => SEEDED_MESSAGE,
         };
-        let by_another = |old: &&Condition| ![SAYS, SAYS_MISSING].contains(&&*old.message);
-        if !is && message == SAYS && old.is_some_and(|old| by_another(&old)) {
+        let by_another = |old: &&Condition| {
+            ![SEEDED_MESSAGE, COMPONENT_MISSING_MESSAGE].contains(&&*old.message)
+        };
+        if !is && message == SEEDED_MESSAGE && old.is_some_and(|old| by_another(&old)) {
             return None;
         }
-        if message == SAYS_MISSING && old.is_none_or(|old| old.message != message) {
+        if message == COMPONENT_MISSING_MESSAGE && old.is_none_or(|old| old.message != message) {
             let edge = self.config.metadata.resource_version();
-            self.tell_config(EventReason::PreBuiltImageMissing, edge, message);
+            self.emit_config_event(EventReason::PreBuiltImageMissing, edge, message);
         }
-        Some(Said { kind: SEEDED, status: "True", reason: PRE_BUILT_IMAGE_SEEDED, message })
+        Some(ConditionUpdate {
+            kind: SEEDED,
+            status: "True",
+            reason: PRE_BUILT_IMAGE_SEEDED,
+            message,
+        })
     }
 
     /// Once all is as it should be: what is left of seeding goes.
@@ -62,7 +69,7 @@ impl DecisionBuilder<'_> {
         if !self.actions.is_empty() || self.seed.is_some() {
             return;
         }
-        self.claim_again();
+        self.reclaim_components();
         let metadata = &self.config.metadata;
         let served = metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD).is_some()
             && !self.config.status.current_image_pull_spec.is_empty();
@@ -82,7 +89,7 @@ impl DecisionBuilder<'_> {
                 labels::PRE_BUILT_IMAGE
             );
             let edge = metadata.resource_version();
-            self.tell_config(EventReason::ConfigReconcileFailed, edge, note);
+            self.emit_config_event(EventReason::ConfigReconcileFailed, edge, note);
         }
         let mut annotate = Annotate::of(metadata);
         annotate.remove(labels::PRE_BUILT_IMAGE);

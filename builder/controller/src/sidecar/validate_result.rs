@@ -1,23 +1,24 @@
 //! What of the folders' words is believed: all of the push's, of the build's only that it failed.
 
-use super::Post;
+use super::SidecarConfig;
 use mosb_build::result::{JobResult, Outcome, Step};
 use mosb_types::ErrorClass;
 
 /// What the push left; if it is nothing that it writes, that is the result.
-pub(super) fn believed(post: &Post, bytes: &[u8]) -> JobResult {
+pub(super) fn validate_push_result(config: &SidecarConfig, bytes: &[u8]) -> JobResult {
     let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
     let outcome = match read {
-        Ok(result) if result.build == post.build => result.outcome,
-        Ok(result) => {
-            wrong(format!("the result is of build {}, and this is {}", result.build, post.build))
-        }
-        Err(error) => wrong(error),
+        Ok(result) if result.build == config.build => result.outcome,
+        Ok(result) => invalid(format!(
+            "the result is of build {}, and this is {}",
+            result.build, config.build
+        )),
+        Err(error) => invalid(error),
     };
-    of(post, outcome)
+    for_config(config, outcome)
 }
 
-fn wrong(message: String) -> Outcome {
+fn invalid(message: String) -> Outcome {
     Outcome::Failed {
         step: Step::WaitForDone,
         class: ErrorClass::Internal,
@@ -29,11 +30,11 @@ fn wrong(message: String) -> Outcome {
 }
 
 /// What the build left, if it is a failure of its own.
-pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
+pub(super) fn validate_build_failure(config: &SidecarConfig, bytes: &[u8]) -> Option<JobResult> {
     let read = JobResult::from_json(bytes).ok()?;
     match read.outcome {
-        Outcome::Failed { class, reason, message, last_lines, .. } => Some(of(
-            post,
+        Outcome::Failed { class, reason, message, last_lines, .. } => Some(for_config(
+            config,
             Outcome::Failed {
                 step: Step::ImageBuild,
                 class,
@@ -47,8 +48,8 @@ pub(super) fn failure(post: &Post, bytes: &[u8]) -> Option<JobResult> {
     }
 }
 
-fn of(post: &Post, outcome: Outcome) -> JobResult {
-    JobResult { job_uid: post.job_uid.clone(), build: post.build.clone(), outcome }
+fn for_config(config: &SidecarConfig, outcome: Outcome) -> JobResult {
+    JobResult { job_uid: config.job_uid.clone(), build: config.build.clone(), outcome }
 }
 
 #[cfg(test)]
@@ -58,8 +59,8 @@ mod tests {
     use super::*;
     use mosb_image::Digest;
 
-    fn post() -> Post {
-        Post {
+    fn config() -> SidecarConfig {
+        SidecarConfig {
             result: "/none".into(),
             failure: None,
             config_map: "digest".to_owned(),
@@ -100,7 +101,7 @@ mod tests {
             ),
             ("rubbish", b"{".to_vec(), false),
         ] {
-            let found = failure(&post(), &bytes);
+            let found = validate_build_failure(&config(), &bytes);
             assert_eq!(found.is_some(), want, "{what}");
             if let Some(found) = found {
                 assert_eq!((&*found.job_uid, found.build.as_str()), ("uid", BUILD), "{what}");
@@ -124,9 +125,9 @@ mod tests {
             ),
             ("rubbish", b"{".to_vec(), "WaitForDone"),
         ] {
-            let told = believed(&post(), &bytes);
-            assert_eq!(told.job_uid, "uid", "{what}");
-            assert!(format!("{:?}", told.outcome).contains(want), "{what}: {told:?}");
+            let deliveries = validate_push_result(&config(), &bytes);
+            assert_eq!(deliveries.job_uid, "uid", "{what}");
+            assert!(format!("{:?}", deliveries.outcome).contains(want), "{what}: {deliveries:?}");
         }
     }
 }

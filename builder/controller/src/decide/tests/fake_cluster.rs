@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::seed_world::STOCK;
+use super::fake_seed::STOCK;
 use super::server::owner_of;
 use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
-use crate::workload::Runner;
+use crate::workload::Workload;
 use crate::workload::observe;
 use crate::*;
 use mosb_build::JobMethod;
@@ -31,8 +31,8 @@ pub fn rendered(n: u32) -> String {
 
 /// A cluster. What is public may be changed by a test as by a user.
 #[derive(Clone)]
-pub struct World {
-    pub seen: Snapshot,
+pub struct FakeCluster {
+    pub snapshot: Snapshot,
     pub now: Timestamp,
     /// What the registry has.
     pub images: BTreeSet<PinnedRef>,
@@ -69,11 +69,11 @@ pub struct World {
     pub made: Vec<(String, String, JobMethod)>,
 }
 
-impl World {
+impl FakeCluster {
     /// A pool without a MachineOSConfig.
     pub fn new() -> Self {
-        let mut world = Self {
-            seen: Snapshot::default(),
+        let mut fake = Self {
+            snapshot: Snapshot::default(),
             now: "2026-01-01T00:00:00.25Z".parse().unwrap(),
             images: BTreeSet::new(),
             confirmed: BTreeSet::new(),
@@ -96,13 +96,11 @@ impl World {
             logs: Vec::new(),
             made: Vec::new(),
         };
-        world.seen.name = "worker".to_owned();
-        world.seen.cluster.namespace = "ns".to_owned();
-        world.seen.pool_platforms = ["linux/amd64".parse().unwrap()].into();
-        let mut pool = MachineConfigPool {
-            metadata: world.metadata("worker"),
-            ..MachineConfigPool::default()
-        };
+        fake.snapshot.name = "worker".to_owned();
+        fake.snapshot.cluster.namespace = "ns".to_owned();
+        fake.snapshot.pool_platforms = ["linux/amd64".parse().unwrap()].into();
+        let mut pool =
+            MachineConfigPool { metadata: fake.metadata("worker"), ..MachineConfigPool::default() };
         pool.spec.configuration.name = rendered(1);
         pool.status.configuration.name = rendered(1);
         pool.status.conditions = vec![Condition {
@@ -110,34 +108,34 @@ impl World {
             status: "True".to_owned(),
             ..Condition::default()
         }];
-        world.seen.pool = Some(pool);
-        world
+        fake.snapshot.pool = Some(pool);
+        fake
     }
 
     /// A pool that just opted in.
     pub fn opted_in() -> Self {
-        let mut world = Self::new();
-        world.opt_in();
-        world
+        let mut fake = Self::new();
+        fake.opt_in();
+        fake
     }
 
     /// A pool that just opted in, to images that this builds.
     pub fn built_by(builder: ImageBuilderType) -> Self {
-        let mut world = Self::opted_in();
-        world.annotate(labels::BUILDER, builder.as_str());
-        world
+        let mut fake = Self::opted_in();
+        fake.annotate(labels::BUILDER, builder.as_str());
+        fake
     }
 
     /// A pool with an image of its first config.
     pub fn built() -> Self {
-        let mut world = Self::opted_in();
-        world.build();
-        world
+        let mut fake = Self::opted_in();
+        fake.build();
+        fake
     }
 
     pub fn opt_in(&mut self) {
         let metadata = self.metadata("worker");
-        self.seen.config = Some(MachineOsConfig {
+        self.snapshot.config = Some(MachineOsConfig {
             metadata: Metadata {
                 generation: Some(1),
                 ..metadata
@@ -167,11 +165,11 @@ impl World {
     }
 
     pub fn config(&mut self) -> &mut MachineOsConfig {
-        self.seen.config.as_mut().unwrap()
+        self.snapshot.config.as_mut().unwrap()
     }
 
     pub fn pool(&mut self) -> &mut MachineConfigPool {
-        self.seen.pool.as_mut().unwrap()
+        self.snapshot.pool.as_mut().unwrap()
     }
 
     /// The pool has this rendered config now.
@@ -193,7 +191,7 @@ impl World {
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        let annotations = &self.seen.config.as_ref().unwrap().metadata.annotations;
+        let annotations = &self.snapshot.config.as_ref().unwrap().metadata.annotations;
         annotations.get(key).map(String::as_str)
     }
 
@@ -205,7 +203,7 @@ impl World {
     }
 
     pub fn find(&self, name: &str) -> Option<&MachineOsBuild> {
-        self.seen.builds.iter().find(|b| b.metadata.name == name)
+        self.snapshot.builds.iter().find(|b| b.metadata.name == name)
     }
 
     pub fn state(&self) -> Option<BuildCondition> {
@@ -213,18 +211,18 @@ impl World {
     }
 
     pub fn image(&self) -> &str {
-        &self.seen.config.as_ref().unwrap().status.current_image_pull_spec
+        &self.snapshot.config.as_ref().unwrap().status.current_image_pull_spec
     }
 
-    pub fn degraded(&self) -> (String, String) {
-        let conditions = &self.seen.pool.as_ref().unwrap().status.conditions;
+    pub fn blocked_by_degraded_pool(&self) -> (String, String) {
+        let conditions = &self.snapshot.pool.as_ref().unwrap().status.conditions;
         let found = condition(conditions, IMAGE_BUILD_DEGRADED).cloned();
         let found = found.unwrap_or_default();
         (found.status, found.reason)
     }
 
     pub fn blocked(&self) -> Option<(String, String)> {
-        let conditions = &self.seen.config.as_ref().unwrap().status.conditions;
+        let conditions = &self.snapshot.config.as_ref().unwrap().status.conditions;
         let found = condition(conditions, crate::status::BLOCKED)?;
         Some((found.status.clone(), found.reason.clone()))
     }
@@ -233,20 +231,20 @@ impl World {
         self.events.iter().filter(|(one, _)| *one == reason).count()
     }
 
-    /// The one runner that is not going away.
-    pub fn job(&mut self) -> Option<&mut SeenRunner> {
-        let mut runners = self.seen.runners.iter_mut();
-        runners.find(|seen| !seen.runner.is_going_away())
+    /// The one workload that is not going away.
+    pub fn job(&mut self) -> Option<&mut SeenWorkload> {
+        let mut workloads = self.snapshot.workloads.iter_mut();
+        workloads.find(|seen| !seen.workload.is_going_away())
     }
 
     pub fn job_uid(&self) -> Option<String> {
-        let first = self.seen.runners.first();
-        first.map(|seen| seen.runner.uid().to_owned())
+        let first = self.snapshot.workloads.first();
+        first.map(|seen| seen.workload.uid().to_owned())
     }
 
     /// Answers until there is nothing to ask.
     pub fn decide(&mut self) -> Decision {
-        let mut seen = self.seen.clone();
+        let mut seen = self.snapshot.clone();
         for _ in 0..5 {
             let decision = decide(&seen, self.now);
             assert_eq!(decision, decide(&seen, self.now), "same world, same steps");
@@ -281,7 +279,7 @@ impl World {
                     }
                     Lookup::Exists { image, secret, pull } => {
                         assert_eq!(secret, "push");
-                        let push = &self.seen.config.as_ref().unwrap().spec;
+                        let push = &self.snapshot.config.as_ref().unwrap().spec;
                         let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();
                         let is_elsewhere = image.repo() != push.repo();
                         assert!(pull != Pull::Not || !is_elsewhere);
@@ -365,9 +363,9 @@ impl World {
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
             self.rerender();
-            let before = self.seen.builds.len() + self.seen.runners.len();
+            let before = self.snapshot.builds.len() + self.snapshot.workloads.len();
             let decision = self.round(usize::MAX);
-            let after = self.seen.builds.len() + self.seen.runners.len();
+            let after = self.snapshot.builds.len() + self.snapshot.workloads.len();
             if decision.actions.is_empty() && before == after {
                 return decision;
             }
@@ -400,7 +398,7 @@ impl World {
     /// The pod runs.
     pub fn run(&mut self) {
         assert!(self.has_begun(), "it was let begin");
-        let seen = self.job().expect("a runner");
+        let seen = self.job().expect("a workload");
         set_status(
             seen,
             json!({ "phase": "Running", "initContainerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} } }] }),
@@ -409,26 +407,26 @@ impl World {
 
     /// The pod has this status.
     pub fn pod_is(&mut self, status: serde_json::Value) {
-        set_status(self.job().expect("a runner"), status);
+        set_status(self.job().expect("a workload"), status);
     }
 
     /// The pod tells how it ended.
     pub fn tell(&mut self, outcome: Outcome) {
-        let runner = &self.job().expect("a runner").runner;
-        let uid = runner.uid().to_owned();
-        let build = owner_of(runner).name.clone();
-        if let Runner::Build(build) = &mut self.job().expect("a runner").runner {
+        let workload = &self.job().expect("a workload").workload;
+        let uid = workload.uid().to_owned();
+        let build = owner_of(workload).name.clone();
+        if let Workload::Build(build) = &mut self.job().expect("a workload").workload {
             build.status = told_by_openshift(outcome).or(build.status.take());
             return;
         }
         let result = JobResult { job_uid: uid, build: build.parse().unwrap(), outcome };
-        self.seen.results.insert(build, result);
+        self.snapshot.results.insert(build, result);
     }
 
     /// The image of the Job's build, pushed.
     pub fn succeed(&mut self) {
-        let runner = &self.job().expect("a runner").runner;
-        let build = owner_of(runner).name.clone();
+        let workload = &self.job().expect("a workload").workload;
+        let build = owner_of(workload).name.clone();
         let digest = Digest::of(build.as_bytes());
         let spec = &self.find(&build).expect("its build").spec;
         let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
@@ -437,13 +435,13 @@ impl World {
         self.tell(succeeded(digest));
     }
 
-    /// The runner fails, as a Job says it, or its pod.
+    /// The workload fails, as a Job says it, or its pod.
     pub fn lose(&mut self, reason: &str, pod: serde_json::Value) {
         let now = self.now - SignedDuration::from_secs(60);
-        let seen = self.job().expect("a runner");
+        let seen = self.job().expect("a workload");
         let mut status = pod;
-        match &mut seen.runner {
-            Runner::Job(job) => {
+        match &mut seen.workload {
+            Workload::Job(job) => {
                 job.status = Some(JobStatus {
                     conditions: Some(vec![JobCondition {
                         type_: "Failed".to_owned(),
@@ -455,12 +453,12 @@ impl World {
                     ..JobStatus::default()
                 });
             }
-            Runner::Build(build) => {
+            Workload::Build(build) => {
                 build.spec.completion_deadline_seconds = Some(60);
                 build.status = Some(lost_by_openshift(reason, &status, now));
                 return;
             }
-            Runner::Pod(_) => {
+            Workload::Pod(_) => {
                 status["phase"] = json!("Failed");
                 // What a Job says of all else is no word of its pod's.
                 if reason == "DeadlineExceeded" {
@@ -471,42 +469,42 @@ impl World {
         set_status(seen, status);
     }
 
-    /// A user deletes the runner.
-    pub fn delete_runner(&mut self) {
-        let uid = self.job_uid().expect("a runner");
+    /// A user deletes the workload.
+    pub fn delete_workload(&mut self) {
+        let uid = self.job_uid().expect("a workload");
         self.remove_job(&uid);
     }
 
     /// A user deletes a build.
     pub fn delete_build(&mut self, name: &str) {
         let now = self.now;
-        let mut builds = self.seen.builds.iter_mut();
+        let mut builds = self.snapshot.builds.iter_mut();
         let build = builds.find(|b| b.metadata.name == name).unwrap();
         build.metadata.deletion_timestamp = Some(Time(now));
     }
 
     pub fn remove_job(&mut self, uid: &str) {
-        self.seen.runners.retain(|seen| seen.runner.uid() != uid);
-        self.seen.inputs.retain(|input| input.runner_uid != uid);
-        self.seen.results.retain(|_, result| result.job_uid != uid);
+        self.snapshot.workloads.retain(|seen| seen.workload.uid() != uid);
+        self.snapshot.inputs.retain(|input| input.workload_uid != uid);
+        self.snapshot.results.retain(|_, result| result.job_uid != uid);
     }
 
     /// What nobody may ever see.
     pub fn check(&self) {
         let mut owners = BTreeSet::new();
-        for seen in &self.seen.runners {
-            let owner = owner_of(&seen.runner).uid.clone();
-            assert!(owners.insert(owner), "two runners for one build");
-            let _ = observe(&seen.runner, &seen.pods, None, seen.quiet, self.now);
+        for seen in &self.snapshot.workloads {
+            let owner = owner_of(&seen.workload).uid.clone();
+            assert!(owners.insert(owner), "two workloads for one build");
+            let _ = observe(&seen.workload, &seen.pods, None, seen.quiet, self.now);
         }
     }
 }
 
 /// The pod of a Job, or the Pod itself, is in this state.
-fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
+fn set_status(seen: &mut SeenWorkload, status: serde_json::Value) {
     let status = serde_json::from_value(status).unwrap();
-    match &mut seen.runner {
-        Runner::Job(job) => {
+    match &mut seen.workload {
+        Workload::Job(job) => {
             let pod = json!({
                 "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
                 "spec": { "initContainers": [{ "name": "image-build" }], "containers": [{ "name": "image-push" }] },
@@ -514,8 +512,8 @@ fn set_status(seen: &mut SeenRunner, status: serde_json::Value) {
             let pod = Pod { status: Some(status), ..serde_json::from_value(pod).unwrap() };
             seen.pods = vec![pod];
         }
-        Runner::Pod(pod) => pod.status = Some(status),
-        Runner::Build(build) => {
+        Workload::Pod(pod) => pod.status = Some(status),
+        Workload::Build(build) => {
             build.status = Some(OpenShiftBuildStatus {
                 phase: status.phase.unwrap(),
                 ..OpenShiftBuildStatus::default()

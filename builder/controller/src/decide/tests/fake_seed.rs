@@ -1,6 +1,6 @@
 //! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's MachineConfigs.
 
-use super::world::World;
+use super::fake_cluster::FakeCluster;
 use crate::*;
 use mosb_image::Digest;
 use mosb_plan::api::*;
@@ -10,23 +10,23 @@ pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5e
 pub const STOCK: &str =
     "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
 
-impl World {
+impl FakeCluster {
     /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the MachineConfig that brings it is there.
     pub fn to_be_seeded() -> Self {
-        let mut world = Self::opted_in();
-        world.images.insert(SEED.parse().unwrap());
-        world.seen.cluster.stock_base = Some(STOCK.to_owned());
-        world.annotate(labels::PRE_BUILT_IMAGE, SEED);
-        world.content = Some(1);
-        world.rerender();
-        world
+        let mut fake = Self::opted_in();
+        fake.images.insert(SEED.parse().unwrap());
+        fake.snapshot.cluster.stock_base = Some(STOCK.to_owned());
+        fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
+        fake.content = Some(1);
+        fake.rerender();
+        fake
     }
 
     /// A pool that began with [`SEED`].
     pub fn seeded() -> Self {
-        let mut world = Self::to_be_seeded();
-        world.settle();
-        world
+        let mut fake = Self::to_be_seeded();
+        fake.settle();
+        fake
     }
 
     /// Whoever renders pools does so.
@@ -35,7 +35,7 @@ impl World {
             return;
         };
         self.collect();
-        let components = self.seen.components.iter();
+        let components = self.snapshot.components.iter();
         let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
         components.sort_by(|a, b| a.name.cmp(&b.name));
         let image = components.last().map_or(STOCK, |one| &*one.image).to_owned();
@@ -63,7 +63,7 @@ impl World {
 
     /// Whether nothing may be built yet.
     pub fn is_waiting_for_its_seed(&self) -> bool {
-        let config = self.seen.config.as_ref();
+        let config = self.snapshot.config.as_ref();
         config.is_some_and(|config| {
             let metadata = &config.metadata;
             metadata.annotation(labels::PRE_BUILT_IMAGE).is_some()
@@ -85,44 +85,44 @@ impl World {
             is_wanted: false,
             going_away: false,
         };
-        self.seen.components.push(component);
+        self.snapshot.components.push(component);
         self.collect();
     }
 
     pub fn is_of_the_config(&self, metadata: &Metadata) -> bool {
-        let config = self.seen.config.as_ref();
+        let config = self.snapshot.config.as_ref();
         config.is_some_and(|config| metadata.is_controlled_by(config.metadata.uid()))
     }
 
     /// Which of them are needed, and which the pool's config was rendered from.
     pub fn collect_components(&mut self) {
-        self.seen.components.retain(|one| !one.going_away);
-        for one in &mut self.seen.components {
-            let config = self.seen.config.as_ref().map(|config| &config.metadata.name);
+        self.snapshot.components.retain(|one| !one.going_away);
+        for one in &mut self.snapshot.components {
+            let config = self.snapshot.config.as_ref().map(|config| &config.metadata.name);
             one.is_wanted = config.is_some() && one.pool.as_str() == "worker";
             one.is_claim_good = one.is_wanted && one.claim.as_ref() == config;
         }
-        if let (Some(_), Some(pool)) = (self.content, &self.seen.pool) {
+        if let (Some(_), Some(pool)) = (self.content, &self.snapshot.pool) {
             let source = &pool.spec.configuration.source;
             let listed = |one: &&SeenComponent| source.iter().any(|from| from.name == one.name);
-            let listed = self.seen.components.iter().filter(listed);
-            self.seen.prebuilt = listed.map(|one| one.image.clone()).collect();
+            let listed = self.snapshot.components.iter().filter(listed);
+            self.snapshot.prebuilt = listed.map(|one| one.image.clone()).collect();
             let is_there = |name: &&String| {
-                let mut components = self.seen.components.iter();
+                let mut components = self.snapshot.components.iter();
                 components.any(|one| one.name == **name)
             };
             let names = source.iter().map(|from| &from.name);
             let lost = names.filter(|name| !is_there(name)).cloned().collect();
-            self.seen.lost_components = lost;
+            self.snapshot.lost_components = lost;
         }
     }
 
-    /// A step of a MachineConfig, as [`World::act`].
+    /// A step of a MachineConfig, as [`FakeCluster::act`].
     pub fn act_on_component(&mut self, action: &Action) -> Option<()> {
         match action {
             Action::CreateComponent { pool, image, config } => {
                 let name = component_name(pool);
-                if self.seen.components.iter().any(|one| one.name == name) {
+                if self.snapshot.components.iter().any(|one| one.name == name) {
                     return None;
                 }
                 assert!(self.confirmed.contains(image), "unconfirmed");
@@ -130,7 +130,7 @@ impl World {
             }
             Action::UpdateComponent { uid, resource_version, image, config, .. } => {
                 let version = self.id();
-                let mut components = self.seen.components.iter_mut();
+                let mut components = self.snapshot.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;
                 if component.resource_version != *resource_version {
                     return None;
@@ -144,7 +144,7 @@ impl World {
                 }
             }
             Action::DeleteComponent { uid, .. } => {
-                let mut components = self.seen.components.iter_mut();
+                let mut components = self.snapshot.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;
                 assert!(component.claim.is_some(), "not ours");
                 component.going_away = true;

@@ -10,7 +10,7 @@ use mosb_types::ErrorClass;
 
 /// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
 /// compared, so it counts as different.
-pub(super) async fn compared(
+pub(super) async fn os_changed(
     resolver: &Resolver,
     lookup: &PlanLookup,
     parts: [Value; 4],
@@ -22,7 +22,7 @@ pub(super) async fn compared(
         return Ok(false);
     }
     match rendered(resolver, name).await {
-        Ok(before) => Ok(os_parts(&before) != parts),
+        Ok(before) => Ok(os_fields(&before) != parts),
         Err(problem)
             if problem.class == ErrorClass::Transient && problem.reason != NO_RENDERED_CONFIG =>
         {
@@ -33,7 +33,7 @@ pub(super) async fn compared(
 }
 
 /// What of a config no machine applies by itself, which is little: it outlives the config.
-pub(super) fn os_parts(config: &RenderedConfig) -> [Value; 4] {
+pub(super) fn os_fields(config: &RenderedConfig) -> [Value; 4] {
     let spec = |field: &str| {
         let value = config.as_value().pointer(&format!("/spec/{field}")).cloned();
         // Empty, null and left out are one.
@@ -91,7 +91,7 @@ mod tests {
                 true,
             ),
         ] {
-            let differs = os_parts(&config(before.clone())) != os_parts(&config(after));
+            let differs = os_fields(&config(before.clone())) != os_fields(&config(after));
             assert_eq!(differs, changed, "{what}");
         }
     }

@@ -1,20 +1,20 @@
-//! A runner that has ended: the image, another runner, or the end of the build.
+//! A workload that has ended: the image, another workload, or the end of the build.
 
 use jiff::SignedDuration;
 
 use super::super::action::{Action, Annotate};
 use super::super::lookup::{ImageStatus, Lookup};
 use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{SeenRunner, base_of};
+use super::super::snapshot::{SeenWorkload, base_of};
 use super::DecisionBuilder;
+use super::annotations::{method_of, number};
 use super::attempt_failure::AttemptFailure;
 use super::progress::BuildProgress;
-use super::runner::{method_of, number};
-use crate::status::{EventReason, Progress, build_status};
+use crate::status::{BuildPhase, EventReason, build_status};
 use crate::workload::InputKind;
-use crate::workload::Lost;
+use crate::workload::NoResultCause;
 use crate::workload::Observation;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use crate::workload::kind;
 use crate::workload::observe;
 use mosb_build::JobMethod;
@@ -28,60 +28,64 @@ impl<'a> DecisionBuilder<'a> {
     pub(super) fn finish(
         &mut self,
         build: &'a MachineOsBuild,
-        runner: &'a Runner,
+        workload: &'a Workload,
         attempt: u32,
         result: JobResult,
     ) -> Result<BuildProgress, Lookup> {
         match result.outcome {
-            Outcome::Succeeded { digest, .. } => self.confirm(build, runner, attempt, digest),
+            Outcome::Succeeded { digest, .. } => {
+                self.confirm_image(build, workload, attempt, digest)
+            }
             Outcome::NeedsContainerfile { reasons } => {
                 if method_of(build) == JobMethod::Containerfile {
                     let wrong =
                         "it was built with the Containerfile, and asked for the Containerfile";
-                    let failure = AttemptFailure::Lost(Lost::Failed(wrong.to_owned()));
-                    return Ok(self.record_failure(build, Some(runner), attempt, &failure));
+                    let failure = AttemptFailure::NoResult(NoResultCause::Failed(wrong.to_owned()));
+                    return Ok(self.record_failure(build, Some(workload), attempt, &failure));
                 }
-                Ok(self.change_method(build, runner, attempt, &reasons))
+                Ok(self.switch_to_containerfile(build, workload, attempt, &reasons))
             }
             Outcome::Failed { step, class, reason, message, last_lines, push: _ } => {
                 let failure = AttemptFailure::Reported { step, class, reason, message, last_lines };
-                Ok(self.record_failure(build, Some(runner), attempt, &failure))
+                Ok(self.record_failure(build, Some(workload), attempt, &failure))
             }
         }
     }
 
     /// A digest was told: the registry must answer for it.
-    fn confirm(
+    fn confirm_image(
         &mut self,
         build: &'a MachineOsBuild,
-        runner: &'a Runner,
+        workload: &'a Workload,
         attempt: u32,
         digest: Digest,
     ) -> Result<BuildProgress, Lookup> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
-            let failure = AttemptFailure::Lost(Lost::Failed(format!("{spec:?} is no image")));
-            return Ok(self.record_failure(build, Some(runner), attempt, &failure));
+            let failure =
+                AttemptFailure::NoResult(NoResultCause::Failed(format!("{spec:?} is no image")));
+            return Ok(self.record_failure(build, Some(workload), attempt, &failure));
         };
         let image = image.repo().pinned(digest);
-        match self.exists(&image, build)? {
+        match self.image_status(&image, build)? {
             ImageStatus::Present(image) => {
                 let text = image.value().to_string();
-                let note = format!("{runner} made {text}");
-                self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
-                self.tell_build(build, EventReason::BuildCompleted, "", &*text);
-                let end = Progress::Succeeded { runner: Some(&self.reference(runner)), image };
+                let note = format!("{workload} made {text}");
+                self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
+                self.emit_build_event(build, EventReason::BuildCompleted, "", &*text);
+                let end =
+                    BuildPhase::Succeeded { workload: Some(&self.reference(workload)), image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 Ok(BuildProgress::State(status, PoolReason::UpToDate(text)))
             }
             ImageStatus::Missing => {
                 let failure = AttemptFailure::ImageMissing(image.to_string());
-                Ok(self.record_failure(build, Some(runner), attempt, &failure))
+                Ok(self.record_failure(build, Some(workload), attempt, &failure))
             }
             ImageStatus::Unknown(problem) => {
                 let reason = self.problem(problem);
-                let running = Progress::Building(&self.reference(runner));
+                let running = BuildPhase::Building(&self.reference(workload));
                 let status = build_status(&build.status, running, self.now);
                 self.write_build(build, status.clone());
                 Ok(BuildProgress::State(status, reason))
@@ -93,7 +97,7 @@ impl<'a> DecisionBuilder<'a> {
     pub(super) fn record_failure(
         &mut self,
         build: &MachineOsBuild,
-        runner: Option<&Runner>,
+        workload: Option<&Workload>,
         attempt: u32,
         failure: &AttemptFailure,
     ) -> BuildProgress {
@@ -103,29 +107,29 @@ impl<'a> DecisionBuilder<'a> {
         let failures = number(build, labels::FAILURES) + u32::from(failure.counts());
         let edge = format!("{attempt}");
         let reason = match failure {
-            AttemptFailure::Lost(Lost::Deleted) => EventReason::JobDeleted,
+            AttemptFailure::NoResult(NoResultCause::Deleted) => EventReason::JobDeleted,
             _ => EventReason::JobFailed,
         };
-        self.tell_build(build, reason, &edge, format!("attempt {attempt}: {line}"));
+        self.emit_build_event(build, reason, &edge, format!("attempt {attempt}: {line}"));
         let retries = self.snapshot.cluster.run_retries;
         if failure.is_final(failures, attempt, method_of(build), retries) {
-            let named = runner.map(|runner| self.reference(runner));
+            let named = workload.map(|workload| self.reference(workload));
             let message = failure.message();
-            let end = Progress::Failed { runner: named.as_ref(), message: &message };
+            let end = BuildPhase::Failed { workload: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
-            let read = runner.map_or(String::new(), |runner| {
-                let (what, namespace) = (kind(runner.builder()), &self.snapshot.cluster.namespace);
-                let called = format!("{}/{}", what.to_lowercase(), runner.name());
-                let read = match runner {
+            let read = workload.map_or(String::new(), |workload| {
+                let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
+                let called = format!("{}/{}", what.to_lowercase(), workload.name());
+                let read = match workload {
                     // Only OpenShift's own client knows which pod that is.
-                    Runner::Build(_) => format!("oc -n {namespace} logs {called}"),
-                    Runner::Job(_) | Runner::Pod(_) => {
+                    Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
+                    Workload::Job(_) | Workload::Pod(_) => {
                         format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
                     }
                 };
                 format!("; its {what} is kept: {read}")
             });
-            self.tell_build(build, EventReason::BuildFailed, "", format!("{line}{read}"));
+            self.emit_build_event(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
             return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
         }
@@ -138,8 +142,8 @@ impl<'a> DecisionBuilder<'a> {
         annotate.set(labels::NOT_BEFORE, until.to_string());
         annotate.remove(labels::JOB_UID);
         self.actions.push(Action::AnnotateBuild(annotate));
-        if let Some(runner) = runner {
-            self.delete_runner(runner);
+        if let Some(workload) = workload {
+            self.delete_workload(workload);
         }
         self.requeue_after = Some(pause);
         BuildProgress::State(
@@ -154,20 +158,20 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// A direct build found that something must be run.
-    fn change_method(
+    fn switch_to_containerfile(
         &mut self,
         build: &MachineOsBuild,
-        runner: &Runner,
+        workload: &Workload,
         attempt: u32,
         reasons: &[Finding],
     ) -> BuildProgress {
         self.archive_logs(build);
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
-            "{runner} found that something must be run ({}): another one follows, with the Containerfile",
+            "{workload} found that something must be run ({}): another one follows, with the Containerfile",
             codes.join(", ")
         );
-        self.tell_build(build, EventReason::JobCompleted, runner.uid(), note);
+        self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::METHOD, JobMethod::Containerfile.as_str());
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
@@ -175,8 +179,8 @@ impl<'a> DecisionBuilder<'a> {
         annotate.remove(labels::NOT_BEFORE);
         annotate.remove(labels::JOB_UID);
         self.actions.push(Action::AnnotateBuild(annotate));
-        self.delete_runner(runner);
-        let running = Progress::Building(&self.reference(runner));
+        self.delete_workload(workload);
+        let running = BuildPhase::Building(&self.reference(workload));
         let status = build_status(&build.status, running, self.now);
         self.write_build(build, status.clone());
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
@@ -184,10 +188,10 @@ impl<'a> DecisionBuilder<'a> {
 
     /// Once a build has its image, nothing else is kept of it but its logs and what was learnt about the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
-        let runners: Vec<&SeenRunner> = self.runners_of(build).collect();
-        for seen in runners {
+        let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
+        for seen in workloads {
             let result = self.snapshot.results.get(&build.metadata.name);
-            let told = observe(&seen.runner, &seen.pods, result, seen.quiet, self.now);
+            let told = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = told
                 && let Outcome::Succeeded {
                     base_tree: Some(tree),
@@ -201,20 +205,20 @@ impl<'a> DecisionBuilder<'a> {
             {
                 self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
             }
-            let runner = &seen.runner;
-            if !runner.is_going_away() {
+            let workload = &seen.workload;
+            if !workload.is_going_away() {
                 self.archive_logs(build);
-                let what = kind(runner.builder());
+                let what = kind(workload.builder());
                 let note = format!("the image is there, so its {what} and what that needed go");
-                self.tell_build(build, EventReason::JobDeleted, runner.uid(), note);
+                self.emit_build_event(build, EventReason::JobDeleted, workload.uid(), note);
             }
-            self.delete_runner(runner);
+            self.delete_workload(workload);
         }
         // The account of a Pod was there before the Pod, so it does not go with it.
         let inputs = self.snapshot.inputs.iter();
         let own = inputs.filter(|one| one.build == build.metadata.name && !one.going_away);
         for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {
-            if account.runner_uid.is_empty() {
+            if account.workload_uid.is_empty() {
                 self.actions.push(Action::DeleteInput {
                     kind: account.kind,
                     name: account.name.clone(),

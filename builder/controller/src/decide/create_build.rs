@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use super::super::action::Action;
 use super::super::lookup::Planned;
 use super::DecisionBuilder;
-use crate::status::{Event, EventReason, Progress, Regarding, build_status};
+use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
 use mosb_plan::api::{
     API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
     OwnerReference, labels, shortened,
 };
 
 /// The longest value of a label.
-pub(super) const LABEL_LIMIT: usize = 63;
+pub(super) const MAX_LABEL_VALUE: usize = 63;
 
 impl DecisionBuilder<'_> {
     /// Makes a build of this plan; with a source, one that adopts its image.
@@ -49,8 +49,8 @@ impl DecisionBuilder<'_> {
             }
         }
         let build = self.new_build(planned.build.as_str(), annotations);
-        self.tell_change(planned);
-        self.warn();
+        self.emit_config_change_event(planned);
+        self.update_warnings();
         self.actions.push(Action::CreateBuild { build: Box::new(build) });
     }
 
@@ -62,7 +62,7 @@ impl DecisionBuilder<'_> {
     ) -> MachineOsBuild {
         let desired = &self.desired;
         let owner = &self.config.metadata;
-        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, LABEL_LIMIT));
+        let label = |key: &str, value: &str| (key.to_owned(), shortened(value, MAX_LABEL_VALUE));
         MachineOsBuild {
             metadata: Metadata {
                 name: name.to_owned(),
@@ -94,7 +94,7 @@ impl DecisionBuilder<'_> {
     }
 
     /// Tells the pool that another config is on its way to an image.
-    fn tell_change(&mut self, planned: &Planned) {
+    fn emit_config_change_event(&mut self, planned: &Planned) {
         let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
         let mut builds = self.snapshot.builds.iter();
         let before = builds.find(|build| Some(&*build.metadata.name) == named);
@@ -120,23 +120,23 @@ impl DecisionBuilder<'_> {
             if build.status.image().is_some() {
                 self.clean_up(build);
             } else if Some(build.metadata.uid()) != keep {
-                self.put_an_end_to(build);
+                self.interrupt(build);
             }
         }
     }
 
     /// Interrupts a build that is on its way, and deletes it with all it has.
-    pub(super) fn put_an_end_to(&mut self, build: &MachineOsBuild) {
+    pub(super) fn interrupt(&mut self, build: &MachineOsBuild) {
         if self.is_deleted(build) {
             return;
         }
-        let end = interrupted(build, "something else is wanted by now", self.now);
+        let end = interrupt_actions(build, "something else is wanted by now", self.now);
         self.actions.extend(end);
     }
 
     pub(super) fn delete_build(&mut self, build: &MachineOsBuild, why: &str) {
         if !self.is_deleted(build) {
-            self.actions.extend(deleted(build, why));
+            self.actions.extend(delete_actions(build, why));
         }
     }
 
@@ -148,37 +148,37 @@ impl DecisionBuilder<'_> {
     /// Writes a build's status if it is another.
     pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
         if status != build.status {
-            self.actions.push(status_of(build, status));
+            self.actions.push(write_status(build, status));
         }
     }
 }
 
 /// The end of a build: it says that it was interrupted if it was on its way, and goes with all it has.
-pub(super) fn interrupted(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Action> {
+pub(super) fn interrupt_actions(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     if !build.status.is_terminal() {
-        let status = build_status(&build.status, Progress::Interrupted, now);
-        actions.push(told(build, EventReason::BuildInterrupted, why));
-        actions.push(status_of(build, status));
+        let status = build_status(&build.status, BuildPhase::Interrupted, now);
+        actions.push(build_event(build, EventReason::BuildInterrupted, why));
+        actions.push(write_status(build, status));
     }
-    actions.extend(deleted(build, why));
+    actions.extend(delete_actions(build, why));
     actions
 }
 
-fn deleted(build: &MachineOsBuild, why: &str) -> [Action; 2] {
+fn delete_actions(build: &MachineOsBuild, why: &str) -> [Action; 2] {
     let delete = Action::DeleteBuild {
         name: build.metadata.name.clone(),
         uid: build.metadata.uid().to_owned(),
     };
-    [told(build, EventReason::BuildDeleted, why), delete]
+    [build_event(build, EventReason::BuildDeleted, why), delete]
 }
 
-fn told(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action {
+fn build_event(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action {
     let on = Regarding::new("MachineOSBuild", &build.metadata);
     Action::Event(Event::new(on, reason, "", why))
 }
 
-fn status_of(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Action {
+fn write_status(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Action {
     Action::WriteBuildStatus {
         name: build.metadata.name.clone(),
         uid: build.metadata.uid().to_owned(),

@@ -18,8 +18,8 @@ impl<'a> DecisionBuilder<'a> {
         if let Some(reason) = self.rebuild() {
             return Ok(reason);
         }
-        let fitting = self.current().filter(|build| self.fits(build));
-        match fitting.or_else(|| self.begun()) {
+        let fitting = self.current().filter(|build| self.matches_desired(build));
+        match fitting.or_else(|| self.in_progress()) {
             Some(build) => self.advance(build),
             None => self.choose(),
         }
@@ -33,7 +33,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Whether a build is one of exactly what is wanted, known without asking.
-    pub(super) fn fits(&self, build: &MachineOsBuild) -> bool {
+    pub(super) fn matches_desired(&self, build: &MachineOsBuild) -> bool {
         if self.is_ours(build) {
             let wanted = match build.is_pre_built() {
                 true => &self.desired.seeded,
@@ -61,15 +61,15 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// A build of exactly what is wanted that is on its way, or failed, though the MachineOSConfig does not name it.
-    fn begun(&self) -> Option<&'a MachineOsBuild> {
+    fn in_progress(&self) -> Option<&'a MachineOsBuild> {
         self.ours().find(|build| {
-            self.fits(build) && build.status.state() != Some(BuildCondition::Succeeded)
+            self.matches_desired(build) && build.status.state() != Some(BuildCondition::Succeeded)
         })
     }
 
     /// Finds out what would be built, and takes that.
     fn choose(&mut self) -> Result<PoolReason, Lookup> {
-        if let Some(reason) = self.seeded_before()? {
+        if let Some(reason) = self.reuse_seeded_build()? {
             return Ok(reason);
         }
         // Which image it names nobody can tell, and that one may be pre-built.
@@ -78,7 +78,7 @@ impl<'a> DecisionBuilder<'a> {
         }
         let plan = self.plan(|| self.plan_lookup(None, self.desired.builder))?;
         match plan {
-            Ok(planned) => self.take(planned),
+            Ok(planned) => self.select_planned(planned),
             Err(problem) => {
                 let reason = self.problem(problem);
                 // What runs is for an older wish, whatever becomes of the new one.
@@ -86,7 +86,7 @@ impl<'a> DecisionBuilder<'a> {
                     let running = |build: &&MachineOsBuild| !build.status.is_terminal();
                     let running: Vec<_> = self.ours().filter(running).collect();
                     for build in running {
-                        self.put_an_end_to(build);
+                        self.interrupt(build);
                     }
                 }
                 Ok(reason)
@@ -126,13 +126,13 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Takes the build of this identity, or makes it.
-    pub(super) fn take(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
+    pub(super) fn select_planned(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let name = planned.build.as_str();
         let mut builds = self.snapshot.builds.iter();
         let Some(build) = builds.find(|build| build.metadata.name == name) else {
-            return match self.take_older_format(planned)? {
+            return match self.select_older_format(planned)? {
                 Some(reason) => Ok(reason),
-                None => self.make(planned),
+                None => self.create_or_adopt(planned),
             };
         };
         if build.metadata.is_going_away() || !self.is_ours(build) {
@@ -143,11 +143,13 @@ impl<'a> DecisionBuilder<'a> {
             Some(BuildCondition::Succeeded) => {
                 let image = build.status.image().and_then(|image| image.parse().ok());
                 match image {
-                    Some(image) if !self.is_outdated(build) => match self.exists(&image, build)? {
-                        ImageStatus::Present(_) => false,
-                        ImageStatus::Missing => true,
-                        ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
-                    },
+                    Some(image) if !self.is_outdated(build) => {
+                        match self.image_status(&image, build)? {
+                            ImageStatus::Present(_) => false,
+                            ImageStatus::Missing => true,
+                            ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
+                        }
+                    }
                     _ => true,
                 }
             }
@@ -156,7 +158,7 @@ impl<'a> DecisionBuilder<'a> {
             | None => false,
         };
         if again {
-            if let Some(reason) = self.degraded() {
+            if let Some(reason) = self.blocked_by_degraded_pool() {
                 return Ok(reason);
             }
             self.delete_build(build, "its image is not there any more, or not of this config");
@@ -166,7 +168,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
-    fn take_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Lookup> {
+    fn select_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Lookup> {
         if self.config.metadata.annotations.contains_key(labels::REBUILD) {
             return Ok(None);
         }
@@ -178,7 +180,7 @@ impl<'a> DecisionBuilder<'a> {
             let (Some(build), Some(image)) = (build, image) else {
                 continue;
             };
-            match self.exists(&image, build)? {
+            match self.image_status(&image, build)? {
                 ImageStatus::Present(_) => return self.advance_as_wanted(build).map(Some),
                 ImageStatus::Missing => {}
                 ImageStatus::Unknown(problem) => return Ok(Some(self.problem(problem))),
@@ -198,10 +200,10 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
-    fn make(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
+    fn create_or_adopt(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let recognised = self.recognisable().filter(|_| planned.is_recognised);
         if let Some((source, image)) = self.adoptable(planned).or(recognised) {
-            match self.exists(&image, source)? {
+            match self.image_status(&image, source)? {
                 ImageStatus::Present(_) => {
                     self.supersede(None);
                     self.create(planned, Some(source));
@@ -214,7 +216,7 @@ impl<'a> DecisionBuilder<'a> {
                 ImageStatus::Unknown(problem) => return Ok(self.problem(problem)),
             }
         }
-        if let Some(reason) = self.degraded() {
+        if let Some(reason) = self.blocked_by_degraded_pool() {
             return Ok(reason);
         }
         self.supersede(None);
@@ -223,7 +225,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Says so if the pool is degraded for reasons that an image doesn't mend.
-    fn degraded(&mut self) -> Option<PoolReason> {
+    fn blocked_by_degraded_pool(&mut self) -> Option<PoolReason> {
         let conditions = &self.pool.status.conditions;
         let is = |kind: &&str| condition(conditions, kind).is_some_and(|one| one.is_true());
         let kinds: Vec<_> = OTHER_DEGRADED.into_iter().filter(is).collect();
@@ -246,13 +248,13 @@ impl<'a> DecisionBuilder<'a> {
         if noted.is_some_and(|noted| noted != uid) {
             return None;
         }
-        if let Some(reason) = self.degraded() {
+        if let Some(reason) = self.blocked_by_degraded_pool() {
             return Some(reason);
         }
         let name = build.metadata.name.clone();
         if noted.is_none() {
             let note = format!("{name} is built again");
-            self.tell_config(EventReason::RebuildRequested, uid, note);
+            self.emit_config_event(EventReason::RebuildRequested, uid, note);
             let mut annotate = Annotate::of(metadata);
             annotate.set(labels::REBUILD_OF, uid);
             self.actions.push(Action::AnnotateConfig(annotate));

@@ -1,20 +1,20 @@
-//! What a runner and a build say of themselves in annotations.
+//! What a workload and a build say of themselves in annotations.
 
 use std::collections::BTreeSet;
 
 use crate::workload::InputKind;
-use crate::workload::Runner;
+use crate::workload::Workload;
 use mosb_build::JobMethod;
 use mosb_plan::api::{MachineOsBuild, labels};
 
-pub(super) fn attempt_of(runner: &Runner) -> u32 {
-    let attempt = runner.annotation(labels::ATTEMPT);
+pub(super) fn attempt_of(workload: &Workload) -> u32 {
+    let attempt = workload.annotation(labels::ATTEMPT);
     attempt.and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// What a runner needs, as it says itself.
-pub(super) fn needs_of(runner: &Runner) -> BTreeSet<(InputKind, String)> {
-    let text = runner.annotation(labels::NEEDS).unwrap_or_default();
+/// What a workload needs, as it says itself.
+pub(super) fn needs_of(workload: &Workload) -> BTreeSet<(InputKind, String)> {
+    let text = workload.annotation(labels::NEEDS).unwrap_or_default();
     let words = text.split_whitespace();
     words
         .filter_map(|word| {

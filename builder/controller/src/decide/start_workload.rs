@@ -1,4 +1,4 @@
-//! A runner on its way: made suspended, given what it needs, let go.
+//! A workload on its way: made suspended, given what it needs, let go.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::super::lookup::{Lookup, Problem};
 use super::super::pool_reason::PoolReason;
 use super::super::snapshot::BuildNodes;
 use super::DecisionBuilder;
+use super::annotations::{method_of, needs_of};
 use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
-use super::create::LABEL_LIMIT;
+use super::create_build::MAX_LABEL_VALUE;
 use super::progress::BuildProgress;
-use super::runner::{method_of, needs_of};
-use crate::status::{EventReason, Progress, build_status};
-use crate::workload::Lost;
-use crate::workload::Runner;
+use crate::status::{BuildPhase, EventReason, build_status};
+use crate::workload::NoResultCause;
+use crate::workload::Workload;
 use crate::workload::kind;
 use crate::workload::release;
 use mosb_build::JobMethod;
@@ -23,7 +23,7 @@ use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
 use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
-    /// There is no runner of this attempt.
+    /// There is no workload of this attempt.
     pub(super) fn start(
         &mut self,
         build: &'a MachineOsBuild,
@@ -37,13 +37,13 @@ impl<'a> DecisionBuilder<'a> {
                 build,
                 None,
                 attempt,
-                &AttemptFailure::Lost(Lost::Deleted),
+                &AttemptFailure::NoResult(NoResultCause::Deleted),
             ));
         }
-        if is_older_there || self.is_in_the_way(&name) {
-            let runners: Vec<_> = self.runners_of(build).collect();
-            for seen in runners {
-                self.delete_runner(&seen.runner);
+        if is_older_there || self.has_leftover_workload(&name) {
+            let workloads: Vec<_> = self.workloads_of(build).collect();
+            for seen in workloads {
+                self.delete_workload(&seen.workload);
             }
             return same(PoolReason::Replacing(name));
         }
@@ -73,9 +73,9 @@ impl<'a> DecisionBuilder<'a> {
         }
         if let Some(problem) = &planned.containerfile_problem {
             let message = format!("Containerfile: {}", problem.message);
-            let end = Progress::Failed { runner: None, message: &message };
+            let end = BuildPhase::Failed { workload: None, message: &message };
             let status = build_status(&build.status, end, self.now);
-            self.tell_build(build, EventReason::BuildFailed, "", &*message);
+            self.emit_build_event(build, EventReason::BuildFailed, "", &*message);
             self.write_build(build, status.clone());
             return Ok(BuildProgress::State(status, PoolReason::Failed { build: name, message }));
         }
@@ -84,12 +84,12 @@ impl<'a> DecisionBuilder<'a> {
                 "building {} for pool {}",
                 build.spec.machine_config.name, self.desired.pool
             );
-            self.tell_build(build, EventReason::BuildStarted, "", note);
+            self.emit_build_event(build, EventReason::BuildStarted, "", note);
             let what = kind(self.desired.builder);
             let note = format!("its {what} and what that needs are being made");
-            self.tell_build(build, EventReason::BuildPreparing, "", note);
+            self.emit_build_event(build, EventReason::BuildPreparing, "", note);
         }
-        self.actions.push(Action::CreateRunner {
+        self.actions.push(Action::CreateWorkload {
             build: name.clone(),
             build_uid: build.metadata.uid().to_owned(),
             attempt,
@@ -99,7 +99,7 @@ impl<'a> DecisionBuilder<'a> {
         same(PoolReason::Preparing(name))
     }
 
-    /// What a runner is made for: an OpenShift Build knows Containerfiles only.
+    /// What a workload is made for: an OpenShift Build knows Containerfiles only.
     fn method_for(&self, builder: ImageBuilderType, build: &MachineOsBuild) -> JobMethod {
         match builder {
             ImageBuilderType::Job | ImageBuilderType::CustomPod => method_of(build),
@@ -107,10 +107,10 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// Whether a runner of an earlier build of the same name is still there: it goes with its owner.
-    fn is_in_the_way(&self, name: &str) -> bool {
-        self.snapshot.runners.iter().any(|seen| {
-            let mut owners = seen.runner.metadata().owner_references.iter().flatten();
+    /// Whether a workload of an earlier build of the same name is still there: it goes with its owner.
+    fn has_leftover_workload(&self, name: &str) -> bool {
+        self.snapshot.workloads.iter().any(|seen| {
+            let mut owners = seen.workload.metadata().owner_references.iter().flatten();
             owners.any(|owner| owner.kind == "MachineOSBuild" && owner.name == name)
         })
     }
@@ -124,15 +124,15 @@ impl<'a> DecisionBuilder<'a> {
         is_pause.then(|| left.unsigned_abs())
     }
 
-    /// Makes what a suspended runner needs, and lets it begin once all of that was seen. Returns what hinders it.
+    /// Makes what a suspended workload needs, and lets it begin once all of that was seen. Returns what hinders it.
     pub(super) fn prepare(
         &mut self,
         build: &MachineOsBuild,
-        runner: &Runner,
+        workload: &Workload,
         attempt: u32,
     ) -> Result<Option<PoolReason>, Lookup> {
-        let (uid, needs) = (runner.uid(), needs_of(runner));
-        let label = shortened(&build.metadata.name, LABEL_LIMIT);
+        let (uid, needs) = (workload.uid(), needs_of(workload));
+        let label = shortened(&build.metadata.name, MAX_LABEL_VALUE);
         let mut missing = needs.is_empty();
         let mut waits = false;
         for (kind, name) in &needs {
@@ -140,7 +140,7 @@ impl<'a> DecisionBuilder<'a> {
             match seen.find(|one| one.kind == *kind && one.name == *name) {
                 None => missing = true,
                 Some(one) if one.going_away => waits = true,
-                Some(one) if one.runner_uid == uid => {}
+                Some(one) if one.workload_uid == uid => {}
                 Some(one) if one.build != label && one.build != build.metadata.name => {
                     let message = format!(
                         "{} {name} has the name of one that the build needs, and is not ours; delete or rename it",
@@ -168,17 +168,17 @@ impl<'a> DecisionBuilder<'a> {
         let name = build.metadata.name.clone();
         // One that may run is known to its build: were it deleted, another would be this attempt's second.
         let is_known = build.metadata.annotation(labels::JOB_UID) == Some(uid);
-        let begins_by_itself = release(runner.builder()).is_none();
+        let begins_by_itself = release(workload.builder()).is_none();
         if !is_known && (begins_by_itself || !missing) {
             return Ok(None);
         }
         if !missing {
             if !begins_by_itself {
                 self.actions.push(Action::Unsuspend {
-                    builder: runner.builder(),
-                    name: runner.name().to_owned(),
+                    builder: workload.builder(),
+                    name: workload.name().to_owned(),
                     uid: uid.to_owned(),
-                    resource_version: runner
+                    resource_version: workload
                         .metadata()
                         .resource_version
                         .clone()
@@ -187,17 +187,17 @@ impl<'a> DecisionBuilder<'a> {
             }
             return Ok(None);
         }
-        match self.plan(|| self.plan_lookup(Some(build), runner.builder()))? {
+        match self.plan(|| self.plan_lookup(Some(build), workload.builder()))? {
             // Another identity by now: what this one would be given is not what it was made for.
-            Ok(planned) if planned.build.as_str() != name => self.delete_runner(runner),
+            Ok(planned) if planned.build.as_str() != name => self.delete_workload(workload),
             Ok(_) => self.actions.push(Action::CreateInputs {
                 build: name,
                 build_uid: build.metadata.uid().to_owned(),
-                builder: runner.builder(),
-                runner: runner.name().to_owned(),
-                runner_uid: uid.to_owned(),
+                builder: workload.builder(),
+                workload: workload.name().to_owned(),
+                workload_uid: uid.to_owned(),
                 attempt,
-                method: self.method_for(runner.builder(), build),
+                method: self.method_for(workload.builder(), build),
             }),
             Err(problem) => return Ok(Some(self.problem(problem))),
         }

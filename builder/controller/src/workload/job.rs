@@ -1,0 +1,190 @@
+//! The Job itself: `job-templates/`, filled field by field.
+
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Container, EnvFromSource, KeyToPath, LocalObjectReference, PodSpec,
+    PodTemplateSpec, SeccompProfile, SecretEnvSource, SecurityContext,
+};
+
+use super::inputs::certs_key;
+use super::metadata::{all_annotations, all_labels, by_build, metadata};
+use super::names::{
+    ACCOUNT, CERTS, IMAGE_BUILD, IMAGE_PUSH, PROXY, PULL, PUSH, REGISTRIES, WAIT_FOR_DONE,
+    input_names, volumes,
+};
+use super::volume::Volumes;
+use super::{
+    JobRequest, MachineRole, arguments, placement, resources, security_context_constraints,
+    template,
+};
+use mosb_build::JobMethod;
+use mosb_plan::api::cluster_settings::StorageDriver;
+use mosb_plan::api::{job_name, labels, object_name};
+use mosb_plan::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
+
+/// The Job of a build, suspended, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists what must be there first.
+pub fn job(request: &JobRequest) -> Job {
+    let mut job = template::job(request.method);
+    job.metadata = metadata(request, job_name(&request.build));
+    job.metadata.owner_references = Some(vec![by_build(request)]);
+    let spec = job.spec.as_mut().expect("a test fills both templates");
+    fill_spec(spec, request);
+    let needs = input_names(&job, &request.build);
+    let needs: Vec<_> = needs.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+    job.metadata.annotations.get_or_insert_default().extend([
+        (labels::ATTEMPT.to_owned(), request.attempt.to_string()),
+        (labels::METHOD.to_owned(), request.method.to_string()),
+        (labels::NEEDS.to_owned(), needs.join(" ")),
+    ]);
+    job
+}
+
+impl JobRequest {
+    /// Without a user namespace nothing may be mounted.
+    pub(super) fn storage_driver(&self) -> StorageDriver {
+        let usual = match self.user_namespaces {
+            true => StorageDriver::Overlay,
+            false => StorageDriver::Vfs,
+        };
+        self.settings.storage_driver.unwrap_or(usual)
+    }
+}
+
+fn fill_spec(spec: &mut JobSpec, request: &JobRequest) {
+    let deadlines = &request.settings.active_deadline_seconds;
+    let deadline = match request.method {
+        JobMethod::Direct => deadlines.direct,
+        JobMethod::Containerfile => deadlines.containerfile,
+    };
+    if let Some(seconds) = deadline {
+        spec.active_deadline_seconds = Some(seconds.into());
+    }
+    fill_template(&mut spec.template, request);
+    if request.machine_role != MachineRole::Other {
+        // A Job's deadline counts while its pod waits for a node, a pod's does not.
+        let pod = spec.template.spec.as_mut();
+        let pod = pod.expect("a test fills both templates");
+        pod.active_deadline_seconds = spec.active_deadline_seconds.take();
+    }
+}
+
+fn fill_template(template: &mut PodTemplateSpec, request: &JobRequest) {
+    let meta = template.metadata.get_or_insert_default();
+    let own = meta.labels.take().unwrap_or_default();
+    let mut all = request.settings.labels.clone();
+    all.extend(own);
+    all.extend(all_labels(request));
+    meta.labels = Some(all);
+    let mut all = request.settings.annotations.clone();
+    all.extend(all_annotations(request));
+    let needed = security_context_constraints::needed(request).map(str::to_owned);
+    all.extend(needed.map(|name| (security_context_constraints::REQUIRED.to_owned(), name)));
+    meta.annotations = Some(all);
+    let pod = template.spec.as_mut().expect("a test fills both templates");
+    fill_pod(pod, request);
+}
+
+fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
+    let settings = &request.settings;
+    pod.service_account_name = Some(object_name(ACCOUNT, &request.build));
+    pod.priority_class_name.clone_from(&settings.priority_class_name);
+    let pull = |name: &String| LocalObjectReference { name: name.clone() };
+    pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
+    placement::place(pod, request);
+    fill_volumes(pod, request);
+    let all = pod.init_containers.iter_mut().flatten();
+    for container in all.chain(&mut pod.containers) {
+        fill_container(container, request);
+    }
+    if request.method == JobMethod::Containerfile && !request.user_namespaces {
+        without_user_namespace(pod);
+    }
+}
+
+fn given<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
+}
+
+fn fill_container(container: &mut Container, request: &JobRequest) {
+    let settings = &request.settings;
+    container.image = Some(request.builder_image.clone());
+    if let Some(policy) = settings.image_pull_policy {
+        container.image_pull_policy = Some(policy.as_str().to_owned());
+    }
+    let (arguments, overrides, network) = match (&*container.name, request.method) {
+        (WAIT_FOR_DONE, _) => {
+            (arguments::wait_for_done(request), &settings.resources.wait_for_done, false)
+        }
+        (IMAGE_PUSH, _) => (arguments::push(request), &settings.resources.image_push, true),
+        (_, JobMethod::Direct) => (arguments::build(request), &settings.resources.direct, true),
+        (_, JobMethod::Containerfile) => {
+            (arguments::build(request), &settings.resources.image_build, true)
+        }
+    };
+    container.args = Some(arguments);
+    resources::fill(container.resources.get_or_insert_default(), overrides);
+    if network && request.proxy.is_some() {
+        let source = SecretEnvSource {
+            name: object_name(PROXY, &request.build),
+            ..SecretEnvSource::default()
+        };
+        container.env_from =
+            Some(vec![EnvFromSource { secret_ref: Some(source), ..EnvFromSource::default() }]);
+    }
+}
+
+fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
+    let mut all = Volumes::of(pod);
+    let of_payload = |key: &str| {
+        let maps = request.payload.iter();
+        maps.filter(|map| map.data.contains_key(key) || map.binary_data.contains_key(key))
+            .map(|map| map.metadata.name.clone())
+            .collect::<Vec<_>>()
+    };
+    let ours = |there: bool, prefix: &str| there.then(|| object_name(prefix, &request.build));
+    all.parts(volumes::MACHINE_CONFIG, of_payload(MACHINE_CONFIG_KEY));
+    all.config_map(volumes::CONTAINERFILE, of_payload(CONTAINERFILE_KEY).pop());
+    all.config_map(volumes::TRUST_BUNDLE, of_payload(TRUST_BUNDLE_KEY).pop());
+    all.config_map(
+        volumes::REGISTRIES,
+        ours(request.registries_conf.is_some() || request.signature_policy.is_some(), REGISTRIES),
+    );
+    all.config_map(volumes::CERTS, ours(!request.certs.is_empty(), CERTS));
+    let hosts = request.certs.keys();
+    let item = |host: &String| KeyToPath {
+        key: certs_key(host),
+        path: format!("{host}/ca.crt"),
+        mode: None,
+    };
+    all.items(volumes::CERTS, hosts.map(item).collect());
+    all.config_map(volumes::REGISTRY_TRUST, ours(request.registry_trust.is_some(), CERTS));
+    all.secret(volumes::PULL, ours(true, PULL));
+    all.secret(volumes::PUSH, ours(true, PUSH));
+    all.secret(volumes::ENTITLEMENT, request.entitlement.clone());
+    all.config_map(volumes::REPOSITORIES, request.repositories.clone());
+    all.secret(volumes::PACKAGE_KEYS, request.package_keys.clone());
+}
+
+/// The degraded form: root of the node, with no more capabilities than every container has, and no profile that would keep it
+/// from separating `RUN` lines.
+fn without_user_namespace(pod: &mut PodSpec) {
+    pod.host_users = None;
+    let all = pod.init_containers.iter_mut().flatten();
+    for container in all.filter(|container| container.name == IMAGE_BUILD) {
+        let context = container.security_context.get_or_insert_default();
+        if let Some(capabilities) = &mut context.capabilities {
+            capabilities.add = None;
+        }
+        *context = SecurityContext {
+            seccomp_profile: Some(SeccompProfile {
+                type_: "Unconfined".to_owned(),
+                localhost_profile: None,
+            }),
+            app_armor_profile: Some(AppArmorProfile {
+                type_: "Unconfined".to_owned(),
+                localhost_profile: None,
+            }),
+            ..context.clone()
+        };
+    }
+}
