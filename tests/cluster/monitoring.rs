@@ -88,7 +88,7 @@ fn everything() -> Metrics {
     metrics.wrote(&world, &steps);
     world.builds = vec![ended];
     metrics.observe(&world);
-    metrics.round(Duration::from_secs(1), Some("denied"));
+    metrics.reconciled(Duration::from_secs(1), Some("denied"));
     metrics
 }
 

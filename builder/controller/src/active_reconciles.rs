@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::queue::Outcome;
+use super::queue::Requeue;
 use mosb_types::ErrorClass;
 
 /// For how long a reconcile may outlive its deadline before the program counts as hanging.
@@ -36,17 +36,17 @@ impl ActiveReconciles {
     }
 
     /// Runs a reconcile of this object to its end, or to the deadline.
-    pub async fn run(&self, what: &str, reconcile: impl Future<Output = Outcome>) -> Outcome {
+    pub async fn run(&self, what: &str, reconcile: impl Future<Output = Requeue>) -> Requeue {
         let _active = self.begin(what);
         match timeout(self.deadline, reconcile).await {
-            Ok(outcome) => outcome,
+            Ok(requeue) => requeue,
             Err(_) => {
                 let seconds = self.deadline.as_secs();
                 tracing::warn!(
                     reason = "reconcile-timeout",
                     "{what}: not done after {seconds} s, and ended; it is tried again"
                 );
-                Outcome::Failed(ErrorClass::Transient)
+                Requeue::Error(ErrorClass::Transient)
             }
         }
     }
@@ -110,8 +110,8 @@ mod tests {
             tokio::time::sleep(9 * SECOND).await;
             assert_eq!(active.oldest(), 9 * SECOND);
         };
-        let (outcome, ()) = tokio::join!(slow, watching);
-        assert_eq!(outcome, Outcome::Failed(ErrorClass::Transient));
+        let (requeue, ()) = tokio::join!(slow, watching);
+        assert_eq!(requeue, Requeue::Error(ErrorClass::Transient));
         assert_eq!(active.oldest(), Duration::ZERO);
 
         // What blocks its thread is ended by nobody.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tower::timeout::TimeoutLayer;
 
 use super::Error;
-use super::error::{code, told};
+use super::error::{code, describe};
 use super::limit::{ANSWER, PartsLayer};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
@@ -50,7 +50,7 @@ pub async fn connect(
         }
     };
     let namespace = config.default_namespace.clone();
-    let builder = ClientBuilder::try_from(config).map_err(|error| none(told(&error)))?;
+    let builder = ClientBuilder::try_from(config).map_err(|error| none(describe(&error)))?;
     let begins = TimeoutLayer::new(ANSWER);
     let client = builder.with_layer(&PartsLayer).with_layer(&begins).build();
     Ok((client, namespace))
@@ -99,7 +99,7 @@ pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> O
             }
             Err(error) => {
                 // The settings may name one.
-                tracing::warn!("the controller's own image is not known: {}", told(&error));
+                tracing::warn!("the controller's own image is not known: {}", describe(&error));
                 return None;
             }
         }

@@ -17,7 +17,7 @@ pub enum Error {
         said: String,
     },
     /// The API server refused a request, or did not answer it.
-    #[error("{object}: {verb}: {}", told(source))]
+    #[error("{object}: {verb}: {}", describe(source))]
     Api {
         /// Kind and name.
         object: String,
@@ -149,7 +149,7 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 }
 
 /// What the API server said, and what to do; the client's own words are for programmers.
-pub fn told(error: &kube::Error) -> String {
+pub fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => said_by_server(status),
         other => {
@@ -199,13 +199,13 @@ mod tests {
             ),
         ] {
             let status = Status::failure(said, "Forbidden").with_code(403).boxed();
-            let told = told(&kube::Error::Api(status));
-            assert!(told.contains(said), "{told}");
+            let text = describe(&kube::Error::Api(status));
+            assert!(text.contains(said), "{text}");
             let remedy = match is_right {
                 true => "; grant this right to the user or ServiceAccount",
                 false => "; change what forbids it, or what was asked for",
             };
-            assert!(told.ends_with(remedy), "{told}");
+            assert!(text.ends_with(remedy), "{text}");
         }
     }
 

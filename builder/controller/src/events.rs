@@ -8,7 +8,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
 use super::Error;
-use super::error::{is_conflict, told};
+use super::error::{describe, is_conflict};
 use crate::status::Event;
 use mosb_plan::api::{API_VERSION, shortened};
 
@@ -28,7 +28,7 @@ pub async fn tell(client: &Client, instance: &str, event: &Event) -> Result<(), 
         Ok(_) => Ok(()),
         Err(error) if is_conflict(&error) => Ok(()),
         Err(error @ kube::Error::Api(_)) => {
-            tracing::warn!("event {}: not told: {}", event.name, told(&error));
+            tracing::warn!("event {}: not told: {}", event.name, describe(&error));
             Ok(())
         }
         Err(error) => Err(Error::api(format!("event {}", event.name), "create")(error)),

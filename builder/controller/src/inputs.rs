@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
 use super::observe::{IMAGE_CONFIG, RENDERER};
 use super::snapshot::Snapshot;
-use super::stores::{OPERATOR_IMAGES, Stores};
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
 use crate::workload::Workload;
 use mosb_image::Digest;
@@ -72,24 +72,24 @@ fn foreign(conditions: &[Condition]) -> Vec<Condition> {
 
 /// What lookups for a MachineOSConfig read beside what is in its snapshot.
 pub fn versions(
-    stores: &Stores,
+    cache: &ClusterCache,
     config: Option<&MachineOsConfig>,
     pool: Option<&MachineConfigPool>,
     builds: &[MachineOsBuild],
 ) -> Versions {
-    let mut versions = shared_versions(stores);
+    let mut versions = shared_versions(cache);
     if let Some(config) = config {
         let pull = config.spec.base_image_pull_secret.as_ref();
         let named =
             [Some(&config.spec.rendered_image_push_secret.name), pull.map(|pull| &pull.name)];
-        versions.extend(named.into_iter().flatten().map(|name| secret(stores, name)));
+        versions.extend(named.into_iter().flatten().map(|name| secret(cache, name)));
     }
     let key = labels::RENDERED_IMAGE_PUSH_SECRET;
     let pushed_with = builds.iter().filter_map(|build| build.metadata.annotation(key));
-    versions.extend(pushed_with.map(|name| secret(stores, name)));
+    versions.extend(pushed_with.map(|name| secret(cache, name)));
     if let Some(pool) = pool {
         let name = &pool.spec.configuration.name;
-        let rendered = stores.machine_configs.get(name);
+        let rendered = cache.machine_configs.get(name);
         let version = rendered.and_then(|meta| meta.resource_version.clone());
         versions.insert(format!("machineconfig {name}"), version);
     }
@@ -97,34 +97,34 @@ pub fn versions(
 }
 
 /// What lookups for every pool read: the settings, and the Secrets that these name.
-pub(super) fn shared_versions(stores: &Stores) -> Versions {
+pub(super) fn shared_versions(cache: &ClusterCache) -> Versions {
     let map = |name: &'static str| {
-        let version = stores.named(name).and_then(|map| map.metadata.resource_version.clone());
+        let version = cache.named(name).and_then(|map| map.metadata.resource_version.clone());
         (format!("configmap {name}"), version)
     };
     let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES].map(map).into();
     let generation = |value: &serde_json::Value| Some(value["metadata"]["generation"].to_string());
-    let controller_config = stores.controller_configs.get(RENDERER);
+    let controller_config = cache.controller_configs.get(RENDERER);
     let of_controller_config = controller_config.and_then(|value| generation(&value));
     versions.insert("controllerconfig".to_owned(), of_controller_config);
-    for mirrors in stores.mirror_sets.iter().flat_map(|shelf| shelf.all()) {
+    for mirrors in cache.mirror_sets.iter().flat_map(|store| store.list()) {
         let metadata = &mirrors["metadata"];
         let name = format!("mirrors {} {}", metadata["name"], metadata["uid"]);
         versions.insert(name, generation(&mirrors));
     }
-    let image_config = stores.image_configs.get(IMAGE_CONFIG);
+    let image_config = cache.image_configs.get(IMAGE_CONFIG);
     let of_image_config = image_config.and_then(|value| generation(&value));
     versions.insert("image cluster".to_owned(), of_image_config);
-    if let Ok((settings, _)) = stores.settings() {
+    if let Ok((settings, _)) = cache.settings() {
         let proxy = settings.proxy.and_then(|proxy| proxy.secret);
         let named = proxy.into_iter().chain([settings.global_pull_secret]);
-        versions.extend(named.map(|name| secret(stores, &name)));
+        versions.extend(named.map(|name| secret(cache, &name)));
     }
     versions
 }
 
-fn secret(stores: &Stores, name: &str) -> (String, Option<String>) {
-    let seen = stores.secrets.get(name);
+fn secret(cache: &ClusterCache, name: &str) -> (String, Option<String>) {
+    let seen = cache.secrets.get(name);
     let version = seen.and_then(|seen| seen.resource_version.clone());
     (format!("secret {name}"), version)
 }
@@ -136,8 +136,8 @@ mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
+    use super::super::cluster_cache::ManagedObject;
     use super::super::observe::{Facts, observe};
-    use super::super::stores::Serving;
     use super::*;
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
 
@@ -157,105 +157,105 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn secret(name: &str, version: &str) -> (String, Serving) {
+    fn secret(name: &str, version: &str) -> (String, ManagedObject) {
         let meta = json!({ "name": name, "uid": name, "resourceVersion": version });
         let meta: kube::api::ObjectMeta = serde_json::from_value(meta).unwrap();
         (name.to_owned(), meta.into())
     }
 
     /// A cluster with one pool.
-    fn stores() -> Stores {
-        let stores = Stores::empty("mosb");
+    fn cache() -> ClusterCache {
+        let cache = ClusterCache::empty("mosb");
         let named = "worker".to_owned();
-        stores.configs.take(Event::Apply((named.clone(), config(|_| ()))));
-        stores.pools.take(Event::Apply((named, pool(|_| ()))));
-        stores.secrets.take(Event::Apply(secret("push", "1")));
-        stores
+        cache.configs.apply_event(Event::Apply((named.clone(), config(|_| ()))));
+        cache.pools.apply_event(Event::Apply((named, pool(|_| ()))));
+        cache.secrets.apply_event(Event::Apply(secret("push", "1")));
+        cache
     }
 
-    fn digest(stores: &Stores) -> Digest {
-        inputs_digest(&observe(stores, "worker", Facts::default()))
+    fn digest(cache: &ClusterCache) -> Digest {
+        inputs_digest(&observe(cache, "worker", Facts::default()))
     }
 
     #[test]
     fn our_own_writes_are_no_inputs_and_spec_secrets_and_settings_are() {
-        type Change = fn(&Stores);
+        type Change = fn(&ClusterCache);
         let cases: [(&str, Change, bool); 9] = [
             ("nothing", |_| (), false),
             (
                 "the status of the MachineOSConfig",
-                |stores| {
+                |cache| {
                     let new = config(|object| {
                         object["metadata"]["resourceVersion"] = json!("2");
                         object["status"] = json!({ "conditions": [{ "type": "Blocked", "status": "True", "message": "x" }] });
                     });
-                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
+                    cache.configs.apply_event(Event::Apply(("worker".to_owned(), new)));
                 },
                 false,
             ),
             (
                 "the pool's condition that is ours",
-                |stores| {
+                |cache| {
                     let new = pool(|object| {
                         object["metadata"]["resourceVersion"] = json!("2");
                         object["status"] = json!({ "conditions": [{ "type": IMAGE_BUILD_DEGRADED, "status": "True" }], "machineCount": 3 });
                     });
-                    stores.pools.take(Event::Apply(("worker".to_owned(), new)));
+                    cache.pools.apply_event(Event::Apply(("worker".to_owned(), new)));
                 },
                 false,
             ),
             (
                 "another Secret",
-                |stores| drop(stores.secrets.take(Event::Apply(secret("other", "2")))),
+                |cache| drop(cache.secrets.apply_event(Event::Apply(secret("other", "2")))),
                 false,
             ),
             (
                 "the spec",
-                |stores| {
+                |cache| {
                     let new =
                         config(|object| object["spec"]["renderedImagePushSpec"] = json!("x/y:z"));
-                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
+                    cache.configs.apply_event(Event::Apply(("worker".to_owned(), new)));
                 },
                 true,
             ),
             (
                 "an annotation",
-                |stores| {
+                |cache| {
                     let new =
                         config(|object| object["metadata"]["annotations"] = json!({ "a": "b" }));
-                    stores.configs.take(Event::Apply(("worker".to_owned(), new)));
+                    cache.configs.apply_event(Event::Apply(("worker".to_owned(), new)));
                 },
                 true,
             ),
             (
                 "its Secret",
-                |stores| drop(stores.secrets.take(Event::Apply(secret("push", "2")))),
+                |cache| drop(cache.secrets.apply_event(Event::Apply(secret("push", "2")))),
                 true,
             ),
             (
                 "the registries that are blocked",
-                |stores| {
+                |cache| {
                     let image = json!({ "metadata": { "name": IMAGE_CONFIG, "generation": 2 } });
-                    stores.image_configs.take(Event::Apply((IMAGE_CONFIG.to_owned(), image)));
+                    cache.image_configs.apply_event(Event::Apply((IMAGE_CONFIG.to_owned(), image)));
                 },
                 true,
             ),
             (
                 "the settings",
-                |stores| {
+                |cache| {
                     let map = json!({ "metadata": { "name": CONFIG_MAP, "resourceVersion": "2" } });
                     let map = serde_json::from_value(map).unwrap();
-                    let shelf: &Arc<_> = &stores.settings[CONFIG_MAP];
-                    shelf.take(Event::Apply((CONFIG_MAP.to_owned(), map)));
+                    let store: &Arc<_> = &cache.settings[CONFIG_MAP];
+                    store.apply_event(Event::Apply((CONFIG_MAP.to_owned(), map)));
                 },
                 true,
             ),
         ];
         for (what, change, is_news) in cases {
-            let stores = stores();
-            let before = digest(&stores);
-            change(&stores);
-            assert_eq!(digest(&stores) != before, is_news, "{what}");
+            let cache = cache();
+            let before = digest(&cache);
+            change(&cache);
+            assert_eq!(digest(&cache) != before, is_news, "{what}");
         }
     }
 }

@@ -18,7 +18,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Error;
-use super::error::{is_conflict, told};
+use super::error::{describe, is_conflict};
 use super::lease_gate::Writes;
 
 /// How long writes that were broken off may take to end.
@@ -325,7 +325,7 @@ impl Lease {
         .await;
         if let Err(error) = released {
             // It runs out by itself.
-            tracing::warn!("{}: not given back: {}", self.object(), told(&error));
+            tracing::warn!("{}: not given back: {}", self.object(), describe(&error));
         }
     }
 }

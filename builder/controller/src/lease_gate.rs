@@ -132,7 +132,7 @@ mod tests {
             maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
         assert_eq!(began.elapsed().as_secs(), Times::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
-        let said = super::super::error::told(&error);
+        let said = super::super::error::describe(&error);
         assert!(said.contains("lease mosb-system/x: lost"), "{said}");
     }
 

@@ -8,11 +8,13 @@
 mod action;
 mod active_reconciles;
 pub mod apply;
+pub mod cluster_cache;
 mod connect;
 mod decide;
-pub mod engine;
 mod error;
 pub mod events;
+pub mod http_server;
+pub mod indexed_store;
 mod inputs;
 mod kept_logs;
 pub mod kinds;
@@ -29,19 +31,18 @@ mod pending_problem;
 mod pool_reason;
 mod probe;
 pub mod queue;
+pub mod reconciler;
 pub mod render;
 mod run;
-pub mod serve;
-pub mod shelf;
 pub mod sidecar;
 mod snapshot;
 pub mod status;
-pub mod stores;
 mod view;
 pub mod watch;
 pub mod workload;
 
 pub use action::{Action, Annotate, Decision};
+pub use cluster_cache::ClusterCache;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
@@ -58,7 +59,6 @@ pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,
     Snapshot, Support,
 };
-pub use stores::Stores;
 pub use view::{Stand, View, request_rebuild, views};
 
 /// The name under which mosb writes fields.

@@ -6,7 +6,7 @@
 //! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
 //! key that failed pauses as its error's class says. What wakes it meanwhile brings it to a worker, which is told that the key
 //! [is paused](Queue::is_paused): if nothing changed that the failure depends on, as after our own write, it gives the key back
-//! as [`Outcome::Paused`]. Before that it rests a little, the longer the more often it failed.
+//! as [`Requeue::Paused`]. Before that it rests a little, the longer the more often it failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -30,7 +30,7 @@ struct State<K> {
     /// In order of their time, by [`Priority`]; each key once at most.
     due: [BTreeSet<(Instant, K)>; 3],
     entries: BTreeMap<K, Entry>,
-    preferred: BTreeSet<K>,
+    prioritized: BTreeSet<K>,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct Entry {
     /// Whether its last result was a failure.
     is_failed: bool,
     /// Nothing wakes it before.
-    rests: Option<Instant>,
+    not_before: Option<Instant>,
     /// Only a change of what its failure depends on ends the pause before.
     paused_until: Option<Instant>,
 }
@@ -51,26 +51,26 @@ struct Entry {
 /// Which keys go first among those that are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Priority {
-    Preferred,
+    High,
     Normal,
     Failed,
 }
 
 /// How a look at a key ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Requeue {
     /// Nothing to do until something changes.
-    Idle,
+    Never,
     /// All is well; look again after this time.
     After(Duration),
     /// It could not be looked at yet, which says nothing of how that will go: look again after this time.
-    Behind(Duration),
+    CacheStale(Duration),
     /// It failed before, and nothing changed that the failure depends on: its pause goes on.
     Paused,
     /// Somebody else wrote meanwhile: look again at once.
-    Stale,
+    Conflict,
     /// It went wrong.
-    Failed(ErrorClass),
+    Error(ErrorClass),
 }
 
 impl<K: Ord + Clone + Hash> Default for Queue<K> {
@@ -79,7 +79,7 @@ impl<K: Ord + Clone + Hash> Default for Queue<K> {
             state: Mutex::new(State {
                 due: Default::default(),
                 entries: BTreeMap::new(),
-                preferred: BTreeSet::new(),
+                prioritized: BTreeSet::new(),
             }),
             changed: Notify::new(),
         }
@@ -88,13 +88,13 @@ impl<K: Ord + Clone + Hash> Default for Queue<K> {
 
 impl<K: Ord + Clone + Hash> Queue<K> {
     /// Something about this key changed: it is due now.
-    pub fn wake(&self, key: &K) {
+    pub fn enqueue(&self, key: &K) {
         let mut state = self.lock();
         let entry = state.entries.entry(key.clone()).or_default();
         match entry.running {
             true => entry.again = true,
             false => {
-                let at = Instant::now().max(entry.rests.unwrap_or_else(Instant::now));
+                let at = Instant::now().max(entry.not_before.unwrap_or_else(Instant::now));
                 state.schedule(key, at);
             }
         }
@@ -135,11 +135,11 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     }
 
     /// Says whether a key goes before others from its next time on.
-    pub fn prefer(&self, key: &K, is_preferred: bool) {
+    pub fn set_priority(&self, key: &K, is_prioritized: bool) {
         let mut state = self.lock();
-        match is_preferred {
-            true => drop(state.preferred.insert(key.clone())),
-            false => drop(state.preferred.remove(key)),
+        match is_prioritized {
+            true => drop(state.prioritized.insert(key.clone())),
+            false => drop(state.prioritized.remove(key)),
         }
     }
 
@@ -152,43 +152,43 @@ impl<K: Ord + Clone + Hash> Queue<K> {
     }
 
     /// Gives a key back.
-    pub fn done(&self, key: &K, outcome: Outcome) {
+    pub fn done(&self, key: &K, requeue: Requeue) {
         let now = Instant::now();
         let mut state = self.lock();
         let entry = state.entries.entry(key.clone()).or_default();
         entry.running = false;
-        entry.failures = match outcome {
-            Outcome::Idle | Outcome::After(_) => 0,
-            Outcome::Behind(_) | Outcome::Paused => entry.failures,
-            Outcome::Stale | Outcome::Failed(_) => entry.failures.saturating_add(1),
+        entry.failures = match requeue {
+            Requeue::Never | Requeue::After(_) => 0,
+            Requeue::CacheStale(_) | Requeue::Paused => entry.failures,
+            Requeue::Conflict | Requeue::Error(_) => entry.failures.saturating_add(1),
         };
-        entry.is_failed = match outcome {
-            Outcome::Idle | Outcome::After(_) => false,
-            Outcome::Behind(_) | Outcome::Paused | Outcome::Stale => entry.is_failed,
-            Outcome::Failed(_) => true,
+        entry.is_failed = match requeue {
+            Requeue::Never | Requeue::After(_) => false,
+            Requeue::CacheStale(_) | Requeue::Paused | Requeue::Conflict => entry.is_failed,
+            Requeue::Error(_) => true,
         };
-        let rests = match outcome {
-            Outcome::Failed(_) => now + stale_wait(entry.failures),
+        let not_before = match requeue {
+            Requeue::Error(_) => now + conflict_backoff(entry.failures),
             _ => now,
         };
-        entry.rests = Some(rests);
-        entry.paused_until = match outcome {
-            Outcome::Idle | Outcome::After(_) | Outcome::Stale => None,
-            Outcome::Behind(_) | Outcome::Paused => entry.paused_until,
-            Outcome::Failed(class) => {
-                let pause = back_off(class, entry.failures);
-                Some(now + spread(pause, &(key, entry.failures)))
+        entry.not_before = Some(not_before);
+        entry.paused_until = match requeue {
+            Requeue::Never | Requeue::After(_) | Requeue::Conflict => None,
+            Requeue::CacheStale(_) | Requeue::Paused => entry.paused_until,
+            Requeue::Error(class) => {
+                let pause = error_backoff(class, entry.failures);
+                Some(now + with_jitter(pause, &(key, entry.failures)))
             }
         };
-        let woken = std::mem::take(&mut entry.again);
-        let at = match outcome {
-            Outcome::Idle => None,
-            Outcome::After(wait) | Outcome::Behind(wait) => Some(now + wait),
-            Outcome::Stale => Some(now + stale_wait(entry.failures)),
-            Outcome::Failed(_) | Outcome::Paused => Some(entry.paused_until.unwrap_or(now)),
+        let enqueued = std::mem::take(&mut entry.again);
+        let at = match requeue {
+            Requeue::Never => None,
+            Requeue::After(wait) | Requeue::CacheStale(wait) => Some(now + wait),
+            Requeue::Conflict => Some(now + conflict_backoff(entry.failures)),
+            Requeue::Error(_) | Requeue::Paused => Some(entry.paused_until.unwrap_or(now)),
         };
-        match (woken, at) {
-            (true, _) => state.schedule(key, rests),
+        match (enqueued, at) {
+            (true, _) => state.schedule(key, not_before),
             (false, Some(at)) => state.schedule(key, at),
             (false, None) => {
                 state.entries.remove(key);
@@ -227,11 +227,11 @@ impl<K: Ord + Clone> State<K> {
 
     /// The earlier of the two times counts.
     fn schedule(&mut self, key: &K, at: Instant) {
-        let is_preferred = self.preferred.contains(key);
+        let is_prioritized = self.prioritized.contains(key);
         let entry = self.entries.entry(key.clone()).or_default();
-        let priority = match (entry.is_failed, is_preferred) {
+        let priority = match (entry.is_failed, is_prioritized) {
             (true, _) => Priority::Failed,
-            (false, true) => Priority::Preferred,
+            (false, true) => Priority::High,
             (false, false) => Priority::Normal,
         };
         if let Some((before, priority)) = entry.due {
@@ -247,12 +247,12 @@ impl<K: Ord + Clone> State<K> {
 
 /// A view that is behind catches up with the next watch event, which wakes the key anyhow: the wait only keeps a view that
 /// never catches up from being asked without end.
-fn stale_wait(failures: u32) -> Duration {
-    doubled(Duration::from_millis(20), failures, Duration::from_secs(10))
+fn conflict_backoff(failures: u32) -> Duration {
+    exponential(Duration::from_millis(20), failures, Duration::from_secs(10))
 }
 
 /// The most that a key pauses after this many failures in a row, if nothing changes that they depend on.
-fn back_off(class: ErrorClass, failures: u32) -> Duration {
+fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
     let (first, most) = match class {
         ErrorClass::Transient => (Duration::from_millis(500), Duration::from_secs(60)),
         // A right that is granted later sends no event.
@@ -262,18 +262,18 @@ fn back_off(class: ErrorClass, failures: u32) -> Duration {
             (Duration::from_secs(5), Duration::from_secs(300))
         }
     };
-    doubled(first, failures, most)
+    exponential(first, failures, most)
 }
 
 /// Up to a quarter less, other for each key and each time: what failed together, as when a registry was away, does not come back together.
-fn spread(pause: Duration, of: &impl Hash) -> Duration {
+fn with_jitter(pause: Duration, of: &impl Hash) -> Duration {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     let parts = u32::try_from(hasher.finish() % 256).expect("less than 256");
     pause - pause * parts / 1024
 }
 
-fn doubled(first: Duration, failures: u32, most: Duration) -> Duration {
+fn exponential(first: Duration, failures: u32, most: Duration) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     first.saturating_mul(1 << doublings).min(most)
 }
@@ -288,19 +288,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_preferred_goes_first_and_holds_up_nobody() {
         let queue = Queue::default();
-        queue.prefer(&"later", true);
-        queue.prefer(&"begun", true);
+        queue.set_priority(&"later", true);
+        queue.set_priority(&"begun", true);
         for key in ["later", "new", "begun"] {
-            queue.wake(&key);
+            queue.enqueue(&key);
             tokio::time::advance(SOON).await;
         }
         assert_eq!(queue.next().await, "later");
-        queue.done(&"later", Outcome::After(Duration::from_secs(60)));
+        queue.done(&"later", Requeue::After(Duration::from_secs(60)));
         assert_eq!(queue.next().await, "begun");
-        queue.prefer(&"begun", false);
-        queue.wake(&"begun");
+        queue.set_priority(&"begun", false);
+        queue.enqueue(&"begun");
         tokio::time::advance(SOON).await;
-        queue.done(&"begun", Outcome::Idle);
+        queue.done(&"begun", Requeue::Never);
         assert_eq!(queue.next().await, "new", "its time was before");
         assert_eq!(queue.next().await, "begun");
         assert_eq!(queue.next().await, "later", "no sooner than it said");
@@ -310,16 +310,16 @@ mod tests {
     async fn a_key_is_merged_and_with_one_worker_at_a_time() {
         let queue = Queue::default();
         for key in ["a", "a", "b", "a"] {
-            queue.wake(&key);
+            queue.enqueue(&key);
         }
         assert_eq!(queue.next().await, "a");
         assert_eq!(queue.next().await, "b");
-        queue.wake(&"a");
+        queue.enqueue(&"a");
         assert!(timeout(SOON, queue.next()).await.is_err(), "a is being worked on");
-        queue.done(&"a", Outcome::Idle);
+        queue.done(&"a", Requeue::Never);
         assert_eq!(queue.next().await, "a", "what came meanwhile brings it back");
-        queue.done(&"a", Outcome::Idle);
-        queue.done(&"b", Outcome::Idle);
+        queue.done(&"a", Requeue::Never);
+        queue.done(&"b", Requeue::Never);
         assert!(queue.is_empty());
     }
 
@@ -331,30 +331,30 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_waits_by_its_class() {
-        let failed = Outcome::Failed;
-        for (what, outcomes, want) in [
+        let failed = Requeue::Error;
+        for (what, requeues, want) in [
             ("once", &[failed(ErrorClass::Transient)][..], 500),
             ("twice", &[failed(ErrorClass::Transient); 2], 1000),
             ("by a user", &[failed(ErrorClass::InvalidInput)], 5000),
-            ("well", &[Outcome::After(Duration::from_millis(7))], 7),
-            ("behind", &[Outcome::Stale], 20),
-            ("behind again", &[Outcome::Stale; 2], 40),
+            ("well", &[Requeue::After(Duration::from_millis(7))], 7),
+            ("behind", &[Requeue::Conflict], 20),
+            ("behind again", &[Requeue::Conflict; 2], 40),
             (
                 "well in between",
                 &[
                     failed(ErrorClass::Internal),
-                    Outcome::After(SOON),
+                    Requeue::After(SOON),
                     failed(ErrorClass::Transient),
                 ],
                 500,
             ),
         ] {
             let queue = Queue::default();
-            queue.wake(&"a");
+            queue.enqueue(&"a");
             let mut since = Instant::now();
-            for outcome in outcomes {
+            for requeue in requeues {
                 queue.next().await;
-                queue.done(&"a", *outcome);
+                queue.done(&"a", *requeue);
                 since = Instant::now();
             }
             queue.next().await;
@@ -365,25 +365,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whatever_wakes_a_key_that_failed_its_pause_goes_on_until_news() {
         let queue = Queue::default();
-        queue.wake(&"a");
+        queue.enqueue(&"a");
         queue.next().await;
-        queue.done(&"a", Outcome::Failed(ErrorClass::Internal));
+        queue.done(&"a", Requeue::Error(ErrorClass::Internal));
         let failed = Instant::now();
         for _ in 0..5 {
-            queue.wake(&"a");
+            queue.enqueue(&"a");
             assert!(timeout(SOON * 20, queue.next()).await.is_ok(), "to compare");
             assert!(queue.is_paused(&"a"));
-            queue.done(&"a", Outcome::Paused);
+            queue.done(&"a", Requeue::Paused);
         }
         queue.next().await;
         assert!(is_about(failed.elapsed(), 5000), "{:?}", failed.elapsed());
         assert!(!queue.is_paused(&"a"), "it is tried again");
-        queue.done(&"a", Outcome::Failed(ErrorClass::Internal));
+        queue.done(&"a", Requeue::Error(ErrorClass::Internal));
         let failed = Instant::now();
-        queue.wake(&"a");
+        queue.enqueue(&"a");
         queue.next().await;
         assert!(failed.elapsed() < SOON * 50, "there may be news");
-        queue.done(&"a", Outcome::Idle);
+        queue.done(&"a", Requeue::Never);
         assert!(!queue.is_paused(&"a") && queue.is_empty());
     }
 
@@ -392,12 +392,12 @@ mod tests {
         let queue = Queue::default();
         let failing: Vec<String> = (0..8).map(|number| format!("failing-{number}")).collect();
         for key in &failing {
-            queue.prefer(key, true);
-            queue.wake(key);
+            queue.set_priority(key, true);
+            queue.enqueue(key);
         }
         for _ in &failing {
             let key = queue.next().await;
-            queue.done(&key, Outcome::Failed(ErrorClass::Transient));
+            queue.done(&key, Requeue::Error(ErrorClass::Transient));
         }
         let failed = Instant::now();
         let mut times = BTreeSet::new();
@@ -407,10 +407,10 @@ mod tests {
         }
         assert!(times.len() > 4, "{times:?}");
         for key in &failing {
-            queue.done(key, Outcome::Failed(ErrorClass::Transient));
+            queue.done(key, Requeue::Error(ErrorClass::Transient));
         }
         tokio::time::advance(Duration::from_secs(60)).await;
-        queue.wake(&"new".to_owned());
+        queue.enqueue(&"new".to_owned());
         assert_eq!(queue.next().await, "new", "its time was last");
         let next = queue.next().await;
         assert!(failing.contains(&next));
@@ -419,24 +419,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_fails_and_wakes_itself_by_what_it_writes_rests_longer_each_time() {
         let queue = Queue::default();
-        queue.wake(&"a");
-        let mut rests = Vec::new();
+        queue.enqueue(&"a");
+        let mut not_before = Vec::new();
         for _ in 0..12 {
             queue.next().await;
-            queue.wake(&"a");
+            queue.enqueue(&"a");
             let ended = Instant::now();
-            queue.done(&"a", Outcome::Failed(ErrorClass::Rejected));
-            queue.wake(&"a");
+            queue.done(&"a", Requeue::Error(ErrorClass::Rejected));
+            queue.enqueue(&"a");
             queue.next().await;
-            rests.push(ended.elapsed().as_millis());
+            not_before.push(ended.elapsed().as_millis());
             // Its own write is not seen yet.
-            queue.done(&"a", Outcome::Behind(SOON));
+            queue.done(&"a", Requeue::CacheStale(SOON));
         }
-        assert_eq!(rests[..4], [20, 40, 80, 160]);
-        assert_eq!(rests[9..], [10_000; 3]);
+        assert_eq!(not_before[..4], [20, 40, 80, 160]);
+        assert_eq!(not_before[9..], [10_000; 3]);
         queue.next().await;
-        queue.done(&"a", Outcome::Idle);
-        queue.wake(&"a");
+        queue.done(&"a", Requeue::Never);
+        queue.enqueue(&"a");
         assert!(timeout(SOON, queue.next()).await.is_ok(), "all is well");
     }
 
@@ -444,13 +444,14 @@ mod tests {
     async fn every_waiting_worker_gets_a_key() {
         let queue = Queue::default();
         let workers = async { tokio::join!(queue.next(), queue.next(), queue.next()) };
-        let waking = async {
+        let enqueuing = async {
             tokio::task::yield_now().await;
             for key in ["a", "b", "c"] {
-                queue.wake(&key);
+                queue.enqueue(&key);
             }
         };
-        let ((a, b, c), ()) = timeout(SOON, async { tokio::join!(workers, waking) }).await.unwrap();
+        let ((a, b, c), ()) =
+            timeout(SOON, async { tokio::join!(workers, enqueuing) }).await.unwrap();
         assert_eq!(BTreeSet::from([a, b, c]), BTreeSet::from(["a", "b", "c"]));
     }
 
@@ -462,8 +463,8 @@ mod tests {
             (ErrorClass::InvalidInput, 300),
             (ErrorClass::Internal, 300),
         ] {
-            assert_eq!(back_off(class, u32::MAX), Duration::from_secs(most));
+            assert_eq!(error_backoff(class, u32::MAX), Duration::from_secs(most));
         }
-        assert_eq!(stale_wait(u32::MAX), Duration::from_secs(10));
+        assert_eq!(conflict_backoff(u32::MAX), Duration::from_secs(10));
     }
 }

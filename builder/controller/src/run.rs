@@ -14,31 +14,31 @@ use tokio::time::{sleep, timeout};
 use super::Error;
 use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
-use super::engine::{Engine, QUESTIONS};
+use super::cluster_cache::{ClusterCache, Trigger};
+use super::http_server::{HealthSource, Server};
 use super::lease::{Lease, Times};
 use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
-use super::observe::concerned;
+use super::observe::affected_keys;
 use super::probe;
 use super::queue::Queue;
+use super::reconciler::{MAX_LOOKUP_ROUNDS, Reconciler};
 use super::render::Renderer;
-use super::serve::{Answers, Server};
-use super::stores::{Cause, Stores};
 
 /// Name of the Lease.
 pub const LEASE: &str = "mosb-controller";
 /// Keys that are looked at at once: a look mostly waits for the API or a registry.
 const WORKERS: usize = 16;
 /// How long what nodes can do is believed.
-const PROBED: Duration = Duration::from_secs(1800);
+const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
 /// Pools that are rendered at once: more than may wait for the same registry.
-const RENDERERS: usize = 8;
+const RENDER_WORKERS: usize = 8;
 /// The time of a reconcile beside its lookups: for writes, and for what is fetched to render a pool.
-const BESIDE_LOOKUPS: Duration = Duration::from_secs(120);
+const WRITE_ALLOWANCE: Duration = Duration::from_secs(120);
 /// What is under way when a signal comes may take no longer.
-const GRACE: Duration = Duration::from_secs(10);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 /// How it runs.
 #[derive(Debug, Clone)]
@@ -61,18 +61,18 @@ pub struct Options {
     pub lookup_timeout: Duration,
 }
 
-struct Report {
-    stores: Arc<Stores>,
+struct ControllerHealth {
+    cache: Arc<ClusterCache>,
     metrics: Arc<Metrics>,
     active: Arc<ActiveReconciles>,
 }
 
-impl Answers for Report {
-    fn missing(&self) -> Vec<String> {
-        self.stores.board.missing()
+impl HealthSource for ControllerHealth {
+    fn not_ready(&self) -> Vec<String> {
+        self.cache.watch_health.not_synced()
     }
 
-    fn hanging(&self) -> Vec<String> {
+    fn not_live(&self) -> Vec<String> {
         self.active.overdue()
     }
 
@@ -96,20 +96,20 @@ pub async fn run(
         tracing::info!("listening on {address}");
     }
     let metrics = Arc::new(Metrics::default());
-    let (causes, causes_seen) = mpsc::unbounded_channel();
-    let wake = move |cause| {
+    let (triggers, trigger_receiver) = mpsc::unbounded_channel();
+    let on_trigger = move |trigger| {
         // Nobody hears it only when the program ends.
-        let _ = causes.send(cause);
+        let _ = triggers.send(trigger);
     };
-    let (stores, _watches) =
-        Stores::watch(&client, &options.namespaces, options.render, Arc::new(wake));
+    let (cache, _watches) =
+        ClusterCache::watch(&client, &options.namespaces, options.render, Arc::new(on_trigger));
     let queue = Arc::new(Queue::default());
     let (nodes, nodes_changed) = watch::channel(());
     let mut always = JoinSet::new();
-    let deadline = options.lookup_timeout * QUESTIONS + BESIDE_LOOKUPS;
+    let deadline = options.lookup_timeout * MAX_LOOKUP_ROUNDS + WRITE_ALLOWANCE;
     let active = Arc::new(ActiveReconciles::new(deadline));
-    always.spawn(server.run(Arc::new(Report {
-        stores: Arc::clone(&stores),
+    always.spawn(server.run(Arc::new(ControllerHealth {
+        cache: Arc::clone(&cache),
         metrics: Arc::clone(&metrics),
         active: Arc::clone(&active),
     })));
@@ -124,7 +124,7 @@ pub async fn run(
     let client = gated(client, &lease, &options.namespaces.own);
     let resolver = Resolver {
         client: client.clone(),
-        stores: Arc::clone(&stores),
+        cache: Arc::clone(&cache),
         registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
@@ -135,13 +135,13 @@ pub async fn run(
             Renderer::new(resolver, lease, options.identity.clone(), Arc::clone(&active))
         })
         .map(Arc::new);
-    let waking = (Arc::clone(&stores), Arc::clone(&queue), renderer.clone());
-    always.spawn(wake_all(waking, causes_seen, nodes));
-    let engine = Arc::new(Engine::new(
+    let targets = (Arc::clone(&cache), Arc::clone(&queue), renderer.clone());
+    always.spawn(dispatch_triggers(targets, trigger_receiver, nodes));
+    let reconciler = Arc::new(Reconciler::new(
         resolver,
         Executor {
             client,
-            stores: Arc::clone(&stores),
+            cache: Arc::clone(&cache),
             lease: lease.clone(),
             instance: options.identity.clone(),
             builder_image: options.builder_image.clone(),
@@ -151,14 +151,14 @@ pub async fn run(
     ));
     let mut stop = std::pin::pin!(stop);
     tokio::select! {
-        held = lease.acquire() => held?,
-        () = &mut stop => return Ok(()),
+    held = lease.acquire() => held?,
+    () = &mut stop => return Ok(()),
     }
     tracing::info!("this controller acts now, in namespace {}", options.namespaces.own);
     metrics.leader(true);
     let (stopping, apply_error) = watch::channel(false);
     let loops = (Arc::clone(&queue), renderer, active);
-    let mut work = tokio::spawn(act(engine, loops, apply_error, nodes_changed));
+    let mut work = tokio::spawn(run_workers(reconciler, loops, apply_error, nodes_changed));
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
@@ -166,24 +166,24 @@ pub async fn run(
     };
     let mut lost = AbortOnDrop(lost);
     let ended = tokio::select! {
-        error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
-            name: format!("{}/{LEASE}", options.namespaces.own),
-            why: "its keeper ended".to_owned(),
-        })),
-        done = &mut work => {
-            // Workers end by themselves only if one of them panicked.
-            if let Err(failed) = done && failed.is_panic() {
-                std::panic::resume_unwind(failed.into_panic());
-            }
-            Ok(())
-        }
-        () = &mut stop => {
-            stopping.send_replace(true);
-            if timeout(GRACE, &mut work).await.is_err() {
-                tracing::warn!("what was under way is left as it is after {} s", GRACE.as_secs());
-            }
-            Ok(())
-        }
+    error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
+    name: format!("{}/{LEASE}", options.namespaces.own),
+    why: "its keeper ended".to_owned(),
+    })),
+    done = &mut work => {
+    // Workers end by themselves only if one of them panicked.
+    if let Err(failed) = done && failed.is_panic() {
+    std::panic::resume_unwind(failed.into_panic());
+    }
+    Ok(())
+    }
+    () = &mut stop => {
+    stopping.send_replace(true);
+    if timeout(SHUTDOWN_GRACE, &mut work).await.is_err() {
+    tracing::warn!("what was under way is left as it is after {} s", SHUTDOWN_GRACE.as_secs());
+    }
+    Ok(())
+    }
     };
     // Nothing is written any more, whatever it was that ended.
     work.abort();
@@ -204,21 +204,21 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 /// Wakes the keys that changes concern, and tells when there are other nodes.
-async fn wake_all(
-    (stores, queue, renderer): (Arc<Stores>, Arc<Queue<String>>, Option<Arc<Renderer>>),
-    mut causes: mpsc::UnboundedReceiver<Cause>,
+async fn dispatch_triggers(
+    (cache, queue, renderer): (Arc<ClusterCache>, Arc<Queue<String>>, Option<Arc<Renderer>>),
+    mut triggers: mpsc::UnboundedReceiver<Trigger>,
     nodes: watch::Sender<()>,
 ) {
     let mut known = BTreeSet::new();
-    while let Some(cause) = causes.recv().await {
-        for key in concerned(&stores, &cause) {
-            queue.wake(&key);
+    while let Some(trigger) = triggers.recv().await {
+        for key in affected_keys(&cache, &trigger) {
+            queue.enqueue(&key);
         }
         if let Some(renderer) = &renderer {
-            renderer.wake(&cause);
+            renderer.enqueue(&trigger);
         }
-        if cause == Cause::All {
-            let now: BTreeSet<String> = stores.nodes.all().iter().map(|n| n.uid.clone()).collect();
+        if trigger == Trigger::All {
+            let now: BTreeSet<String> = cache.nodes.list().iter().map(|n| n.uid.clone()).collect();
             if now != known {
                 known = now;
                 nodes.send_replace(());
@@ -228,33 +228,33 @@ async fn wake_all(
 }
 
 /// Looks at keys until it is stopped; what is under way is done first.
-async fn act(
-    engine: Arc<Engine>,
+async fn run_workers(
+    reconciler: Arc<Reconciler>,
     (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
     apply_error: watch::Receiver<bool>,
     nodes_changed: watch::Receiver<()>,
 ) {
-    let board = &engine.executor.stores.board;
-    let waiting = timeout(Duration::from_secs(5), board.complete()).await;
+    let watch_health = &reconciler.executor.cache.watch_health;
+    let waiting = timeout(Duration::from_secs(5), watch_health.wait_for_sync()).await;
     if waiting.is_err() {
-        for missing in board.missing() {
+        for missing in watch_health.not_synced() {
             tracing::warn!("{missing}");
         }
-        board.complete().await;
+        watch_health.wait_for_sync().await;
     }
     let mut probing = JoinSet::new();
-    probing.spawn(probe_nodes(Arc::clone(&engine), Arc::clone(&queue), nodes_changed));
+    probing.spawn(probe_nodes(Arc::clone(&reconciler), Arc::clone(&queue), nodes_changed));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
         workers.spawn(worker(
-            Arc::clone(&engine),
+            Arc::clone(&reconciler),
             (Arc::clone(&queue), Arc::clone(&active)),
             apply_error.clone(),
         ));
     }
     if let Some(renderer) = renderer {
         renderer.begin();
-        for _ in 0..RENDERERS {
+        for _ in 0..RENDER_WORKERS {
             let (renderer, apply_error) = (Arc::clone(&renderer), apply_error.clone());
             workers.spawn(async move { renderer.work(apply_error).await });
         }
@@ -269,49 +269,50 @@ async fn act(
 }
 
 async fn worker(
-    engine: Arc<Engine>,
+    reconciler: Arc<Reconciler>,
     (queue, active): (Arc<Queue<String>>, Arc<ActiveReconciles>),
     mut apply_error: watch::Receiver<bool>,
 ) {
     loop {
         let key = tokio::select! {
-            // A key that is due must not be taken any more.
-            biased;
-            _ = apply_error.wait_for(|apply_error| *apply_error) => return,
-            key = queue.next() => key,
+        // A key that is due must not be taken any more.
+        biased;
+        _ = apply_error.wait_for(|apply_error| *apply_error) => return,
+        key = queue.next() => key,
         };
-        let look = engine.look(&key, queue.is_paused(&key));
-        let outcome = active.run(&format!("machineosconfig {key}"), look).await;
-        queue.prefer(&key, engine.is_begun(&key));
-        queue.done(&key, outcome);
+        let reconcile = reconciler.reconcile(&key, queue.is_paused(&key));
+        let requeue = active.run(&format!("machineosconfig {key}"), reconcile).await;
+        queue.set_priority(&key, reconciler.is_creating_workload(&key));
+        queue.done(&key, requeue);
     }
 }
 
 /// Finds out about user namespaces, again when there are other nodes, and from time to time, as a node that was updated is the same.
 async fn probe_nodes(
-    engine: Arc<Engine>,
+    reconciler: Arc<Reconciler>,
     queue: Arc<Queue<String>>,
     mut nodes_changed: watch::Receiver<()>,
 ) {
     loop {
-        let executor = &engine.executor;
-        match probe::user_namespaces(&executor.client, &executor.stores.namespace).await {
+        let executor = &reconciler.executor;
+        match probe::user_namespaces(&executor.client, &executor.cache.namespace).await {
             Ok(support) => {
                 let before = {
-                    let mut facts = engine.facts.lock().expect("nobody panics while holding it");
+                    let mut facts =
+                        reconciler.facts.lock().expect("nobody panics while holding it");
                     std::mem::replace(&mut facts.user_namespaces, support)
                 };
                 if before != support {
                     tracing::info!("user namespaces of pods: {support:?}");
-                    for key in concerned(&executor.stores, &Cause::All) {
-                        queue.wake(&key);
+                    for key in affected_keys(&executor.cache, &Trigger::All) {
+                        queue.enqueue(&key);
                     }
                 }
                 tokio::select! {
-                    changed = nodes_changed.changed() => if changed.is_err() {
-                        return;
-                    },
-                    () = sleep(PROBED) => {}
+                changed = nodes_changed.changed() => if changed.is_err() {
+                return;
+                },
+                () = sleep(NODE_PROBE_INTERVAL) => {}
                 }
             }
             Err(error) => {

@@ -99,7 +99,7 @@ pub struct SeenInput {
     /// Its annotation `machine-os-build`, else its label, which is cut where a name is too long.
     pub build: String,
     /// Whether its deletion was asked for.
-    pub going_away: bool,
+    pub deleting: bool,
 }
 
 /// A MachineConfig that brings a pool its pre-built image.
@@ -122,7 +122,7 @@ pub struct SeenComponent {
     /// Whether any MachineOSConfig names the pool.
     pub is_wanted: bool,
     /// Whether its deletion was asked for.
-    pub going_away: bool,
+    pub deleting: bool,
 }
 
 impl SeenComponent {

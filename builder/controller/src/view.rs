@@ -7,12 +7,12 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::Error;
+use super::cluster_cache::ClusterCache;
 use super::decide::decide;
 use super::kinds::Kind;
 use super::lookup::Problem;
 use super::observe::{Facts, observe};
 use super::pool_reason::PoolReason;
-use super::stores::Stores;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_types::ErrorClass;
 
@@ -92,15 +92,16 @@ impl View {
 }
 
 /// All pools, and MachineOSConfigs without one, by name; or the one that is meant.
-pub fn views(stores: &Stores, only: Option<&str>) -> Vec<View> {
+pub fn views(cache: &ClusterCache, only: Option<&str>) -> Vec<View> {
     let meant = |pool: &str| only.is_none_or(|only| only == pool);
     let mut keys = Vec::new();
-    for pool in stores.pools.all() {
+    for pool in cache.pools.list() {
         let name = &pool.metadata.name;
         if !meant(name) {
             continue;
         }
-        let configs = stores.configs.only(|config| config.spec.machine_config_pool.name == *name);
+        let configs =
+            cache.configs.filter_list(|config| config.spec.machine_config_pool.name == *name);
         // The one with the pool's name goes first, as in the API's own rule.
         let own = configs.iter().find(|config| config.metadata.name == *name);
         match own.or(configs.first()) {
@@ -108,16 +109,16 @@ pub fn views(stores: &Stores, only: Option<&str>) -> Vec<View> {
             None => keys.push(name.clone()),
         }
     }
-    let lost = stores.configs.only(|config| {
+    let lost = cache.configs.filter_list(|config| {
         let pool = &config.spec.machine_config_pool.name;
-        meant(pool) && stores.pools.get(pool).is_none()
+        meant(pool) && cache.pools.get(pool).is_none()
     });
     keys.extend(lost.iter().map(|config| config.metadata.name.clone()));
-    keys.iter().map(|key| view(stores, key)).collect()
+    keys.iter().map(|key| view(cache, key)).collect()
 }
 
-fn view(stores: &Stores, key: &str) -> View {
-    let world = observe(stores, key, Facts::default());
+fn view(cache: &ClusterCache, key: &str) -> View {
+    let world = observe(cache, key, Facts::default());
     let decision = decide(&world, Timestamp::now());
     let config = world.config.as_ref();
     let degraded = world
@@ -134,7 +135,7 @@ fn view(stores: &Stores, key: &str) -> View {
         }),
         _ => decision.reason,
     };
-    let reason = match (reason, stores.other_renderer()) {
+    let reason = match (reason, cache.other_renderer()) {
         (PoolReason::NotRendered, Some(who)) => PoolReason::Problem(Problem {
             class: ErrorClass::Transient,
             reason: "other-renderer".to_owned(),

@@ -13,28 +13,28 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::error::{is_forbidden, is_not_found, told};
-use super::shelf::{Change, Shelf};
+use super::error::{describe, is_forbidden, is_not_found};
+use super::indexed_store::{Change, IndexedStore};
 
 /// The first wait after a watch broke, and the longest.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 /// The longest wait for a kind that the cluster may well not have: it comes with an operator, which nobody installs by the minute.
-const UNKNOWN_KIND: Duration = Duration::from_secs(300);
+const UNSERVED_KIND_RETRY: Duration = Duration::from_secs(300);
 /// A watch that held this long is a good one: the next wait is short again.
-const GOOD: Duration = Duration::from_secs(60);
+const BACKOFF_RESET: Duration = Duration::from_secs(60);
 
 /// A watch that has been failing for this long no longer shows what the cluster has: nothing is decided by it.
-const STALE: Duration = Duration::from_secs(300);
+const STALE_AFTER: Duration = Duration::from_secs(300);
 /// A watch that did not fail for this long stands again. It tells so only with the next change, which may be days away. More than
 /// the longest wait, and a request that is not answered.
-const RECOVERED: Duration = Duration::from_secs(90);
+const RECOVERED_AFTER: Duration = Duration::from_secs(90);
 
 /// How often whoever waits for all watches looks whether one stands again.
-const LOOKED_AT: Duration = Duration::from_secs(5);
+const SYNC_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How far a watch is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum WatchState {
     /// Its first list is not complete.
     Listing,
     /// The shelf shows what the cluster had a moment ago.
@@ -52,89 +52,89 @@ pub enum Progress {
 
 /// How far all watches are, for `/readyz` and for who waits until everything was seen once.
 #[derive(Debug)]
-pub struct Board {
-    watches: Mutex<BTreeMap<String, State>>,
+pub struct WatchHealth {
+    watches: Mutex<BTreeMap<String, WatchEntry>>,
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct State {
-    progress: Progress,
+struct WatchEntry {
+    state: WatchState,
     optional: bool,
     /// When it failed first and last, if it has not stood since.
     failing: Option<(Instant, Instant)>,
 }
 
-impl State {
+impl WatchEntry {
     /// For how long it has been failing, if that is too long to go by what it told before.
     fn stale(&self) -> Option<Duration> {
         let (first, last) = self.failing?;
-        let stands_again = last.elapsed() > RECOVERED;
-        (!stands_again && last - first >= STALE).then(|| first.elapsed())
+        let has_recovered = last.elapsed() > RECOVERED_AFTER;
+        (!has_recovered && last - first >= STALE_AFTER).then(|| first.elapsed())
     }
 }
 
-impl Default for Board {
+impl Default for WatchHealth {
     fn default() -> Self {
         Self { watches: Mutex::default(), changed: watch::Sender::new(()) }
     }
 }
 
-impl Board {
+impl WatchHealth {
     /// A watch is about to begin: it is missing from now on, whenever its task gets its turn.
-    pub(super) fn expect(&self, what: &str, optional: bool) {
-        self.set(what, Progress::Listing, optional);
+    pub(super) fn register(&self, what: &str, optional: bool) {
+        self.set(what, WatchState::Listing, optional);
     }
 
-    pub(super) fn set(&self, what: &str, progress: Progress, optional: bool) {
+    pub(super) fn set(&self, what: &str, state: WatchState, optional: bool) {
         let mut watches = self.lock();
-        let failing = match &progress {
-            Progress::Broken { .. } => {
+        let failing = match &state {
+            WatchState::Broken { .. } => {
                 let now = Instant::now();
-                let before = watches.get(what).and_then(|state| state.failing);
-                let before = before.filter(|(_, last)| last.elapsed() <= RECOVERED);
+                let before = watches.get(what).and_then(|entry| entry.failing);
+                let before = before.filter(|(_, last)| last.elapsed() <= RECOVERED_AFTER);
                 Some((before.map_or(now, |(first, _)| first), now))
             }
-            Progress::Listing | Progress::Current | Progress::NotServed => None,
+            WatchState::Listing | WatchState::Current | WatchState::NotServed => None,
         };
-        let state = State { progress, optional, failing };
-        watches.insert(what.to_owned(), state);
+        let entry = WatchEntry { state, optional, failing };
+        watches.insert(what.to_owned(), entry);
         drop(watches);
         self.changed.send_replace(());
     }
 
     /// What is missing before anything may be decided; empty if nothing.
-    pub fn missing(&self) -> Vec<String> {
+    pub fn not_synced(&self) -> Vec<String> {
         let watches = self.lock();
-        let missing = |(what, state): (&String, &State)| match &state.progress {
-            Progress::Current => None,
-            Progress::Broken { listed: true, why } => {
-                let stale = state.stale()?.as_secs();
+        let not_synced = |(what, entry): (&String, &WatchEntry)| match &entry.state {
+            WatchState::Current => None,
+            WatchState::Broken { listed: true, why } => {
+                let stale = entry.stale()?.as_secs();
                 Some(format!("{what}: nothing new for {stale} s: {why}"))
             }
-            Progress::NotServed if state.optional => None,
-            Progress::Listing => Some(format!("{what}: not listed yet")),
-            Progress::NotServed => Some(format!(
+            WatchState::NotServed if entry.optional => None,
+            WatchState::Listing => Some(format!("{what}: not listed yet")),
+            WatchState::NotServed => Some(format!(
                 "{what}: the API server does not know this kind; install the CRDs (deploy/crds)"
             )),
-            Progress::Broken { why, .. } => Some(format!("{what}: {why}")),
+            WatchState::Broken { why, .. } => Some(format!("{what}: {why}")),
         };
-        watches.iter().filter_map(missing).collect()
+        watches.iter().filter_map(not_synced).collect()
     }
 
     /// Whether the cluster knows the kind of this watch.
-    pub fn serves(&self, what: &str) -> bool {
+    pub fn is_served(&self, what: &str) -> bool {
         let watches = self.lock();
-        let progress = watches.get(what).map(|state| &state.progress);
-        matches!(progress, Some(Progress::Current | Progress::Broken { listed: true, .. }))
+        let state = watches.get(what).map(|entry| &entry.state);
+        matches!(state, Some(WatchState::Current | WatchState::Broken { listed: true, .. }))
     }
 
     /// Until nothing is missing.
-    pub async fn complete(&self) {
+    pub async fn wait_for_sync(&self) {
         let mut changed = self.changed.subscribe();
-        while !self.missing().is_empty() {
+        while !self.not_synced().is_empty() {
             // A watch that stands again tells nothing until its next event: only time shows it.
-            match timeout(LOOKED_AT, changed.changed()).await {
+            match timeout(SYNC_POLL_INTERVAL, changed.changed()).await {
                 Ok(Ok(())) | Err(_) => {}
                 // The sender is ours, so it lives as long as we.
                 Ok(Err(_)) => return,
@@ -142,14 +142,14 @@ impl Board {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, State>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, WatchEntry>> {
         self.watches.lock().expect("nobody panics while holding it: maps and clones don't")
     }
 }
 
 /// One kind to watch.
 #[derive(Debug)]
-pub struct Watched<K> {
+pub struct WatchedResource<K> {
     /// For messages: the plural, and what of it.
     pub what: String,
     /// Where it is asked for.
@@ -162,79 +162,79 @@ pub struct Watched<K> {
     pub granted_apart: bool,
 }
 
-/// Watches for ever, and tells the board that expects it. `read` makes of each object its name and what is kept of it; `wake` learns of each change that `keep`s
+/// Watches for ever, and tells the board that expects it. `read` makes of each object its name and what is kept of it; `on_change` learns of each change that `keep`s
 /// a difference.
-pub async fn follow<K, T>(
-    watched: Watched<K>,
-    board: Arc<Board>,
-    shelf: Arc<Shelf<T>>,
+pub async fn run_watch<K, T>(
+    watched: WatchedResource<K>,
+    watch_health: Arc<WatchHealth>,
+    store: Arc<IndexedStore<T>>,
     read: impl Fn(K) -> Option<(String, T)> + Send,
-    wake: impl Fn(&Change<T>) + Send,
+    on_change: impl Fn(&Change<T>) + Send,
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     T: PartialEq + Send + Sync,
 {
-    let Watched { what, api, config, optional, granted_apart } = watched;
-    let tell = |progress| board.set(&what, progress, optional);
-    let begin = || watcher(api.clone(), config.clone());
-    let mut stream = pin!(begin());
+    let WatchedResource { what, api, config, optional, granted_apart } = watched;
+    let report = |state| watch_health.set(&what, state, optional);
+    let start_watch = || watcher(api.clone(), config.clone());
+    let mut stream = pin!(start_watch());
     let (mut listed, mut broken) = (false, false);
-    let mut wait = BACK_OFF.0;
+    let mut wait = RETRY_WAIT.0;
     let mut since = Instant::now();
-    while let Some(told) = stream.next().await {
-        match told {
+    while let Some(result) = stream.next().await {
+        match result {
             Ok(event) => {
                 let done = matches!(event, Event::InitDone) || broken && listed;
                 broken = false;
                 // What can't be read is left out of a list, and taken for gone when it becomes so.
-                for change in taken(&shelf, event, &read) {
-                    wake(&change);
+                for change in apply_event(&store, event, &read) {
+                    on_change(&change);
                 }
                 if done {
                     listed = true;
                     since = Instant::now();
-                    tell(Progress::Current);
+                    report(WatchState::Current);
                 }
             }
             Err(error) => {
-                if since.elapsed() > GOOD {
-                    wait = BACK_OFF.0;
+                if since.elapsed() > BACKOFF_RESET {
+                    wait = RETRY_WAIT.0;
                 }
                 // What was there once is not gone with the right to see it.
-                match trouble(&error, granted_apart && !listed) {
+                match failed_state(&error, granted_apart && !listed) {
                     None => tracing::debug!("{what}: the watch begins anew"),
-                    Some(trouble) => {
+                    Some(failed_state) => {
                         broken = true;
                         if listed && matches!(error, watcher::Error::WatchFailed(_)) {
                             // A connection was cut that stood until now, as by a proxy once a minute: nothing was missed.
-                            tell(Progress::Current);
+                            report(WatchState::Current);
                         }
-                        let not_served = trouble == Progress::NotServed;
-                        if let Progress::Broken { why, .. } = &trouble {
+                        let not_served = failed_state == WatchState::NotServed;
+                        if let WatchState::Broken { why, .. } = &failed_state {
                             tracing::warn!("{what}: {why}");
                         }
                         if not_served && optional {
                             // Its objects went with the kind. Without a kind that must be there, nothing is decided anyhow.
                             for event in [Event::Init, Event::InitDone] {
-                                for change in shelf.take(event) {
-                                    wake(&change);
+                                for change in store.apply_event(event) {
+                                    on_change(&change);
                                 }
                             }
                             // When it is back, everything is listed again, and not only what changed since.
-                            stream.set(begin());
+                            stream.set(start_watch());
                             listed = false;
                         }
-                        tell(match trouble {
-                            Progress::Broken { why, .. } => Progress::Broken { listed, why },
+                        report(match failed_state {
+                            WatchState::Broken { why, .. } => WatchState::Broken { listed, why },
                             other => other,
                         });
                         let most = match not_served && optional {
-                            true => UNKNOWN_KIND,
-                            false => BACK_OFF.1,
+                            true => UNSERVED_KIND_RETRY,
+                            false => RETRY_WAIT.1,
                         };
                         if wait > most {
                             // It grew while the kind was unknown. Now everything waits for this watch.
-                            wait = BACK_OFF.0;
+                            wait = RETRY_WAIT.0;
                         }
                         sleep(wait).await;
                         wait = (wait * 2).min(most);
@@ -246,8 +246,8 @@ pub async fn follow<K, T>(
     }
 }
 
-fn taken<K, T: PartialEq>(
-    shelf: &Shelf<T>,
+fn apply_event<K, T: PartialEq>(
+    store: &IndexedStore<T>,
     event: Event<K>,
     read: impl Fn(K) -> Option<(String, T)>,
 ) -> Vec<Change<T>> {
@@ -267,22 +267,22 @@ fn taken<K, T: PartialEq>(
             None => return Vec::new(),
         },
     };
-    shelf.take(event)
+    store.apply_event(event)
 }
 
 /// What is wrong with a watch; none if it only has to begin anew, as after a time without bookmarks.
-fn trouble(error: &watcher::Error, may_be_forbidden: bool) -> Option<Progress> {
-    let broken = |why: String| Some(Progress::Broken { listed: false, why });
+fn failed_state(error: &watcher::Error, may_be_forbidden: bool) -> Option<WatchState> {
+    let broken = |why: String| Some(WatchState::Broken { listed: false, why });
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
             match is_not_found(error) || may_be_forbidden && is_forbidden(error) {
-                true => Some(Progress::NotServed),
-                false => broken(told(error)),
+                true => Some(WatchState::NotServed),
+                false => broken(describe(error)),
             }
         }
         watcher::Error::WatchError(status) if status.code == 410 => None,
         watcher::Error::WatchError(status) => broken(status.message.clone()),
-        watcher::Error::WatchFailed(error) => broken(told(error)),
+        watcher::Error::WatchFailed(error) => broken(describe(error)),
         watcher::Error::NoResourceVersion => {
             broken("the API server answers without a resourceVersion".to_owned())
         }
@@ -305,18 +305,18 @@ mod tests {
 
     #[test]
     fn a_board_tells_what_is_missing() {
-        let broken = |listed| Progress::Broken { listed, why: "forbidden".to_owned() };
-        for (what, progress, optional, missing) in [
-            ("listing", Progress::Listing, false, true),
-            ("current", Progress::Current, false, false),
-            ("a kind too few", Progress::NotServed, false, true),
-            ("a kind that may be missing", Progress::NotServed, true, false),
+        let broken = |listed| WatchState::Broken { listed, why: "forbidden".to_owned() };
+        for (what, state, optional, not_synced) in [
+            ("listing", WatchState::Listing, false, true),
+            ("current", WatchState::Current, false, false),
+            ("a kind too few", WatchState::NotServed, false, true),
+            ("a kind that may be missing", WatchState::NotServed, true, false),
             ("broken at once", broken(false), true, true),
             ("broken later", broken(true), false, false),
         ] {
-            let board = Board::default();
-            board.set("pools", progress, optional);
-            assert_eq!(!board.missing().is_empty(), missing, "{what}");
+            let watch_health = WatchHealth::default();
+            watch_health.set("pools", state, optional);
+            assert_eq!(!watch_health.not_synced().is_empty(), not_synced, "{what}");
         }
     }
 
@@ -369,38 +369,42 @@ mod tests {
     async fn while_followed(
         does: &Arc<Mutex<Server>>,
         optional: bool,
-        watching: impl AsyncFnOnce(Arc<Board>),
+        watching: impl AsyncFnOnce(Arc<WatchHealth>),
     ) {
-        let watched: Watched<ConfigMap> = Watched {
+        let watched: WatchedResource<ConfigMap> = WatchedResource {
             what: "configmaps".to_owned(),
             api: Api::default_namespaced(api(Arc::clone(does))),
             config: Config::default(),
             optional,
             granted_apart: false,
         };
-        let board = Arc::new(Board::default());
-        board.expect("configmaps", optional);
-        let shelf = Arc::<Shelf<()>>::default();
-        let following = follow(watched, Arc::clone(&board), shelf, |_| None, |_| ());
+        let watch_health = Arc::new(WatchHealth::default());
+        watch_health.register("configmaps", optional);
+        let store = Arc::<IndexedStore<()>>::default();
+        let following = run_watch(watched, Arc::clone(&watch_health), store, |_| None, |_| ());
         tokio::select! {
             () = following => panic!("a watch never ends"),
-            () = watching(board) => {}
+            () = watching(watch_health) => {}
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_fails_for_minutes_is_missing_until_it_stands_again() {
         let does = Arc::new(Mutex::new(Server::FailsToWatch));
-        while_followed(&does, false, async |board| {
-            board.complete().await;
-            sleep(STALE - RECOVERED).await;
-            assert_eq!(board.missing(), Vec::<String>::new(), "it may pass");
-            sleep(RECOVERED * 2).await;
-            let missing = board.missing().join("");
-            let said = missing.starts_with("configmaps: nothing new for ");
-            assert!(said && missing.ends_with("away"), "{missing}");
+        while_followed(&does, false, async |watch_health| {
+            watch_health.wait_for_sync().await;
+            sleep(STALE_AFTER - RECOVERED_AFTER).await;
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new(), "it may pass");
+            sleep(RECOVERED_AFTER * 2).await;
+            let not_synced = watch_health.not_synced().join("");
+            let said = not_synced.starts_with("configmaps: nothing new for ");
+            assert!(said && not_synced.ends_with("away"), "{not_synced}");
             *does.lock().unwrap() = Server::Quiet;
-            let learnt = timeout(RECOVERED + BACK_OFF.1 + LOOKED_AT, board.complete()).await;
+            let learnt = timeout(
+                RECOVERED_AFTER + RETRY_WAIT.1 + SYNC_POLL_INTERVAL,
+                watch_health.wait_for_sync(),
+            )
+            .await;
             assert!(learnt.is_ok(), "nothing changed, and it stands");
         })
         .await;
@@ -409,11 +413,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_cut_again_and_again_is_believed() {
         let does = Arc::new(Mutex::new(Server::IsCutOff));
-        while_followed(&does, false, async |board| {
-            board.complete().await;
+        while_followed(&does, false, async |watch_health| {
+            watch_health.wait_for_sync().await;
             for _ in 0..60 {
-                sleep(STALE / 30).await;
-                assert_eq!(board.missing(), Vec::<String>::new());
+                sleep(STALE_AFTER / 30).await;
+                assert_eq!(watch_health.not_synced(), Vec::<String>::new());
             }
         })
         .await;
@@ -422,33 +426,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_is_not_served_holds_nothing_up_for_long_when_the_api_server_was_away() {
         let does = Arc::new(Mutex::new(Server::NotServed));
-        while_followed(&does, true, async |board| {
+        while_followed(&does, true, async |watch_health| {
             // Long enough that it is asked for every 5 minutes only.
-            sleep(UNKNOWN_KIND * 4).await;
-            assert_eq!(board.missing(), Vec::<String>::new());
+            sleep(UNSERVED_KIND_RETRY * 4).await;
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new());
             *does.lock().unwrap() = Server::Away;
-            while board.missing().is_empty() {
+            while watch_health.not_synced().is_empty() {
                 sleep(Duration::from_millis(100)).await;
             }
             *does.lock().unwrap() = Server::NotServed;
             sleep(Duration::from_secs(1)).await;
-            assert_eq!(board.missing(), Vec::<String>::new());
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new());
         })
         .await;
     }
 
     #[tokio::test]
     async fn whoever_waits_learns_when_all_is_there() {
-        let board = Arc::new(Board::default());
-        board.set("pools", Progress::Listing, false);
+        let watch_health = Arc::new(WatchHealth::default());
+        watch_health.set("pools", WatchState::Listing, false);
         let waiting = tokio::spawn({
-            let board = Arc::clone(&board);
-            async move { board.complete().await }
+            let watch_health = Arc::clone(&watch_health);
+            async move { watch_health.wait_for_sync().await }
         });
-        board.set("configs", Progress::Current, false);
+        watch_health.set("configs", WatchState::Current, false);
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        board.set("pools", Progress::Current, false);
+        watch_health.set("pools", WatchState::Current, false);
         waiting.await.unwrap();
     }
 }

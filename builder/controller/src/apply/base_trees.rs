@@ -9,25 +9,25 @@ use kube::api::{ObjectMeta, Patch};
 use serde_json::{Map, Value, json};
 
 use super::super::Error;
+use super::super::cluster_cache::BASE_TREES;
 use super::super::error;
 use super::super::observe::base_trees;
 use super::super::snapshot::base_of;
-use super::super::stores::BASE_TREES;
 use super::{Executor, patch_params, post_params};
 use mosb_image::Digest;
 
 impl Executor {
     /// Adds an entry, and removes those of bases that no build names.
     pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
-        let builds = self.stores.builds.all();
+        let builds = self.cache.builds.list();
         let mut used: BTreeSet<Digest> = builds.iter().filter_map(|b| base_of(b)).collect();
         used.insert(*base);
-        let unused = base_trees(&self.stores).into_keys();
+        let unused = base_trees(&self.cache).into_keys();
         let unused = unused.filter(|base| !used.contains(base));
         if let Err(error) = self.write_base_trees(base, image, unused.collect()).await {
             tracing::warn!(
                 "{error}: the tree of base {base} is not recorded, so the next build on it reads its layers again; \
-                 delete the ConfigMap if it is immutable"
+delete the ConfigMap if it is immutable"
             );
         }
     }
@@ -38,8 +38,8 @@ impl Executor {
         image: &Digest,
         unused: Vec<Digest>,
     ) -> Result<(), Error> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
-        let object = format!("configmap {}/{BASE_TREES}", self.stores.namespace);
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
+        let object = format!("configmap {}/{BASE_TREES}", self.cache.namespace);
         // A key holds no colon.
         let key = Digest::hex;
         let mut data = Map::new();

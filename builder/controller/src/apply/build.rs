@@ -53,13 +53,13 @@ const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 
 impl Executor {
     fn namespaced<K: NamespacedKind>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), &self.stores.namespace)
+        Api::namespaced(self.client.clone(), &self.cache.namespace)
     }
 
     /// An object of the namespace, for people.
     fn describe<K: NamespacedKind>(&self, name: &str) -> String {
         let kind = K::kind(&()).to_lowercase();
-        format!("{kind} {}/{name}", self.stores.namespace)
+        format!("{kind} {}/{name}", self.cache.namespace)
     }
 
     fn request(
@@ -86,7 +86,7 @@ impl Executor {
             builder_image: self.builder_image.as_deref(),
             security_context_constraints: self.security_context_constraints,
         };
-        plan.workload_request(&params, &self.stores).map_err(ApplyError::Problem)
+        plan.workload_request(&params, &self.cache).map_err(ApplyError::Problem)
     }
 
     pub(super) async fn create_workload(
@@ -217,7 +217,7 @@ impl Executor {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize,
     {
         let body = serde_json::to_vec(new).map_err(kube::Error::SerdeError)?;
-        let path = K::url_path(&(), Some(&self.stores.namespace));
+        let path = K::url_path(&(), Some(&self.cache.namespace));
         let request = Request::new(path).create(&post_params(), body);
         let mut request = request.map_err(kube::Error::BuildRequest)?;
         let accept = HeaderValue::from_static(ONLY_METADATA);

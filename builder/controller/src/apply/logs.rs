@@ -48,7 +48,7 @@ impl Executor {
     }
 
     async fn try_archive_logs(&self, keep: &KeepLogs) -> Result<(), ArchiveError> {
-        let namespace = &self.stores.namespace;
+        let namespace = &self.cache.namespace;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let mut data = Vec::new();
         for name in &keep.secrets {
@@ -88,7 +88,7 @@ impl Executor {
         container: &str,
         redactor: &Redactor,
     ) -> Result<Tail, ApplyError> {
-        let namespace = &self.stores.namespace;
+        let namespace = &self.cache.namespace;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = LogParams {
             container: Some(container.to_owned()),
@@ -142,8 +142,8 @@ async fn put(
     if let Some(there) = there {
         let mut owners = there.owner_references().iter();
         let is_ours = owners.any(|owner| owner.uid == build_uid)
-            // Of a build before, on its way out.
-            || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
+// Of a build before, on its way out.
+|| there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
         if !is_ours {
             return Err(ArchiveError::InTheWay);
         }

@@ -17,12 +17,12 @@ use kube::Client;
 
 use super::Error;
 use super::action::Action;
+use super::cluster_cache::ClusterCache;
 use super::events;
 use super::lease::Lease;
 use super::lookup::Problem;
 use super::lookups::CachedPlan;
 use super::observe::Facts;
-use super::stores::Stores;
 use crate::workload::kind;
 use mosb_plan::api::component_name;
 use mosb_types::ErrorClass;
@@ -33,7 +33,7 @@ pub struct Executor {
     /// The API.
     pub client: Client,
     /// What is seen of it.
-    pub stores: Arc<Stores>,
+    pub cache: Arc<ClusterCache>,
     /// Without which nothing is written.
     pub lease: Lease,
     /// Who we are, for events.
@@ -166,7 +166,7 @@ pub(super) fn apply_error(
 ) -> impl FnOnce(kube::Error) -> ApplyError {
     move |error| match super::error::code(&error) {
         Some(404 | 409) => {
-            tracing::debug!("{object}: {verb}: {}", super::error::told(&error));
+            tracing::debug!("{object}: {verb}: {}", super::error::describe(&error));
             ApplyError::Conflict(object)
         }
         _ => ApplyError::Api(Error::api(object, verb)(error)),

@@ -27,7 +27,7 @@ pub(super) enum Component {
 /// The end of those that were claimed for this MachineOSConfig, and whose pool has none any more.
 pub(super) fn obsolete_components(snapshot: &Snapshot) -> Vec<Action> {
     let components = snapshot.components.iter().filter(|one| {
-        one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.going_away
+        one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.deleting
     });
     let deleted = components
         .map(|one| Action::DeleteComponent { name: one.name.clone(), uid: one.uid.clone() });
@@ -48,14 +48,14 @@ impl Seed {
             };
             return Component::Pending { name, points: true, actions: vec![create] };
         };
-        if found.going_away {
+        if found.deleting {
             return Component::Deleting(found.name.clone());
         }
         let points = !found.brings(&self.image);
         let update = |one: &SeenComponent| {
             let image = (one.name == found.name && points).then(|| self.image.clone());
             let claimed = one.claim.as_ref() == Some(&snapshot.name);
-            let done = image.is_none() && claimed || one.going_away;
+            let done = image.is_none() && claimed || one.deleting;
             (!done).then(|| claim(one, image, &snapshot.name))
         };
         let actions: Vec<Action> = of_pool().filter_map(update).collect();
@@ -80,7 +80,7 @@ fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str
 impl DecisionBuilder<'_> {
     /// Those of the pool, whoever claimed them.
     fn components(&self) -> impl Iterator<Item = &SeenComponent> {
-        let of_pool = |one: &&SeenComponent| one.pool == self.desired.pool && !one.going_away;
+        let of_pool = |one: &&SeenComponent| one.pool == self.desired.pool && !one.deleting;
         self.snapshot.components.iter().filter(of_pool)
     }
 

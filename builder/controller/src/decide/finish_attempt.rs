@@ -118,17 +118,17 @@ impl<'a> DecisionBuilder<'a> {
             let end = BuildPhase::Failed { workload: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
             let read = workload.map_or(String::new(), |workload| {
-                let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
-                let called = format!("{}/{}", what.to_lowercase(), workload.name());
-                let read = match workload {
-                    // Only OpenShift's own client knows which pod that is.
-                    Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
-                    Workload::Job(_) | Workload::Pod(_) => {
-                        format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
-                    }
-                };
-                format!("; its {what} is kept: {read}")
-            });
+let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
+let called = format!("{}/{}", what.to_lowercase(), workload.name());
+let read = match workload {
+// Only OpenShift's own client knows which pod that is.
+Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
+Workload::Job(_) | Workload::Pod(_) => {
+format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
+}
+};
+format!("; its {what} is kept: {read}")
+});
             self.emit_build_event(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
             return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
@@ -193,20 +193,20 @@ impl<'a> DecisionBuilder<'a> {
             let result = self.snapshot.results.get(&build.metadata.name);
             let told = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = told
-                && let Outcome::Succeeded {
-                    base_tree: Some(tree),
-                    method: JobMethod::Direct,
-                    ..
-                } = result.outcome
-                && method_of(build) == JobMethod::Direct
-                // A tree of another base would decide what later builds on that one look like.
-                && base_of(build) == Some(tree.base)
-                && !self.snapshot.cluster.base_trees.contains_key(&tree.base)
+&& let Outcome::Succeeded {
+base_tree: Some(tree),
+method: JobMethod::Direct,
+..
+} = result.outcome
+&& method_of(build) == JobMethod::Direct
+// A tree of another base would decide what later builds on that one look like.
+&& base_of(build) == Some(tree.base)
+&& !self.snapshot.cluster.base_trees.contains_key(&tree.base)
             {
                 self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
             }
             let workload = &seen.workload;
-            if !workload.is_going_away() {
+            if !workload.is_being_deleted() {
                 self.archive_logs(build);
                 let what = kind(workload.builder());
                 let note = format!("the image is there, so its {what} and what that needed go");
@@ -216,7 +216,7 @@ impl<'a> DecisionBuilder<'a> {
         }
         // The account of a Pod was there before the Pod, so it does not go with it.
         let inputs = self.snapshot.inputs.iter();
-        let own = inputs.filter(|one| one.build == build.metadata.name && !one.going_away);
+        let own = inputs.filter(|one| one.build == build.metadata.name && !one.deleting);
         for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {
             if account.workload_uid.is_empty() {
                 self.actions.push(Action::DeleteInput {

@@ -71,7 +71,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     let Some(config) = &snapshot.config else {
         return opt_in::without_config(snapshot, now);
     };
-    if config.metadata.is_going_away() {
+    if config.metadata.is_being_deleted() {
         return Decision::nothing(PoolReason::OptingOut);
     }
     if let Some(decision) = opt_in::follow_label(snapshot, config) {
@@ -84,7 +84,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         let running = |build: &&MachineOsBuild| {
             is_older
                 && is_ours(build, config)
-                && !build.metadata.is_going_away()
+                && !build.metadata.is_being_deleted()
                 && !build.status.is_terminal()
         };
         for build in snapshot.builds.iter().filter(running) {
@@ -205,7 +205,7 @@ impl<'a> DecisionBuilder<'a> {
     /// The builds that we made and that are not going away.
     fn ours(&self) -> impl Iterator<Item = &'a MachineOsBuild> {
         let builds = self.snapshot.builds.iter();
-        builds.filter(|build| self.is_ours(build) && !build.metadata.is_going_away())
+        builds.filter(|build| self.is_ours(build) && !build.metadata.is_being_deleted())
     }
 
     fn plan(

@@ -126,7 +126,7 @@ impl<'a> DecisionBuilder<'a> {
             _ => {}
         }
         match build.metadata.annotation(labels::JOB_UID) {
-            None if !workload.is_going_away() => {
+            None if !workload.is_being_deleted() => {
                 let note = format!("{workload} is attempt {attempt}");
                 self.emit_build_event(build, EventReason::JobCreated, &uid, note);
                 let mut annotate = Annotate::of(&build.metadata);
@@ -239,7 +239,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     pub(super) fn delete_workload(&mut self, workload: &Workload) {
-        if !workload.is_going_away() {
+        if !workload.is_being_deleted() {
             self.actions.push(Action::DeleteWorkload {
                 builder: workload.builder(),
                 name: workload.name().to_owned(),

@@ -239,7 +239,7 @@ impl<'a> DecisionBuilder<'a> {
         let mut builds = self.snapshot.builds.iter();
         let build = builds.find(|build| build.metadata.name == *name);
         if let Some(build) = build
-            && (build.metadata.is_going_away() || !self.is_ours(build))
+            && (build.metadata.is_being_deleted() || !self.is_ours(build))
         {
             // Of another MachineOSConfig of the same name that was deleted: it goes with it.
             return Ok(PoolReason::Replacing(name.clone()));

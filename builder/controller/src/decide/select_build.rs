@@ -29,7 +29,7 @@ impl<'a> DecisionBuilder<'a> {
     pub(super) fn current(&self) -> Option<&'a MachineOsBuild> {
         let name = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD)?;
         let mut builds = self.snapshot.builds.iter();
-        builds.find(|build| build.metadata.name == name && !build.metadata.is_going_away())
+        builds.find(|build| build.metadata.name == name && !build.metadata.is_being_deleted())
     }
 
     /// Whether a build is one of exactly what is wanted, known without asking.
@@ -135,7 +135,7 @@ impl<'a> DecisionBuilder<'a> {
                 None => self.create_or_adopt(planned),
             };
         };
-        if build.metadata.is_going_away() || !self.is_ours(build) {
+        if build.metadata.is_being_deleted() || !self.is_ours(build) {
             // Of another MachineOSConfig of the same name that was deleted: it goes with it.
             return Ok(PoolReason::Replacing(name.to_owned()));
         }

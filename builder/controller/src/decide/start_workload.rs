@@ -139,7 +139,7 @@ impl<'a> DecisionBuilder<'a> {
             let mut seen = self.snapshot.inputs.iter();
             match seen.find(|one| one.kind == *kind && one.name == *name) {
                 None => missing = true,
-                Some(one) if one.going_away => waits = true,
+                Some(one) if one.deleting => waits = true,
                 Some(one) if one.workload_uid == uid => {}
                 Some(one) if one.build != label && one.build != build.metadata.name => {
                     let message = format!(

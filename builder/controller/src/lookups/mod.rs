@@ -20,10 +20,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
 use super::Error;
+use super::cluster_cache::ClusterCache;
 use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem, Pull};
 use super::observe::result_in;
 use super::snapshot::Snapshot;
-use super::stores::Stores;
 use crate::workload::result_name;
 pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
 use mosb_build::JobResult;
@@ -41,7 +41,7 @@ pub struct Resolver {
     /// The API.
     pub client: Client,
     /// What is seen of it.
-    pub stores: Arc<Stores>,
+    pub cache: Arc<ClusterCache>,
     /// How registries are asked.
     pub registries: Arc<RegistryClientPool>,
     /// How much is asked at once, and for how long.
@@ -128,7 +128,7 @@ impl Resolver {
         expected: &BTreeSet<String>,
     ) -> Result<Arc<CachedPlan>, LookupError> {
         if let Some(cached) = cached
-            && cached.still_valid_for(lookup, &self.stores)
+            && cached.still_valid_for(lookup, &self.cache)
         {
             return Ok(Arc::clone(cached));
         }
@@ -169,9 +169,9 @@ impl Resolver {
 
     /// What the ConfigMap of a build's result says now.
     async fn result(&self, build: &BuildName) -> Result<Option<JobResult>, Problem> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.stores.namespace);
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
         let name = result_name(build);
-        let object = format!("configmap {}/{name}", self.stores.namespace);
+        let object = format!("configmap {}/{name}", self.cache.namespace);
         let map = api.get_opt(&name).await.map_err(Error::api(object, "get"))?;
         Ok(map.as_ref().and_then(result_in))
     }
@@ -193,7 +193,7 @@ impl Resolver {
     }
 
     fn settings(&self) -> Result<ClusterSettings, Problem> {
-        let (settings, findings) = self.stores.settings()?;
+        let (settings, findings) = self.cache.settings()?;
         for finding in findings {
             let object = finding.object.unwrap_or_default();
             tracing::warn!(code = finding.code, "{object}: {}", finding.message);
@@ -260,17 +260,17 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 macro_rules! problem_of {
-    ($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for Problem {
-            fn from(error: $error) -> Self {
-                Self {
-                    class: error.class(),
-                    reason: error.reason().to_owned(),
-                    message: with_causes(&error),
-                }
-            }
-        }
-    )+};
+($($error:ty),+ $(,)?) => {$(
+impl From<$error> for Problem {
+fn from(error: $error) -> Self {
+Self {
+class: error.class(),
+reason: error.reason().to_owned(),
+message: with_causes(&error),
+}
+}
+}
+)+};
 }
 problem_of!(
     Error,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
+use super::super::cluster_cache::{ClusterCache, YUM_REPOSITORIES};
 use super::super::lookup::Problem;
-use super::super::stores::{Stores, YUM_REPOSITORIES};
 use super::Resolver;
 use crate::workload::Input;
 use crate::workload::PackageSource;
@@ -42,11 +42,11 @@ impl Resolver {
         build: &BuildName,
     ) -> Result<Copies, Problem> {
         let mut copies = Copies::new();
-        if !self.stores.has_unwatched_secrets() {
+        if !self.cache.has_unwatched_secrets() {
             return Ok(copies);
         }
         for (source, name) in secrets(pool) {
-            if self.stores.secrets.get(&name).is_some() {
+            if self.cache.secrets.get(&name).is_some() {
                 continue;
             }
             match self.read_secret(&name).await {
@@ -71,10 +71,10 @@ impl Resolver {
 }
 
 impl Packages {
-    pub fn of(stores: &Stores, pool: &PoolName, build: &BuildName, copies: &Copies) -> Self {
+    pub fn of(cache: &ClusterCache, pool: &PoolName, build: &BuildName, copies: &Copies) -> Self {
         let mut packages = Self::default();
         for (source, name) in secrets(pool) {
-            let mounted = match (stores.secrets.get(&name), copies.get(&source)) {
+            let mounted = match (cache.secrets.get(&name), copies.get(&source)) {
                 (Some(_), _) => Some(name),
                 (None, Some(copy)) => {
                     packages.copies.push(copy.clone());
@@ -88,8 +88,8 @@ impl Packages {
                 PackageSource::Keys => packages.keys = mounted,
             }
         }
-        packages.repositories = stores.named(YUM_REPOSITORIES).map(|map| {
-            if !stores.has_unwatched_secrets() {
+        packages.repositories = cache.named(YUM_REPOSITORIES).map(|map| {
+            if !cache.has_unwatched_secrets() {
                 return YUM_REPOSITORIES.to_owned();
             }
             let name = PackageSource::Repositories.copy_name(build);

@@ -10,11 +10,11 @@ use kube::core::{DynamicObject, Request as ApiRequest};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use super::super::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use super::super::kinds::Kind;
 use super::super::lookup::{NO_RENDERED_CONFIG, PlanLookup, Planned, Problem};
 use super::super::observe::{base_trees, machine_role};
 use super::super::snapshot::Support;
-use super::super::stores::{OPENSHIFT_BUILDS, Stores};
 use super::super::{Error, error::is_not_found};
 use super::os_change::{os_changed, os_fields};
 use super::packages::{Copies, Packages};
@@ -115,10 +115,10 @@ pub(super) async fn plan(
     permit: LookupPermit,
     step: &Mutex<String>,
 ) -> Result<CachedPlan, LookupError> {
-    let versions = versions(lookup, &resolver.stores);
-    let unwatched = resolver.stores.has_unwatched_secrets().then(Instant::now);
+    let versions = versions(lookup, &resolver.cache);
+    let unwatched = resolver.cache.has_unwatched_secrets().then(Instant::now);
     let settings = resolver.settings()?;
-    let serves_builds = resolver.stores.board.serves(OPENSHIFT_BUILDS);
+    let serves_builds = resolver.cache.watch_health.is_served(OPENSHIFT_BUILDS);
     builders::permitted(lookup.builder, &settings, serves_builds)?;
     let own = lookup.pull_secret.as_deref();
     let (config, push, pull, proxy) = futures_util::try_join!(
@@ -159,7 +159,7 @@ pub(super) async fn plan(
     let config = &resolved_draft.draft.request().config;
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
-    let (build, namespace) = (planned.build.clone(), resolver.stores.namespace.clone());
+    let (build, namespace) = (planned.build.clone(), resolver.cache.namespace.clone());
     // Compressing is most of it.
     let builder = lookup.builder;
     let workload_spec =
@@ -274,7 +274,7 @@ pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<Rendered
     let path = DynamicObject::url_path(&resource, None);
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
     // What the watch told of is in the API server's memory; only etcd would be asked for anything newer.
-    let seen = resolver.stores.machine_configs.get(name);
+    let seen = resolver.cache.machine_configs.get(name);
     let seen = GetParams { resource_version: seen.and_then(|meta| meta.resource_version.clone()) };
     let request = ApiRequest::new(path).get(name, &seen);
     let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
@@ -313,15 +313,15 @@ pub(super) fn build_request(
         own.is_some_and(|own| instead.of.contains(own))
     });
     let named = match instead {
-        Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
-            let message = format!(
-                "machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
-                config.name()
-            );
-            invalid_input("no-base-image", message)
-        })?),
-        None => own.as_ref().or(settings.base_os_container_image.as_ref()),
-    };
+Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
+let message = format!(
+"machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
+config.name()
+);
+invalid_input("no-base-image", message)
+})?),
+None => own.as_ref().or(settings.base_os_container_image.as_ref()),
+};
     let base_name = named
         .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
         .transpose()?;
@@ -352,13 +352,13 @@ pub(super) fn build_request(
 }
 
 /// What the stores know of everything that was read for a question.
-fn versions(lookup: &PlanLookup, stores: &Stores) -> Versions {
+fn versions(lookup: &PlanLookup, cache: &ClusterCache) -> Versions {
     let mut versions = Versions::new();
     let rendered = lookup.rendered.as_str();
-    let config = stores.machine_configs.get(rendered);
+    let config = cache.machine_configs.get(rendered);
     let version = config.and_then(|config| config.resource_version.clone());
     versions.insert(rendered.to_owned(), version);
-    let settings = stores.settings().map(|(settings, _)| settings).unwrap_or_default();
+    let settings = cache.settings().map(|(settings, _)| settings).unwrap_or_default();
     let proxy = settings.proxy.and_then(|proxy| proxy.secret);
     let secrets = [
         Some(lookup.push_secret.clone()),
@@ -367,7 +367,7 @@ fn versions(lookup: &PlanLookup, stores: &Stores) -> Versions {
         proxy,
     ];
     for name in secrets.into_iter().flatten() {
-        let secret = stores.secrets.get(&name);
+        let secret = cache.secrets.get(&name);
         let version = secret.and_then(|secret| secret.resource_version.clone());
         versions.insert(format!("secret/{name}"), version);
     }
@@ -377,7 +377,7 @@ fn versions(lookup: &PlanLookup, stores: &Stores) -> Versions {
 impl CachedPlan {
     /// Whether asking again would give the same: the base is pinned to the one that was found, and nothing that was read
     /// has changed since.
-    pub(super) fn still_valid_for(&self, lookup: &PlanLookup, stores: &Stores) -> bool {
+    pub(super) fn still_valid_for(&self, lookup: &PlanLookup, cache: &ClusterCache) -> bool {
         // How a Job is made, and what is compared with, changes nothing of what was read.
         let pinned = |lookup: &PlanLookup| PlanLookup {
             base: Some(self.base.clone()),
@@ -387,7 +387,7 @@ impl CachedPlan {
             ..lookup.clone()
         };
         // The policy of the pool's machines is of the rendered config, whose version counts.
-        let same_settings = stores.settings().is_ok_and(|(mut settings, _)| {
+        let same_settings = cache.settings().is_ok_and(|(mut settings, _)| {
             let own_policy = settings.signature_policy.take();
             settings.signature_policy.clone_from(&self.settings.signature_policy);
             own_policy == self.own_policy && settings == self.settings
@@ -399,7 +399,7 @@ impl CachedPlan {
             && lookup.recognise.is_none()
             && pinned(&self.lookup) == pinned(lookup)
             && same_settings
-            && self.versions == versions(lookup, stores)
+            && self.versions == versions(lookup, cache)
     }
 
     /// What is told of it to somebody who asks again.
@@ -414,17 +414,17 @@ impl CachedPlan {
     pub fn workload_request(
         &self,
         params: &WorkloadParams<'_>,
-        stores: &Stores,
+        cache: &ClusterCache,
     ) -> Result<JobRequest, Problem> {
         let (workload_spec, settings) = (&self.workload_spec, &self.settings);
         let build = self.planned.build.clone();
         let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
-        let namespace = stores.namespace.clone();
+        let namespace = cache.namespace.clone();
         let (payload, openshift) = workload_spec.payload.clone()?;
-        let base_tree = base_trees(stores)
+        let base_tree = base_trees(cache)
             .get(&workload_spec.base_manifest)
             .map(|digest| self.lookup.push.pinned(*digest));
-        let packages = Packages::of(stores, &self.lookup.pool, &build, &self.copies);
+        let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
         let conf = registries_conf(settings);
         let pulled = workload_spec.pulled.iter().chain([self.base.repo()]);
         let pulled: Vec<RepoRef> = pulled
@@ -463,10 +463,10 @@ impl CachedPlan {
             openshift,
             builder_image: builder_image.to_owned(),
             settings: settings.job.clone(),
-            machine_role: stores
+            machine_role: cache
                 .pools
                 .get(self.lookup.pool.as_str())
-                .map(|pool| machine_role(stores, &pool))
+                .map(|pool| machine_role(cache, &pool))
                 .unwrap_or_default(),
             node_platform: self.lookup.platform.clone(),
             security_context_constraints: params.security_context_constraints,

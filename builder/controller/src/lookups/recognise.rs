@@ -129,7 +129,7 @@ async fn is_direct_build_of(
     };
     resolved_draft.draft = resolved_draft.draft.in_format(format);
     let base = resolved_draft.base.manifest;
-    let recorded = base_trees(&resolver.stores);
+    let recorded = base_trees(&resolver.cache);
     let Some(tree) = recorded.get(&base) else {
         tracing::info!(
             "{image} may be what would be built, but no build recorded the tree of base {base}; a Job builds it"

@@ -19,14 +19,14 @@ use mosb_plan::api::cluster_settings::Proxy;
 impl Resolver {
     /// A Secret of our namespace, else of the operator's.
     pub(super) async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
-        let stores = &self.stores;
+        let cache = &self.cache;
         // As new as the watch told at least: the API server then has it in memory.
-        let seen = stores.secrets.get(name);
+        let seen = cache.secrets.get(name);
         let version = seen.and_then(|seen| seen.resource_version.clone());
-        let own = self.read_secret_in(&stores.namespace, name, version);
+        let own = self.read_secret_in(&cache.namespace, name, version);
         match own.await? {
-            None if stores.has_unwatched_secrets() => {
-                let place = &stores.operator_namespace;
+            None if cache.has_unwatched_secrets() => {
+                let place = &cache.operator_namespace;
                 self.read_secret_in(place, name, None).await
             }
             found => Ok(found),
@@ -44,10 +44,10 @@ impl Resolver {
         match api.get_with(name, &seen).await {
             Ok(secret) => Ok(Some(secret)),
             Err(error) if is_not_found(&error) => Ok(None),
-            Err(error) if namespace != self.stores.namespace && code(&error) == Some(403) => {
+            Err(error) if namespace != self.cache.namespace && code(&error) == Some(403) => {
                 let message = format!(
                     "secret {namespace}/{name}: there is none in {}, and mosb may not read this one; create it in {0}, or add its name to Role mosb-controller-secrets in {namespace}",
-                    self.stores.namespace
+                    self.cache.namespace
                 );
                 Err(invalid_input("no-secret", message))
             }
@@ -59,12 +59,12 @@ impl Resolver {
 
     async fn required_secret(&self, name: &str) -> Result<Secret, Problem> {
         self.read_secret(name).await?.ok_or_else(|| {
-            let namespace = &self.stores.namespace;
-            let message = format!(
-                "secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
-            );
-            invalid_input("no-secret", message)
-        })
+let namespace = &self.cache.namespace;
+let message = format!(
+"secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
+);
+invalid_input("no-secret", message)
+})
     }
 
     /// The logins of a registry Secret.
@@ -91,11 +91,13 @@ impl Resolver {
             return Ok(NamedSecret { name: global.clone(), credentials: logins });
         };
         let secret = self.required_secret(own).await?;
-        let pushes =
-            self.stores.configs.only(|config| config.spec.rendered_image_push_secret.name == own);
+        let pushes = self
+            .cache
+            .configs
+            .filter_list(|config| config.spec.rendered_image_push_secret.name == own);
         let pushes: Vec<&str> = pushes.iter().map(|config| &*config.metadata.name).collect();
         let namespace = secret.metadata.namespace.as_deref();
-        let namespace = namespace.unwrap_or(&self.stores.namespace);
+        let namespace = namespace.unwrap_or(&self.cache.namespace);
         pull_permission(&secret.metadata, settings, &pushes).map_err(|why| {
             let message = format!("secret {namespace}/{own}: {why}");
             invalid_input("pull-secret-not-permitted", message)
@@ -115,7 +117,7 @@ impl Resolver {
             return Ok(Some(proxy));
         };
         let Some(secret) = self.read_secret(&name).await? else {
-            let namespace = &self.stores.namespace;
+            let namespace = &self.cache.namespace;
             let message = format!(
                 "secret {namespace}/{name} (proxy.secret of ConfigMap mosb-config): there is none; create it, or take the field out"
             );

@@ -52,7 +52,7 @@ pub struct Metrics {
     queued: Durations<Pool>,
     active: Family<Pool, Gauge>,
     configs: Gauge,
-    rounds: Histogram,
+    reconciles: Histogram,
     oldest: Gauge<f64, AtomicU64>,
     errors: Family<Reason, Counter>,
     leader: Gauge,
@@ -90,7 +90,7 @@ impl Default for Metrics {
             queued: Family::new_with_constructor(queued),
             active: Family::default(),
             configs: Gauge::default(),
-            rounds: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
+            reconciles: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
             oldest: Gauge::default(),
             errors: Family::default(),
             leader: Gauge::default(),
@@ -170,7 +170,7 @@ impl Metrics {
         registry.register(
             "mosb_round_duration_seconds",
             "How long a look at one MachineOSConfig took",
-            self.rounds.clone(),
+            self.reconciles.clone(),
         );
         registry.register(
             "mosb_oldest_reconcile_seconds",
@@ -210,8 +210,8 @@ impl Metrics {
     }
 
     /// A look ended; with which error.
-    pub fn round(&self, took: Duration, error: Option<&str>) {
-        self.rounds.observe(took.as_secs_f64());
+    pub fn reconciled(&self, took: Duration, error: Option<&str>) {
+        self.reconciles.observe(took.as_secs_f64());
         if let Some(reason) = error {
             let reason = reason.to_owned();
             self.errors.get_or_create(&Reason { reason }).inc();

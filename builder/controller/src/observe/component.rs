@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use kube::api::ObjectMeta;
 
-use super::super::shelf::Key;
+use super::super::cluster_cache::ClusterCache;
+use super::super::indexed_store::IndexKey;
 use super::super::snapshot::SeenComponent;
-use super::super::stores::Stores;
 use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 
 /// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
-pub(super) fn pre_built(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<String> {
-    let metas = component_sources(pool).filter_map(|name| stores.machine_configs.get(name));
+pub(super) fn pre_built(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<String> {
+    let metas = component_sources(pool).filter_map(|name| cache.machine_configs.get(name));
     metas.filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE)).collect()
 }
 
 /// Those of which nobody can tell any more what they brought.
-pub(super) fn lost(stores: &Stores, pool: &MachineConfigPool) -> Vec<String> {
-    let lost = component_sources(pool).filter(|name| stores.machine_configs.get(name).is_none());
+pub(super) fn lost(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<String> {
+    let lost = component_sources(pool).filter(|name| cache.machine_configs.get(name).is_none());
     lost.map(str::to_owned).collect()
 }
 
@@ -28,15 +28,19 @@ fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
 }
 
 /// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
-pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<SeenComponent> {
-    let metas = stores
+pub(super) fn components(
+    cache: &ClusterCache,
+    config: &str,
+    pool_name: &str,
+) -> Vec<SeenComponent> {
+    let metas = cache
         .machine_configs
-        .of([Key::Pool(pool_name.to_owned()), Key::Config(config.to_owned())]);
+        .by_index([IndexKey::Pool(pool_name.to_owned()), IndexKey::Config(config.to_owned())]);
     let seen = metas.into_iter().filter_map(|meta| {
         let name = meta.name.clone()?;
         let pool = component_pool(&name)?;
         let claim = annotation(&meta, labels::SERVES);
-        let serving = stores.configs.of([Key::Pool(pool.to_string())]);
+        let serving = cache.configs.by_index([IndexKey::Pool(pool.to_string())]);
         let mut serving = serving.iter().map(|one| &one.metadata.name);
         Some(SeenComponent {
             name,
@@ -47,19 +51,19 @@ pub(super) fn components(stores: &Stores, config: &str, pool_name: &str) -> Vec<
             is_claim_good: serving.any(|one| Some(one) == claim.as_ref()),
             claim,
             pool,
-            going_away: meta.deletion_timestamp.is_some(),
+            deleting: meta.deletion_timestamp.is_some(),
         })
     });
     seen.collect()
 }
 
 /// By what a component MachineConfig is found; others are by nothing.
-pub(crate) fn keys(meta: &ObjectMeta) -> Vec<Key> {
+pub(crate) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
         return Vec::new();
     };
-    let claim = annotation(meta, labels::SERVES).map(Key::Config);
-    [Key::Pool(pool.to_string())].into_iter().chain(claim).collect()
+    let claim = annotation(meta, labels::SERVES).map(IndexKey::Config);
+    [IndexKey::Pool(pool.to_string())].into_iter().chain(claim).collect()
 }
 
 /// The value of an annotation; an empty one counts as absent.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::cluster_cache::{ClusterCache, SeenNode};
 use super::super::snapshot::BuildNodes;
-use super::super::stores::{SeenNode, Stores};
 use crate::workload::CONTROL_PLANE_LABELS;
 use crate::workload::MachineRole;
 use mosb_image::Platform;
@@ -14,15 +14,15 @@ use mosb_plan::api::{MachineConfigPool, Selector};
 const CONTROL_PLANE_POOL: &str = "master";
 
 /// The platforms of a pool's nodes.
-pub(super) fn platforms(stores: &Stores, pool: &MachineConfigPool) -> BTreeSet<Platform> {
-    let nodes = nodes(stores, pool);
+pub(super) fn platforms(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<Platform> {
+    let nodes = nodes(cache, pool);
     nodes.iter().filter_map(|node| platform(node)).collect()
 }
 
 /// What the machines of a pool are: control-plane nodes if it is named so, or if all of its nodes are.
-pub fn machine_role(stores: &Stores, pool: &MachineConfigPool) -> MachineRole {
+pub fn machine_role(cache: &ClusterCache, pool: &MachineConfigPool) -> MachineRole {
     let are_all = || {
-        let nodes = nodes(stores, pool);
+        let nodes = nodes(cache, pool);
         !nodes.is_empty() && nodes.iter().all(|node| is_control_plane(node))
     };
     match pool.metadata.name == CONTROL_PLANE_POOL || are_all() {
@@ -32,13 +32,13 @@ pub fn machine_role(stores: &Stores, pool: &MachineConfigPool) -> MachineRole {
 }
 
 /// Where the images of a pool may be built.
-pub(super) fn build_nodes(stores: &Stores, pool: &MachineConfigPool) -> BuildNodes {
-    let settings = stores.settings().ok();
+pub(super) fn build_nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> BuildNodes {
+    let settings = cache.settings().ok();
     let names_others =
         settings.is_some_and(|(settings, _)| settings.job.control_plane.node_selector.is_some());
-    match machine_role(stores, pool) {
+    match machine_role(cache, pool) {
         MachineRole::ControlPlane(_) if !names_others => BuildNodes::ControlPlane {
-            exists: nodes(stores, pool).iter().any(|node| is_control_plane(node)),
+            exists: nodes(cache, pool).iter().any(|node| is_control_plane(node)),
         },
         MachineRole::ControlPlane(_) | MachineRole::Other => BuildNodes::Any,
     }
@@ -50,7 +50,7 @@ fn is_control_plane(node: &SeenNode) -> bool {
 }
 
 /// The nodes of a pool. A node that another pool than `worker` selects is not the pool `worker`'s.
-fn nodes(stores: &Stores, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
+fn nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
     let selector = |pool: &MachineConfigPool| {
         let wire = pool.spec.node_selector.as_ref()?;
         // A selector that can't be read selects nothing, as in the cluster.
@@ -61,13 +61,13 @@ fn nodes(stores: &Stores, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
     };
     let others: Vec<Selector> = match pool.metadata.name.as_str() {
         "worker" => {
-            let others = stores.pools.only(|other| other.metadata.name != "worker");
+            let others = cache.pools.filter_list(|other| other.metadata.name != "worker");
             others.iter().filter_map(|other| selector(other)).collect()
         }
         _ => Vec::new(),
     };
     let theirs = |node: &SeenNode| others.iter().any(|other| other.matches(&node.labels));
-    stores.nodes.only(|node| own.matches(&node.labels) && !theirs(node))
+    cache.nodes.filter_list(|node| own.matches(&node.labels) && !theirs(node))
 }
 
 fn platform(node: &SeenNode) -> Option<Platform> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use super::super::stores::{OPERATOR_IMAGES, Stores};
+use super::super::cluster_cache::{ClusterCache, OPERATOR_IMAGES};
 use super::RENDERER;
 use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
@@ -79,7 +79,7 @@ impl Sources {
     }
 }
 
-impl Stores {
+impl ClusterCache {
     /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Stores {
             ours: self.named(CONFIG_MAP),
             images: self.named(OPERATOR_IMAGES),
             controller_config: self.controller_configs.get(RENDERER),
-            mirror_sets: self.mirror_sets.iter().flat_map(|shelf| shelf.all()).collect(),
+            mirror_sets: self.mirror_sets.iter().flat_map(|store| store.list()).collect(),
             image_config: self.image_configs.get(IMAGE_CONFIG),
         };
         let known = self.last_read.get(&sources);

@@ -1,16 +1,16 @@
+use super::super::cluster_cache::{ManagedObject, SeenNode};
 use super::super::snapshot::BuildNodes;
 use super::super::snapshot::SeenComponent;
-use super::super::stores::{SeenNode, Serving};
 use super::*;
 use crate::workload::MachineRole;
 use mosb_plan::api::MachineOsConfig;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
-    shelf: &super::super::shelf::Shelf<T>,
+    store: &super::super::indexed_store::IndexedStore<T>,
     objects: Vec<Value>,
 ) {
-    shelf.fill(objects.into_iter().map(|value| {
+    store.replace(objects.into_iter().map(|value| {
         let name = value["metadata"]["name"].as_str().unwrap().to_owned();
         (name, serde_json::from_value(value).unwrap())
     }));
@@ -27,58 +27,62 @@ fn pool(name: &str, node_role: &str, labels: Value) -> Value {
         "nodeSelector": { "matchLabels": { node_role: "" } } } })
 }
 
-fn stores() -> Stores {
-    let stores = Stores::empty("mosb");
+fn cache() -> ClusterCache {
+    let cache = ClusterCache::empty("mosb");
     fill::<MachineOsConfig>(
-        &stores.configs,
+        &cache.configs,
         vec![config("worker", "worker"), config("old", "worker"), config("infra", "infra")],
     );
     fill(
-        &stores.pools,
+        &cache.pools,
         vec![
             pool("worker", "worker", json!({})),
             pool("infra", "infra", json!({})),
             pool("edge", "edge", json!({ labels::LAYERING_ENABLED: "" })),
         ],
     );
-    stores
+    cache
 }
 
 #[test]
 fn a_change_wakes_those_whom_it_concerns() {
-    let stores = stores();
+    let cache = cache();
     let settings =
         json!({ "proxy": { "httpProxy": "http://proxy.example:3128", "secret": "proxy" } });
     let map = json!({ "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } });
-    fill(&stores.settings["mosb-config"], vec![map]);
+    fill(&cache.settings["mosb-config"], vec![map]);
     let text = str::to_owned;
     for (what, cause, want) in [
-        ("nobody", Cause::Nobody, &[][..]),
-        ("what serves one", Cause::Serves(text("worker")), &["worker"]),
-        ("a rival too", Cause::Config(text("worker"), text("worker")), &["old", "worker"]),
-        ("one that is gone", Cause::Config(text("gone"), text("edge")), &["gone"]),
-        ("a pool", Cause::Pool(text("infra")), &["infra"]),
-        ("a pool without a config", Cause::Pool(text("edge")), &["edge"]),
-        ("the rendered config of a pool", Cause::MachineConfig(text("rendered-infra")), &["infra"]),
-        ("another MachineConfig", Cause::MachineConfig(text("99-x")), &[]),
-        ("a push secret", Cause::Secret(text("push-infra")), &["infra"]),
+        ("nobody", Trigger::Unrelated, &[][..]),
+        ("what serves one", Trigger::ManagedObject(text("worker")), &["worker"]),
+        ("a rival too", Trigger::Config(text("worker"), text("worker")), &["old", "worker"]),
+        ("one that is gone", Trigger::Config(text("gone"), text("edge")), &["gone"]),
+        ("a pool", Trigger::Pool(text("infra")), &["infra"]),
+        ("a pool without a config", Trigger::Pool(text("edge")), &["edge"]),
+        (
+            "the rendered config of a pool",
+            Trigger::MachineConfig(text("rendered-infra")),
+            &["infra"],
+        ),
+        ("another MachineConfig", Trigger::MachineConfig(text("99-x")), &[]),
+        ("a push secret", Trigger::Secret(text("push-infra")), &["infra"]),
         (
             "everybody's pull secret",
-            Cause::Secret(text("global-pull-secret-copy")),
+            Trigger::Secret(text("global-pull-secret-copy")),
             &["infra", "old", "worker"],
         ),
-        ("the proxy's secret", Cause::Secret(text("proxy")), &["infra", "old", "worker"]),
-        ("another secret", Cause::Secret(text("x")), &[]),
-        ("all", Cause::All, &["edge", "infra", "old", "worker"]),
+        ("the proxy's secret", Trigger::Secret(text("proxy")), &["infra", "old", "worker"]),
+        ("another secret", Trigger::Secret(text("x")), &[]),
+        ("all", Trigger::All, &["edge", "infra", "old", "worker"]),
     ] {
-        let woken: Vec<String> = concerned(&stores, &cause).into_iter().collect();
+        let woken: Vec<String> = affected_keys(&cache, &cause).into_iter().collect();
         assert_eq!(woken, want, "{what}");
     }
 }
 
 /// Component MachineConfigs: name, claim.
-fn components(stores: &Stores, components: &[(&str, &str)]) {
-    stores.machine_configs.fill(components.iter().map(|(name, claim)| {
+fn components(cache: &ClusterCache, components: &[(&str, &str)]) {
+    cache.machine_configs.replace(components.iter().map(|(name, claim)| {
         let meta = json!({ "name": name, "uid": name, "resourceVersion": "7", "annotations": {
             labels::PRE_BUILT_IMAGE: format!("image of {name}"), labels::SERVES: claim } });
         ((*name).to_owned(), serde_json::from_value(meta).unwrap())
@@ -87,11 +91,11 @@ fn components(stores: &Stores, components: &[(&str, &str)]) {
 
 #[test]
 fn a_component_belongs_to_its_pool_and_to_who_claimed_it() {
-    let stores = stores();
+    let cache = cache();
     let (worker, edge) = ("10-prebuiltimage-osimageurl-worker", "10-prebuildimage-osimageurl-edge");
-    components(&stores, &[(worker, ""), (edge, "infra"), ("99-x", "infra")]);
+    components(&cache, &[(worker, ""), (edge, "infra"), ("99-x", "infra")]);
     let seen = |key: &str| {
-        let seen = observe(&stores, key, Facts::default()).components;
+        let seen = observe(&cache, key, Facts::default()).components;
         let one = |one: SeenComponent| (one.name, one.claim, one.is_wanted, one.is_claim_good);
         seen.into_iter().map(one).collect::<Vec<_>>()
     };
@@ -101,46 +105,46 @@ fn a_component_belongs_to_its_pool_and_to_who_claimed_it() {
         assert_eq!(seen(key), std::slice::from_ref(&of_edge), "{key}");
     }
     for (name, want) in [(worker, &["old", "worker"][..]), (edge, &["infra"])] {
-        let woken = concerned(&stores, &Cause::MachineConfig(name.to_owned()));
+        let woken = affected_keys(&cache, &Trigger::MachineConfig(name.to_owned()));
         assert_eq!(woken.into_iter().collect::<Vec<_>>(), want, "{name}");
     }
-    components(&stores, &[(worker, "old")]);
-    let seen = observe(&stores, "worker", Facts::default()).components;
+    components(&cache, &[(worker, "old")]);
+    let seen = observe(&cache, "worker", Facts::default()).components;
     assert!(seen[0].is_claim_good);
 }
 
 #[test]
 fn a_pool_has_the_pre_built_images_of_all_that_it_was_rendered_from() {
-    let stores = stores();
+    let cache = cache();
     let mut infra = pool("infra", "infra", json!({}));
     let own = "10-prebuiltimage-osimageurl-infra";
     let inherited = "10-prebuildimage-osimageurl-worker";
     let sources = json!([{ "name": "00-worker" }, { "name": inherited }, { "name": own }]);
     infra["spec"]["configuration"]["source"] = sources;
-    fill(&stores.pools, vec![infra]);
-    components(&stores, &[("00-worker", ""), (inherited, "worker")]);
-    let seen = observe(&stores, "infra", Facts::default());
+    fill(&cache.pools, vec![infra]);
+    components(&cache, &[("00-worker", ""), (inherited, "worker")]);
+    let seen = observe(&cache, "infra", Facts::default());
     assert_eq!(seen.prebuilt, [format!("image of {inherited}")].into());
     assert_eq!(seen.lost_components, [own]);
 }
 
 #[test]
 fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
-    let stores = stores();
+    let cache = cache();
     let ours = |name: &str, config: &str, owner: &str| {
         json!({ "metadata": { "name": name, "uid": format!("uid-{name}"),
             "labels": { labels::EPHEMERAL_BUILD_OBJECT: "", labels::MACHINE_OS_CONFIG: config, labels::MACHINE_OS_BUILD: "worker-b" },
             "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": owner, "controller": false }] } })
     };
     fill(
-        &stores.builds,
+        &cache.builds,
         vec![
             json!({ "metadata": { "name": "worker-b", "uid": "b" }, "spec": { "machineOSConfig": { "name": "worker" } } }),
             json!({ "metadata": { "name": "infra-b", "uid": "c" }, "spec": { "machineOSConfig": { "name": "infra" } } }),
         ],
     );
     fill(
-        &stores.jobs,
+        &cache.jobs,
         vec![
             json!({ "metadata": { "name": "build-worker-b", "uid": "j", "labels": { labels::MACHINE_OS_CONFIG: "worker" } } }),
             json!({ "metadata": { "name": "build-unlabelled", "uid": "k", "ownerReferences": [
@@ -149,7 +153,7 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
         ],
     );
     fill(
-        &stores.pods,
+        &cache.pods,
         vec![
             json!({ "metadata": { "name": "p", "labels": { labels::MACHINE_OS_CONFIG: "worker" }, "ownerReferences": [
                 { "apiVersion": "batch/v1", "kind": "Job", "name": "build-worker-b", "uid": "j", "controller": true }] } }),
@@ -158,22 +162,22 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
         ],
     );
     let metas = |objects: Vec<Value>| objects.into_iter().map(|o| o["metadata"].clone());
-    for (shelf, objects) in [
+    for (store, objects) in [
         (
-            &stores.secrets,
+            &cache.secrets,
             vec![
                 ours("final-worker-b", "worker", "j"),
                 json!({ "metadata": { "name": "push-worker" } }),
             ],
         ),
-        (&stores.roles, vec![ours("r", "infra", "l")]),
+        (&cache.roles, vec![ours("r", "infra", "l")]),
     ] {
-        shelf.fill(metas(objects).map(|meta| {
+        store.replace(metas(objects).map(|meta| {
             let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
-            (meta.name.clone().unwrap(), Serving::from(meta))
+            (meta.name.clone().unwrap(), ManagedObject::from(meta))
         }));
     }
-    let seen = observe(&stores, "worker", Facts::default());
+    let seen = observe(&cache, "worker", Facts::default());
     assert_eq!(seen.rivals, ["old"]);
     assert_eq!(seen.builds.len(), 1);
     let workloads: Vec<_> =
@@ -190,26 +194,26 @@ fn a_snapshot_holds_what_serves_the_config_and_nothing_else() {
         seen.inputs.iter().map(|input| (input.kind, &*input.name, &*input.workload_uid)).collect();
     assert_eq!(inputs, [(InputKind::Secret, "final-worker-b", "j")]);
     assert_eq!(seen.label, None);
-    let edge = observe(&stores, "edge", Facts::default());
+    let edge = observe(&cache, "edge", Facts::default());
     assert_eq!((edge.config.is_none(), edge.label), (true, Some(LabelOptIn::default())));
 }
 
 #[test]
 fn a_pool_has_the_platforms_of_its_own_nodes() {
-    let stores = stores();
+    let cache = cache();
     let node = |roles: &[&str], architecture: &str| {
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         let fixed = [("kubernetes.io/os", "linux"), ("kubernetes.io/arch", architecture)];
         let roles = roles.iter().map(|role| (*role, ""));
         SeenNode { uid: String::new(), labels: fixed.into_iter().chain(roles).map(pair).collect() }
     };
-    stores.nodes.fill([
+    cache.nodes.replace([
         ("a".to_owned(), node(&["worker"], "amd64")),
         ("b".to_owned(), node(&["worker", "infra"], "arm64")),
         ("c".to_owned(), node(&[], "s390x")),
     ]);
     for (pool, want) in [("worker", "linux/amd64"), ("infra", "linux/arm64")] {
-        let seen = observe(&stores, pool, Facts::default());
+        let seen = observe(&cache, pool, Facts::default());
         let platforms: Vec<String> = seen.pool_platforms.iter().map(ToString::to_string).collect();
         assert_eq!(platforms, [want], "{pool}");
     }
@@ -217,23 +221,23 @@ fn a_pool_has_the_platforms_of_its_own_nodes() {
 
 /// A pool of this name that selects nodes by this label, seen beside a worker and a control-plane node.
 fn build_nodes(pool_name: &str, label: &str, settings: &str) -> (bool, BuildNodes) {
-    let stores = Stores::empty("mosb");
+    let cache = ClusterCache::empty("mosb");
     let map = json!({ "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings } });
-    fill(&stores.settings["mosb-config"], vec![map]);
-    fill(&stores.pools, vec![pool(pool_name, label, json!({}))]);
+    fill(&cache.settings["mosb-config"], vec![map]);
+    fill(&cache.pools, vec![pool(pool_name, label, json!({}))]);
     let nodes = [
         ("a", &["node-role.kubernetes.io/worker", "linux"][..]),
         ("b", &["node-role.kubernetes.io/control-plane", "linux", "new"]),
         ("c", &["node-role.kubernetes.io/master", "linux", "old"]),
     ];
-    stores.nodes.fill(nodes.map(|(name, labels)| {
+    cache.nodes.replace(nodes.map(|(name, labels)| {
         let labels = labels.iter().map(|key| ((*key).to_owned(), String::new()));
         let node = SeenNode { uid: name.to_owned(), labels: labels.collect() };
         (name.to_owned(), node)
     }));
-    let pool = stores.pools.get(pool_name).unwrap();
-    let is_control_plane = nodes::machine_role(&stores, &pool) != MachineRole::Other;
-    (is_control_plane, nodes::build_nodes(&stores, &pool))
+    let pool = cache.pools.get(pool_name).unwrap();
+    let is_control_plane = nodes::machine_role(&cache, &pool) != MachineRole::Other;
+    (is_control_plane, nodes::build_nodes(&cache, &pool))
 }
 
 #[test]
@@ -270,13 +274,13 @@ fn a_pool_of_control_plane_nodes_is_built_on_them_by_default() {
 
 #[test]
 fn others_are_known_by_what_they_run() {
-    let stores = stores();
-    assert_eq!(stores.other_builder(), None);
-    stores.deployments.fill([(OTHER_BUILDER.to_owned(), 0)]);
-    assert_eq!(stores.other_builder(), None, "scaled to nothing");
-    stores.deployments.fill([(OTHER_BUILDER.to_owned(), 1), (OPERATOR.to_owned(), 1)]);
-    stores.daemon_sets.fill([(DAEMON.to_owned(), ())]);
-    let cluster = cluster(&stores, Facts::default());
+    let cache = cache();
+    assert_eq!(cache.other_builder(), None);
+    cache.deployments.replace([(OTHER_BUILDER.to_owned(), 0)]);
+    assert_eq!(cache.other_builder(), None, "scaled to nothing");
+    cache.deployments.replace([(OTHER_BUILDER.to_owned(), 1), (OPERATOR.to_owned(), 1)]);
+    cache.daemon_sets.replace([(DAEMON.to_owned(), ())]);
+    let cluster = cluster(&cache, Facts::default());
     assert_eq!(cluster.other_builder.as_deref(), Some("Deployment mosb/machine-os-builder"));
     assert!(cluster.machine_config_operator && cluster.machine_config_daemon);
 }

@@ -95,7 +95,7 @@ pub(crate) async fn without_components(
         reason: "no-pool".to_owned(),
         message: format!("machineconfigpool {pool}: there is none any more"),
     };
-    let world = observe(&resolver.stores, pool).ok_or_else(gone)?;
+    let world = observe(&resolver.cache, pool).ok_or_else(gone)?;
     let mut inputs = world.inputs.clone()?;
     inputs.members.retain(|one| !is_component_name(&one.name));
     let contents = Contents::default();
@@ -115,16 +115,16 @@ fn request(
         reason: "bad-pool-name".to_owned(),
         message: format!("the pool's name {cause}"),
     })?;
-    let controller_config = controller_config(&resolver.stores)?;
+    let controller_config = controller_config(&resolver.cache)?;
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => {
-            let images = images(&resolver.stores)?;
+            let images = images(&resolver.cache)?;
             (images.os, images.extensions)
         }
     };
-    let pool_settings = resolver.stores.pool_settings.iter();
-    let pool_settings = pool_settings.flat_map(|shelf| shelf.all());
+    let pool_settings = resolver.cache.pool_settings.iter();
+    let pool_settings = pool_settings.flat_map(|store| store.list());
     let component =
         |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
     Ok(Request {
@@ -192,7 +192,7 @@ async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Pro
             (outcome, request, fetched)
         });
         (outcome, request, fetched) = merging.await.expect("rendering does not panic");
-        match outcome.map_err(|error| told(&resolver.stores.namespace, &error))? {
+        match outcome.map_err(|error| told(&resolver.cache.namespace, &error))? {
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => fetch_all(resolver, &needs, &mut fetched).await?,
         }
@@ -204,7 +204,7 @@ async fn fetch_all(
     needs: &[Reference],
     fetched: &mut Fetched,
 ) -> Result<(), Problem> {
-    let (settings, _) = resolver.stores.settings()?;
+    let (settings, _) = resolver.cache.settings()?;
     let proxy = resolver.proxy(&settings).await?;
     let fetcher = Fetcher::new(fetch::Options {
         authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
@@ -237,14 +237,14 @@ fn told(namespace: &str, error: &render::Error) -> Problem {
 
 /// A config without a base can't get an image.
 fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
-    let namespace = &resolver.stores.namespace;
+    let namespace = &resolver.cache.namespace;
     rendered.config.os_image_url.is_none().then(|| Problem {
-        class: ErrorClass::InvalidInput,
-        reason: "no-base-image".to_owned(),
-        message: format!(
-            "nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
-        ),
-    })
+class: ErrorClass::InvalidInput,
+reason: "no-base-image".to_owned(),
+message: format!(
+"nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
+),
+})
 }
 
 /// What the pool's machines could not take of it without being installed anew.
@@ -265,7 +265,7 @@ async fn refused(
     let Ok(old) = RenderedConfig::from_value(value) else {
         return Ok(None);
     };
-    let update = match resolver.stores.daemon_sets.is_empty() {
+    let update = match resolver.cache.daemon_sets.is_empty() {
         true => Update::Image,
         false => Update::Daemon,
     };
@@ -280,14 +280,14 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
     });
     let told: Vec<String> = told.collect();
     (!found.is_empty()).then(|| Problem {
-        class: ErrorClass::InvalidInput,
-        reason: "needs-reinstall".to_owned(),
-        message: format!(
-            "machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
-            old.name(),
-            told.join("; ")
-        ),
-    })
+class: ErrorClass::InvalidInput,
+reason: "needs-reinstall".to_owned(),
+message: format!(
+"machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
+old.name(),
+told.join("; ")
+),
+})
 }
 
 /// What of the name is there already, unless mosb made it and nobody touched it.

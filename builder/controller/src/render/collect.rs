@@ -10,7 +10,7 @@ pub const KEPT: usize = 3;
 /// asked.
 pub(super) fn superfluous(world: &Snapshot) -> Vec<&SeenRendered> {
     let unnamed =
-        |one: &&SeenRendered| one.is_ours && !one.is_going_away && !world.named.contains(&one.name);
+        |one: &&SeenRendered| one.is_ours && !one.deleting && !world.named.contains(&one.name);
     let mut unnamed: Vec<_> = world.rendered.iter().filter(unnamed).collect();
     unnamed.sort_by(|a, b| (&b.created, &b.name).cmp(&(&a.created, &a.name)));
     unnamed.into_iter().skip(KEPT).collect()

@@ -74,7 +74,7 @@ pub enum RenderReason {
     /// It has no selector: whoever names its rendered config does so by himself.
     ByHand,
     /// It is being deleted.
-    GoingAway,
+    Deleting,
     /// It is being found out what its MachineConfigs come to.
     Rendering,
     /// It can't be rendered.
@@ -94,7 +94,7 @@ impl fmt::Display for RenderReason {
                 f,
                 "not rendered by mosb: the pool has no machineConfigSelector; its spec.configuration is whoever's who wrote it"
             ),
-            Self::GoingAway => write!(f, "the pool is being deleted"),
+            Self::Deleting => write!(f, "the pool is being deleted"),
             Self::Rendering => write!(f, "its MachineConfigs are read and merged"),
             Self::Degraded(problem) => write!(f, "not rendered: {}", problem.message),
             Self::Rendered(name) => write!(f, "rendered: {name}"),
@@ -109,8 +109,8 @@ pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &world.other_renderer {
         return Decision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
     }
-    if world.pool.metadata.is_going_away() {
-        return Decision::of(RenderReason::GoingAway, Vec::new());
+    if world.pool.metadata.is_being_deleted() {
+        return Decision::of(RenderReason::Deleting, Vec::new());
     }
     if world.pool.spec.machine_config_selector.is_none() {
         return Decision::of(RenderReason::ByHand, Vec::new());
@@ -134,7 +134,7 @@ fn is_settled(world: &Snapshot, inputs: &Inputs) -> bool {
     let configuration = &world.pool.spec.configuration;
     let mut rendered = world.rendered.iter();
     let is_there =
-        rendered.any(|one| one.name == configuration.name && !one.is_edited && !one.is_going_away);
+        rendered.any(|one| one.name == configuration.name && !one.is_edited && !one.deleting);
     is_there && has_stamp(world, inputs, &configuration.name) && has_sources(world, inputs)
 }
 
@@ -176,7 +176,7 @@ fn degraded(world: &Snapshot, problem: &Problem, now: Timestamp) -> Decision {
 fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Decision {
     let name = &made.name;
     let mut steps = Vec::new();
-    let is_there = |one: &super::SeenRendered| one.name == *name && !one.is_going_away;
+    let is_there = |one: &super::SeenRendered| one.name == *name && !one.deleting;
     if !world.rendered.iter().any(is_there) {
         let on = || Regarding::new("MachineConfigPool", &world.pool.metadata);
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
@@ -224,7 +224,7 @@ impl Decision {
             RenderReason::Degraded(problem) => Some(problem),
             RenderReason::OtherRenderer(_)
             | RenderReason::ByHand
-            | RenderReason::GoingAway
+            | RenderReason::Deleting
             | RenderReason::Rendering
             | RenderReason::Rendered(_) => None,
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
+use super::super::cluster_cache::{ClusterCache, OS_IMAGE_URL, Trigger};
 use super::super::inputs;
 use super::super::lookup::Problem;
 use super::super::observe::RENDERER;
-use super::super::stores::{Cause, OS_IMAGE_URL, Stores};
 use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
 use mosb_image::Digest;
 use mosb_plan::api::{
@@ -18,14 +18,13 @@ use mosb_plan::render::is_rendered_one;
 use mosb_types::ErrorClass;
 
 /// The pool of this name; none if there is none.
-pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
-    let pool = stores.pools.get(name)?;
-    let rendered = rendered(stores, &pool);
+pub fn observe(cache: &ClusterCache, name: &str) -> Option<Snapshot> {
+    let pool = cache.pools.get(name)?;
+    let rendered = rendered(cache, &pool);
     Some(Snapshot {
-        other_renderer: stores.other_renderer(),
-        inputs: settings(stores)
-            .map(|settings| Inputs { members: members(stores, &pool), settings }),
-        named: named(stores, &rendered),
+        other_renderer: cache.other_renderer(),
+        inputs: settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings }),
+        named: named(cache, &rendered),
         rendered,
         pool: (*pool).clone(),
         answers: Answers::default(),
@@ -35,7 +34,7 @@ pub fn observe(stores: &Stores, name: &str) -> Option<Snapshot> {
 
 /// The digest of all that the rendering of a pool would have to differ in to go another way; what mosb itself writes into the
 /// pool's status is left out.
-pub(super) fn inputs_digest(stores: &Stores, world: &Snapshot) -> Digest {
+pub(super) fn inputs_digest(cache: &ClusterCache, world: &Snapshot) -> Digest {
     let metadata = &world.pool.metadata;
     let text = format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
@@ -46,29 +45,29 @@ pub(super) fn inputs_digest(stores: &Stores, world: &Snapshot) -> Digest {
         world.other_renderer,
         world.inputs,
         world.rendered,
-        stores.daemon_sets.is_empty(),
-        pool_settings(stores),
-        inputs::shared_versions(stores),
+        cache.daemon_sets.is_empty(),
+        pool_settings(cache),
+        inputs::shared_versions(cache),
     );
     Digest::of(text.as_bytes())
 }
 
-fn pool_settings(stores: &Stores) -> Vec<std::sync::Arc<PoolSettings>> {
-    let shelves = stores.pool_settings.iter();
-    shelves.flat_map(|shelf| shelf.all()).collect()
+fn pool_settings(cache: &ClusterCache) -> Vec<std::sync::Arc<PoolSettings>> {
+    let cache = cache.pool_settings.iter();
+    cache.flat_map(|store| store.list()).collect()
 }
 
 /// The pools that a change concerns, by what is seen now. Which pools had a MachineConfig until now is the caller's to know.
-pub(super) fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
+pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let names = |pools: Vec<std::sync::Arc<MachineConfigPool>>| {
         let names = pools.iter().map(|pool| pool.metadata.name.clone());
         names.collect::<BTreeSet<String>>()
     };
     match cause {
-        Cause::Pool(name) => [name.clone()].into(),
-        Cause::MachineConfig(name) => {
-            let meta = stores.machine_configs.get(name);
-            names(stores.pools.only(|pool| {
+        Trigger::Pool(name) => [name.clone()].into(),
+        Trigger::MachineConfig(name) => {
+            let meta = cache.machine_configs.get(name);
+            names(cache.pools.filter_list(|pool| {
                 let configuration = &pool.spec.configuration;
                 configuration.name == *name
                     || configuration.source.iter().any(|source| source.name == *name)
@@ -77,10 +76,13 @@ pub(super) fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
                     })
             }))
         }
-        Cause::All => names(stores.pools.all()),
+        Trigger::All => names(cache.pools.list()),
         // Tags are pinned with the logins of one, through the proxy of another.
-        Cause::Secret(name) if stores.settings_name(name) => names(stores.pools.all()),
-        Cause::Config(..) | Cause::Serves(_) | Cause::Secret(_) | Cause::Nobody => BTreeSet::new(),
+        Trigger::Secret(name) if cache.settings_name(name) => names(cache.pools.list()),
+        Trigger::Config(..)
+        | Trigger::ManagedObject(_)
+        | Trigger::Secret(_)
+        | Trigger::Unrelated => BTreeSet::new(),
     }
 }
 
@@ -102,13 +104,13 @@ fn is_rendered(meta: &ObjectMeta) -> bool {
     is_rendered_one(meta.name.as_deref().unwrap_or_default(), kinds, role.map(String::as_str))
 }
 
-fn members(stores: &Stores, pool: &MachineConfigPool) -> Vec<Member> {
+fn members(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Member> {
     let Some(selector) = selector(pool) else {
         return Vec::new();
     };
-    let metas = stores
+    let metas = cache
         .machine_configs
-        .only(|meta| is_member(&selector, meta) && meta.deletion_timestamp.is_none());
+        .filter_list(|meta| is_member(&selector, meta) && meta.deletion_timestamp.is_none());
     let member = |meta: &ObjectMeta| Member {
         name: meta.name.clone().unwrap_or_default(),
         uid: meta.uid.clone().unwrap_or_default(),
@@ -129,14 +131,14 @@ fn members(stores: &Stores, pool: &MachineConfigPool) -> Vec<Member> {
 }
 
 /// What gets into a rendered config beside MachineConfigs.
-fn settings(stores: &Stores) -> Result<Value, Problem> {
-    Ok(match controller_config(stores)? {
+fn settings(cache: &ClusterCache) -> Result<Value, Problem> {
+    Ok(match controller_config(cache)? {
         Some(config) => json!({
-            "os": config.spec.base_os_image, "extensions": config.spec.extensions_image,
-            "release": config.metadata.annotation(labels::RELEASE_IMAGE_VERSION),
+        "os": config.spec.base_os_image, "extensions": config.spec.extensions_image,
+        "release": config.metadata.annotation(labels::RELEASE_IMAGE_VERSION),
         }),
         None => {
-            let images = images(stores)?;
+            let images = images(cache)?;
             json!({ "os": images.os, "extensions": images.extensions })
         }
     })
@@ -149,9 +151,9 @@ pub(super) struct Images {
 }
 
 /// Our settings' images, else those of the ConfigMap that clusters had before.
-pub(super) fn images(stores: &Stores) -> Result<Images, Problem> {
-    let (settings, _) = stores.settings()?;
-    let older = stores.named(OS_IMAGE_URL);
+pub(super) fn images(cache: &ClusterCache) -> Result<Images, Problem> {
+    let (settings, _) = cache.settings()?;
+    let older = cache.named(OS_IMAGE_URL);
     let older = |key: &str| {
         let image = older.as_ref()?.data.as_ref()?.get(key)?.trim();
         (!image.is_empty()).then(|| image.to_owned())
@@ -165,8 +167,8 @@ pub(super) fn images(stores: &Stores) -> Result<Images, Problem> {
 }
 
 /// What an OpenShift release says.
-pub(super) fn controller_config(stores: &Stores) -> Result<Option<ControllerConfig>, Problem> {
-    let Some(value) = stores.controller_configs.get(RENDERER) else {
+pub(super) fn controller_config(cache: &ClusterCache) -> Result<Option<ControllerConfig>, Problem> {
+    let Some(value) = cache.controller_configs.get(RENDERER) else {
         return Ok(None);
     };
     let read = serde_json::from_value((*value).clone());
@@ -179,7 +181,7 @@ pub(super) fn controller_config(stores: &Stores) -> Result<Option<ControllerConf
     })
 }
 
-fn rendered(stores: &Stores, pool: &MachineConfigPool) -> Vec<SeenRendered> {
+fn rendered(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<SeenRendered> {
     let pool_uid = pool.metadata.uid();
     let controls = |meta: &ObjectMeta| {
         let mut owners = meta.owner_references.iter().flatten();
@@ -201,15 +203,15 @@ fn rendered(stores: &Stores, pool: &MachineConfigPool) -> Vec<SeenRendered> {
             created: meta.creation_timestamp.clone(),
             is_ours: controls(meta) && by.is_some_and(|by| by == mosb_plan::render::RENDERER),
             is_edited: meta.generation.is_some_and(|generation| generation > 1),
-            is_going_away: meta.deletion_timestamp.is_some(),
+            deleting: meta.deletion_timestamp.is_some(),
         }
     };
-    let metas = stores.machine_configs.only(of_pool);
+    let metas = cache.machine_configs.filter_list(of_pool);
     metas.iter().map(|meta| seen(meta)).collect()
 }
 
 /// Those of them that a pool or a build names.
-fn named(stores: &Stores, rendered: &[SeenRendered]) -> BTreeSet<String> {
+fn named(cache: &ClusterCache, rendered: &[SeenRendered]) -> BTreeSet<String> {
     let ours: BTreeSet<&str> = rendered.iter().map(|one| one.name.as_str()).collect();
     let mut named = BTreeSet::new();
     let mut name = |name: &str| {
@@ -217,11 +219,11 @@ fn named(stores: &Stores, rendered: &[SeenRendered]) -> BTreeSet<String> {
             named.insert(name.to_owned());
         }
     };
-    for pool in stores.pools.all() {
+    for pool in cache.pools.list() {
         name(&pool.spec.configuration.name);
         name(&pool.status.configuration.name);
     }
-    for build in stores.builds.all() {
+    for build in cache.builds.list() {
         name(&build.spec.machine_config.name);
     }
     named

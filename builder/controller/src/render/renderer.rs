@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use super::super::active_reconciles::ActiveReconciles;
 use super::super::apply::ApplyError;
+use super::super::cluster_cache::Trigger;
 use super::super::lease::Lease;
 use super::super::lookups::{LookupError, Resolver, busy_pause};
 use super::super::pending_problem::PendingProblem;
-use super::super::queue::{Outcome, Queue};
-use super::super::stores::Cause;
+use super::super::queue::{Queue, Requeue};
 use super::act::Acting;
 use super::answer;
 use super::contents::Contents;
 use super::decide::{Decision, Question, RenderReason, Step, decide};
-use super::observe::{concerned, inputs_digest, observe};
+use super::observe::{affected_pools, inputs_digest, observe};
 use super::snapshot::Snapshot;
 use mosb_image::Digest;
 
@@ -29,13 +29,13 @@ use mosb_image::Digest;
 /// long, or at last after the second time.
 const BREATH: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
 /// While a watch is away that nothing may be decided without.
-const BLIND: Duration = Duration::from_secs(1);
+const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
-const ECHO: Duration = Duration::from_secs(2);
+const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the inputs are compared while a pool is rendered.
-const COMPARED: Duration = Duration::from_secs(1);
+const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// More questions in a row than any decision has.
-const QUESTIONS: usize = 3;
+const MAX_LOOKUP_ROUNDS: usize = 3;
 
 /// Renders pools.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct Renderer {
 #[derive(Debug, Default)]
 struct Note {
     /// When it was woken since the last look, first and last.
-    woken: Option<(Instant, Instant)>,
+    enqueued: Option<(Instant, Instant)>,
     /// What was last logged.
     reason: String,
     /// The MachineConfigs that it had, and the rendered one.
@@ -91,30 +91,30 @@ impl Renderer {
     /// Looks at all pools, and from then on at those that are woken.
     pub fn begin(&self) {
         self.works.store(true, Ordering::SeqCst);
-        self.wake(&Cause::All);
+        self.enqueue(&Trigger::All);
     }
 
     /// Wakes the pools that a change concerns.
-    pub fn wake(&self, cause: &Cause) {
+    pub fn enqueue(&self, trigger: &Trigger) {
         if !self.works.load(Ordering::SeqCst) {
             return;
         }
-        let mut pools = concerned(&self.resolver.stores, cause);
+        let mut pools = affected_pools(&self.resolver.cache, trigger);
         let now = Instant::now();
         {
             let mut notes = self.notes();
-            if let Cause::MachineConfig(name) = cause {
+            if let Trigger::MachineConfig(name) = trigger {
                 let used = notes.iter().filter(|(_, note)| note.used.contains(name));
                 pools.extend(used.map(|(pool, _)| pool.clone()));
             }
             for pool in &pools {
-                let woken = &mut notes.entry(pool.clone()).or_default().woken;
-                let first = woken.map_or(now, |(first, _)| first);
-                *woken = Some((first, now));
+                let enqueued = &mut notes.entry(pool.clone()).or_default().enqueued;
+                let first = enqueued.map_or(now, |(first, _)| first);
+                *enqueued = Some((first, now));
             }
         }
         for pool in &pools {
-            self.queue.wake(pool);
+            self.queue.enqueue(pool);
         }
     }
 
@@ -122,43 +122,43 @@ impl Renderer {
     pub async fn work(&self, mut apply_error: watch::Receiver<bool>) {
         loop {
             let pool = tokio::select! {
-                // A pool that is due must not be taken any more.
-                biased;
-                _ = apply_error.wait_for(|apply_error| *apply_error) => return,
-                pool = self.queue.next() => pool,
+            // A pool that is due must not be taken any more.
+            biased;
+            _ = apply_error.wait_for(|apply_error| *apply_error) => return,
+            pool = self.queue.next() => pool,
             };
-            let look = self.look(&pool, self.queue.is_paused(&pool));
-            let outcome = self.active.run(&format!("pool {pool}"), look).await;
-            self.queue.done(&pool, outcome);
+            let reconcile = self.reconcile(&pool, self.queue.is_paused(&pool));
+            let requeue = self.active.run(&format!("pool {pool}"), reconcile).await;
+            self.queue.done(&pool, requeue);
         }
     }
 
     /// While a pool is paused nothing is done unless the inputs of its problem changed.
-    async fn look(&self, pool: &str, is_paused: bool) -> Outcome {
-        if !self.resolver.stores.board.missing().is_empty() {
-            return Outcome::Behind(BLIND);
+    async fn reconcile(&self, pool: &str, is_paused: bool) -> Requeue {
+        if !self.resolver.cache.watch_health.not_synced().is_empty() {
+            return Requeue::CacheStale(CACHE_SYNC_REQUEUE);
         }
-        if let Some(wait) = self.breath(pool) {
-            return Outcome::Behind(wait);
+        if let Some(wait) = self.debounce(pool) {
+            return Requeue::CacheStale(wait);
         }
-        let Some(mut world) = observe(&self.resolver.stores, pool) else {
+        let Some(mut world) = observe(&self.resolver.cache, pool) else {
             self.notes().remove(pool);
-            return Outcome::Idle;
+            return Requeue::Never;
         };
         if self.is_behind(pool, &world) {
             // The watch tells what we wrote, and wakes us.
-            return Outcome::Behind(ECHO);
+            return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
-        let inputs = inputs_digest(&self.resolver.stores, &world);
+        let inputs = inputs_digest(&self.resolver.cache, &world);
         let problem = self.note(pool, |note| note.problem.clone());
         if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs)) {
             if is_paused {
-                return Outcome::Paused;
+                return Requeue::Paused;
             }
             world.earlier_problem = Some(problem.earlier());
         }
-        let decided = match self.round(pool, &mut world, inputs).await {
-            Ok(None) => return Outcome::Behind(busy_pause()),
+        let decided = match self.reconcile_once(pool, &mut world, inputs).await {
+            Ok(None) => return Requeue::CacheStale(busy_pause()),
             Ok(Some(decision)) => Ok(decision),
             Err(apply_error) => Err(apply_error),
         };
@@ -169,24 +169,24 @@ impl Renderer {
         });
         match decided {
             Ok(decision) => match decision.problem() {
-                Some(problem) => Outcome::Failed(problem.class),
-                None => Outcome::Idle,
+                Some(problem) => Requeue::Error(problem.class),
+                None => Requeue::Never,
             },
             Err(apply_error) => match apply_error.class() {
                 None => {
                     tracing::debug!("pool {pool}: {apply_error}");
-                    Outcome::Stale
+                    Requeue::Conflict
                 }
                 Some(class) => {
                     tracing::warn!(reason = apply_error.reason(), "pool {pool}: {apply_error}");
-                    Outcome::Failed(class)
+                    Requeue::Error(class)
                 }
             },
         }
     }
 
     /// What was decided and done; none if it can't be rendered just now, or is another one by now.
-    async fn round(
+    async fn reconcile_once(
         &self,
         pool: &str,
         world: &mut Snapshot,
@@ -194,13 +194,13 @@ impl Renderer {
     ) -> Result<Option<Decision>, ApplyError> {
         let mut object = None;
         let mut decision = decide(world, Timestamp::now());
-        for _ in 0..QUESTIONS {
+        for _ in 0..MAX_LOOKUP_ROUNDS {
             match decision.ask {
                 None => break,
                 Some(Question::Render) => {
                     object = tokio::select! {
-                        rendered = self.render(pool, world) => rendered?,
-                        () = self.changed(pool, inputs) => return Ok(None),
+                    rendered = self.render(pool, world) => rendered?,
+                    () = self.changed(pool, inputs) => return Ok(None),
                     };
                     if world.answers.made.is_none() {
                         return Ok(None);
@@ -213,7 +213,7 @@ impl Renderer {
             }
             decision = decide(world, Timestamp::now());
         }
-        self.tell(pool, world, &decision.reason);
+        self.log_transition(pool, world, &decision.reason);
         let acting = Acting {
             resolver: &self.resolver,
             lease: &self.lease,
@@ -232,10 +232,10 @@ impl Renderer {
 
     /// Until something is otherwise than these inputs. What is fetched may take minutes, and is of no use then.
     async fn changed(&self, pool: &str, inputs: Digest) {
-        let stores = &self.resolver.stores;
+        let cache = &self.resolver.cache;
         loop {
-            tokio::time::sleep(COMPARED).await;
-            let now = observe(stores, pool).map(|world| inputs_digest(stores, &world));
+            tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
+            let now = observe(cache, pool).map(|world| inputs_digest(cache, &world));
             if now != Some(inputs) {
                 return;
             }
@@ -261,13 +261,13 @@ impl Renderer {
     }
 
     /// How long changes are still awaited; none if it is time to look.
-    fn breath(&self, pool: &str) -> Option<Duration> {
+    fn debounce(&self, pool: &str) -> Option<Duration> {
         self.note(pool, |note| {
-            let (first, last) = note.woken?;
+            let (first, last) = note.enqueued?;
             let end = (last + BREATH.0).min(first + BREATH.1);
             let wait = end.saturating_duration_since(Instant::now());
             if wait.is_zero() {
-                note.woken = None;
+                note.enqueued = None;
                 return None;
             }
             Some(wait)
@@ -279,12 +279,12 @@ impl Renderer {
         let seen = world.pool.metadata.resource_version();
         self.note(pool, |note| {
             let written = note.overwritten.as_ref();
-            written.is_some_and(|(at, version)| at.elapsed() < ECHO && seen == version)
+            written.is_some_and(|(at, version)| at.elapsed() < OWN_WRITE_TIMEOUT && seen == version)
         })
     }
 
     /// One line a state; and what the pool has, for whom a change of that concerns.
-    fn tell(&self, pool: &str, world: &Snapshot, reason: &RenderReason) {
+    fn log_transition(&self, pool: &str, world: &Snapshot, reason: &RenderReason) {
         let mut used = BTreeSet::new();
         if let Ok(inputs) = &world.inputs {
             used.extend(inputs.sources().map(str::to_owned));
@@ -306,7 +306,7 @@ impl Renderer {
                     tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {told}");
                 }
                 RenderReason::ByHand
-                | RenderReason::GoingAway
+                | RenderReason::Deleting
                 | RenderReason::Rendering
                 | RenderReason::Rendered(_) => {
                     tracing::info!(pool, "pool {pool}: {told}");

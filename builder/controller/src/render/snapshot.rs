@@ -88,7 +88,7 @@ pub struct SeenRendered {
     /// Whether its content was changed since.
     pub is_edited: bool,
     /// Whether its deletion was asked for.
-    pub is_going_away: bool,
+    pub deleting: bool,
 }
 
 /// What was found out in this round.

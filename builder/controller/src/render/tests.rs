@@ -4,9 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::super::cluster_cache::{ClusterCache, Trigger};
 use super::super::lookup::Problem;
 use super::super::snapshot::EarlierProblem;
-use super::super::stores::{Cause, Stores};
 use super::act::{Existing, judge};
 use super::*;
 use crate::status::EventReason;
@@ -45,17 +45,17 @@ fn rendered(name: &str, created: i64) -> SeenRendered {
         created: Some(Time(Timestamp::from_second(created).unwrap())),
         is_ours: true,
         is_edited: false,
-        is_going_away: false,
+        deleting: false,
     }
 }
 
 /// A pool that has the rendered config OLD of exactly these inputs.
 fn settled() -> Snapshot {
     let pool = json!({
-        "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
-            "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
-        "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
-        "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
+    "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
+    "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
+    "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
+    "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
     });
     Snapshot {
         pool: serde_json::from_value(pool).unwrap(),
@@ -212,7 +212,7 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             &|world| {
                 change(world);
                 world.rendered.push(rendered(NEW, 2));
-                world.rendered[1].is_going_away = true;
+                world.rendered[1].deleting = true;
                 world.answers.made = made(None);
             },
             &["RenderedConfigGenerated", create, go],
@@ -363,7 +363,7 @@ fn what_nobody_names_goes_but_for_the_newest() {
             "what is on its way out is no candidate",
             &|world| {
                 for one in &mut world.rendered[1..3] {
-                    one.is_going_away = true;
+                    one.deleting = true;
                 }
             },
             vec![],
@@ -383,7 +383,7 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     let object = |spec: &str, uid: Option<&str>| {
         let owner = |uid: &str| json!([{ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
         json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig",
-            "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
+"metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
     };
     let wanted = object("a", Some(POOL));
     let judged = |there: Value| match judge(&serde_json::from_value(there).unwrap(), &wanted) {
@@ -407,15 +407,15 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     }
 }
 
-fn stores() -> Stores {
-    let stores = Stores::empty("mosb");
+fn cache() -> ClusterCache {
+    let cache = ClusterCache::empty("mosb");
     let pool = |name: &str, roles: Value, source: &str| {
         let pool = json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
-            "machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
-            "configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
+"machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
+"configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
         (name.to_owned(), serde_json::from_value(pool).unwrap())
     };
-    stores.pools.fill([
+    cache.pools.replace([
         pool("worker", json!(["worker"]), "00-worker"),
         pool("infra", json!(["worker", "infra"]), "70-gone"),
     ]);
@@ -428,7 +428,7 @@ fn stores() -> Stores {
     };
     let role = |role: &str| json!({ "labels": { labels::ROLE: role } });
     let owner = json!([{ "apiVersion": "v1", "kind": "MachineConfigPool", "name": "infra", "uid": POOL, "controller": true }]);
-    stores.machine_configs.fill([
+    cache.machine_configs.replace([
         config("00-worker", role("worker")),
         config("50-infra", role("infra")),
         config("60-master", role("master")),
@@ -436,17 +436,17 @@ fn stores() -> Stores {
         config(
             OLD,
             json!({ "ownerReferences": owner, "generation": 2,
-            "annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
+"annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
         ),
         config(NEW, json!({ "labels": { labels::ROLE: "" } })),
     ]);
-    stores
+    cache
 }
 
 #[test]
 fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
-    let stores = stores();
-    let world = observe(&stores, "infra").unwrap();
+    let cache = cache();
+    let world = observe(&cache, "infra").unwrap();
     let inputs = world.inputs.unwrap();
     assert_eq!(inputs.sources().collect::<Vec<_>>(), ["00-worker", "50-infra"]);
     let seen: Vec<_> = world.rendered.iter().collect();
@@ -456,54 +456,54 @@ fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
     assert_eq!((&*old.name, old.is_ours, old.is_edited), (OLD, true, true), "it was edited");
     assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
     assert_eq!(world.named, [OLD.to_owned()].into());
-    assert!(observe(&stores, "gone").is_none());
+    assert!(observe(&cache, "gone").is_none());
     assert_eq!(world.other_renderer, None);
     for (name, want) in [
         ("mosb/machine-config-controller", true),
         ("openshift-machine-config-operator/machine-config-controller", true),
         ("elsewhere/machine-config-controller", false),
     ] {
-        stores.renderers.fill([(name.to_owned(), 1)]);
-        assert_eq!(stores.other_renderer().is_some(), want, "{name}");
-        stores.renderers.fill([(name.to_owned(), 0)]);
-        assert_eq!(stores.other_renderer(), None, "{name} without replicas");
+        cache.renderers.replace([(name.to_owned(), 1)]);
+        assert_eq!(cache.other_renderer().is_some(), want, "{name}");
+        cache.renderers.replace([(name.to_owned(), 0)]);
+        assert_eq!(cache.other_renderer(), None, "{name} without replicas");
     }
 }
 
 #[test]
 fn a_change_concerns_the_pools_that_have_or_select_it() {
-    let stores = stores();
-    let config = |name: &str| Cause::MachineConfig(name.to_owned());
+    let cache = cache();
+    let config = |name: &str| Trigger::MachineConfig(name.to_owned());
     for (what, cause, want) in [
         ("everybody's", config("00-worker"), &["infra", "worker"][..]),
         ("one's own", config("50-infra"), &["infra"]),
         ("another role", config("60-master"), &[]),
         ("one that was there", config("70-gone"), &["infra"]),
         ("the rendered one", config(OLD), &["infra"]),
-        ("the pool", Cause::Pool("infra".to_owned()), &["infra"]),
-        ("settings", Cause::All, &["infra", "worker"]),
-        ("a secret", Cause::Secret("a".to_owned()), &[]),
+        ("the pool", Trigger::Pool("infra".to_owned()), &["infra"]),
+        ("settings", Trigger::All, &["infra", "worker"]),
+        ("a secret", Trigger::Secret("a".to_owned()), &[]),
         (
             "the secret that tags are pinned with",
-            Cause::Secret("global-pull-secret-copy".to_owned()),
+            Trigger::Secret("global-pull-secret-copy".to_owned()),
             &["infra", "worker"],
         ),
     ] {
-        let concerned = super::observe::concerned(&stores, &cause);
-        let concerned: Vec<_> = concerned.iter().map(String::as_str).collect();
-        assert_eq!(concerned, want, "{what}");
+        let affected_pools = super::observe::affected_pools(&cache, &cause);
+        let affected_pools: Vec<_> = affected_pools.iter().map(String::as_str).collect();
+        assert_eq!(affected_pools, want, "{what}");
     }
 }
 
 #[test]
 fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
-    let stores = Stores::empty("mosb");
+    let cache = ClusterCache::empty("mosb");
     let fill = |name: &str, key: &str, text: &str| {
         let map = json!({ "metadata": { "name": name }, "data": { key: text } });
         let map = serde_json::from_value(map).unwrap();
-        stores.settings[name].fill([(name.to_owned(), map)]);
+        cache.settings[name].replace([(name.to_owned(), map)]);
     };
-    let os = || super::observe::images(&stores).map(|images| images.os);
+    let os = || super::observe::images(&cache).map(|images| images.os);
     assert_eq!(os(), Ok(None));
     let older = "machine-config-osimageurl";
     fill(older, "baseOSContainerImage", "a.test/os:1\n");
@@ -511,15 +511,15 @@ fn the_base_is_that_of_the_settings_else_of_the_older_config_map() {
     let text = "baseOSContainerImage: b.test/os:1";
     fill("mosb-config", "config.yaml", text);
     assert_eq!(os(), Ok(Some("b.test/os:1".to_owned())));
-    let before = observe_settings(&stores);
+    let before = observe_settings(&cache);
     fill("mosb-config", "config.yaml", "builderImage: b.test/mosb:1");
-    assert_ne!(observe_settings(&stores), before);
+    assert_ne!(observe_settings(&cache), before);
     fill("mosb-config", "config.yaml", "nonsense: 1");
     assert_eq!(os().unwrap_err().class, ErrorClass::InvalidInput);
 }
 
-fn observe_settings(stores: &Stores) -> Value {
+fn observe_settings(cache: &ClusterCache) -> Value {
     let pool = json!({ "metadata": { "name": "infra" } });
-    stores.pools.fill([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
-    observe(stores, "infra").unwrap().inputs.unwrap().settings
+    cache.pools.replace([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
+    observe(cache, "infra").unwrap().inputs.unwrap().settings
 }

@@ -76,7 +76,7 @@ impl Workload {
     }
 
     /// Whether its deletion was asked for.
-    pub fn is_going_away(&self) -> bool {
+    pub fn is_being_deleted(&self) -> bool {
         self.metadata().deletion_timestamp.is_some()
     }
 }

@@ -78,7 +78,7 @@ impl Metadata {
     }
 
     /// Whether its deletion was asked for.
-    pub fn is_going_away(&self) -> bool {
+    pub fn is_being_deleted(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 

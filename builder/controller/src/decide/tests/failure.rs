@@ -470,7 +470,7 @@ fn what_is_not_ours_stays_in_the_way() {
         uid: "theirs".to_owned(),
         workload_uid: String::new(),
         build: "another".to_owned(),
-        going_away: false,
+        deleting: false,
     });
     let decision = fake.settle();
     assert!(decision.reason.to_string().starts_with(&format!("ConfigMap {name} ")));
@@ -491,7 +491,7 @@ fn another_jobs_leftovers_go_first() {
         uid: "old".to_owned(),
         workload_uid: "an older Job".to_owned(),
         build: name,
-        going_away: false,
+        deleting: false,
     });
     fake.build();
     assert_eq!(fake.state(), Some(Succeeded));

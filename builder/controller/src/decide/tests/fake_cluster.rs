@@ -136,17 +136,17 @@ impl FakeCluster {
     pub fn opt_in(&mut self) {
         let metadata = self.metadata("worker");
         self.snapshot.config = Some(MachineOsConfig {
-            metadata: Metadata {
-                generation: Some(1),
-                ..metadata
-            },
-            spec: serde_json::from_value(json!({
-                "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
-                "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "quay.io/acme/os:latest",
-            }))
-            .unwrap(),
-            status: MachineOsConfigStatus::default(),
-        });
+metadata: Metadata {
+generation: Some(1),
+..metadata
+},
+spec: serde_json::from_value(json!({
+"machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
+"renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "quay.io/acme/os:latest",
+}))
+.unwrap(),
+status: MachineOsConfigStatus::default(),
+});
     }
 
     pub fn id(&mut self) -> String {
@@ -234,7 +234,7 @@ impl FakeCluster {
     /// The one workload that is not going away.
     pub fn job(&mut self) -> Option<&mut SeenWorkload> {
         let mut workloads = self.snapshot.workloads.iter_mut();
-        workloads.find(|seen| !seen.workload.is_going_away())
+        workloads.find(|seen| !seen.workload.is_being_deleted())
     }
 
     pub fn job_uid(&self) -> Option<String> {
@@ -506,8 +506,8 @@ fn set_status(seen: &mut SeenWorkload, status: serde_json::Value) {
     match &mut seen.workload {
         Workload::Job(job) => {
             let pod = json!({
-                "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
-                "spec": { "initContainers": [{ "name": "image-build" }], "containers": [{ "name": "image-push" }] },
+            "metadata": { "name": "p", "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": job.metadata.uid }] },
+            "spec": { "initContainers": [{ "name": "image-build" }], "containers": [{ "name": "image-push" }] },
             });
             let pod = Pod { status: Some(status), ..serde_json::from_value(pod).unwrap() };
             seen.pods = vec![pod];
@@ -537,7 +537,7 @@ fn told_by_openshift(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
         },
     };
     let status = json!({ "phase": phase, "reason": reason, "message": "so it is",
-        "output": { "to": { "imageDigest": digest } } });
+"output": { "to": { "imageDigest": digest } } });
     Some(serde_json::from_value(status).unwrap())
 }
 

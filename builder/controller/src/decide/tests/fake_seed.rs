@@ -36,7 +36,7 @@ impl FakeCluster {
         };
         self.collect();
         let components = self.snapshot.components.iter();
-        let mut components: Vec<_> = components.filter(|one| !one.going_away).collect();
+        let mut components: Vec<_> = components.filter(|one| !one.deleting).collect();
         components.sort_by(|a, b| a.name.cmp(&b.name));
         let image = components.last().map_or(STOCK, |one| &*one.image).to_owned();
         let hash = Digest::of(format!("{content} {image}").as_bytes()).hex();
@@ -83,7 +83,7 @@ impl FakeCluster {
             claim: claim.map(str::to_owned),
             is_claim_good: false,
             is_wanted: false,
-            going_away: false,
+            deleting: false,
         };
         self.snapshot.components.push(component);
         self.collect();
@@ -96,7 +96,7 @@ impl FakeCluster {
 
     /// Which of them are needed, and which the pool's config was rendered from.
     pub fn collect_components(&mut self) {
-        self.snapshot.components.retain(|one| !one.going_away);
+        self.snapshot.components.retain(|one| !one.deleting);
         for one in &mut self.snapshot.components {
             let config = self.snapshot.config.as_ref().map(|config| &config.metadata.name);
             one.is_wanted = config.is_some() && one.pool.as_str() == "worker";
@@ -147,7 +147,7 @@ impl FakeCluster {
                 let mut components = self.snapshot.components.iter_mut();
                 let component = components.find(|one| one.uid == *uid)?;
                 assert!(component.claim.is_some(), "not ours");
-                component.going_away = true;
+                component.deleting = true;
             }
             other => panic!("{other:?}"),
         }

@@ -32,7 +32,7 @@ impl FakeCluster {
             .snapshot
             .builds
             .iter()
-            .filter(|b| b.metadata.is_going_away())
+            .filter(|b| b.metadata.is_being_deleted())
             .map(|b| b.metadata.uid().to_owned())
             .collect();
         let gone: Vec<String> = self
@@ -41,7 +41,7 @@ impl FakeCluster {
             .iter()
             .filter(|seen| {
                 let owner = seen.workload.metadata().owner_references.iter().flatten();
-                seen.workload.is_going_away()
+                seen.workload.is_being_deleted()
                     || owner.into_iter().any(|owner| going.contains(&owner.uid))
             })
             .map(|seen| seen.workload.uid().to_owned())
@@ -53,13 +53,13 @@ impl FakeCluster {
             .snapshot
             .builds
             .iter()
-            .filter(|b| b.metadata.is_going_away())
+            .filter(|b| b.metadata.is_being_deleted())
             .map(|b| &*b.metadata.name)
             .collect();
         self.snapshot
             .inputs
             .retain(|input| !(input.workload_uid.is_empty() && going.contains(&*input.build)));
-        self.snapshot.builds.retain(|b| !b.metadata.is_going_away());
+        self.snapshot.builds.retain(|b| !b.metadata.is_being_deleted());
         self.collect_components();
     }
 
@@ -184,7 +184,7 @@ impl FakeCluster {
                         uid,
                         workload_uid: workload_uid.clone(),
                         build: build.clone(),
-                        going_away: false,
+                        deleting: false,
                     });
                 }
             }
@@ -277,7 +277,7 @@ impl FakeCluster {
                 uid,
                 workload_uid: String::new(),
                 build: build.to_owned(),
-                going_away: false,
+                deleting: false,
             });
         }
     }
@@ -285,7 +285,7 @@ impl FakeCluster {
     /// Whether there is a workload that may begin.
     pub fn has_begun(&self) -> bool {
         let mut workloads = self.snapshot.workloads.iter().map(|seen| &seen.workload);
-        let Some(workload) = workloads.find(|workload| !workload.is_going_away()) else {
+        let Some(workload) = workloads.find(|workload| !workload.is_being_deleted()) else {
             return false;
         };
         match workload {
@@ -299,7 +299,7 @@ impl FakeCluster {
         needs(&owner_of(workload).name).into_iter().all(|need| {
             let is_it = |one: &SeenInput| {
                 (one.kind, &*one.name, &*one.workload_uid) == (need.0, &*need.1, workload.uid())
-                    && !one.going_away
+                    && !one.deleting
             };
             self.snapshot.inputs.iter().any(is_it)
         })

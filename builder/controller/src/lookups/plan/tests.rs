@@ -7,7 +7,7 @@ use super::*;
 fn config(spec: Value) -> RenderedConfig {
     let hash = "0".repeat(32);
     RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
-        "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
+"kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
     .unwrap()
 }
 
@@ -95,7 +95,7 @@ fn build_pods_run_the_controllers_own_image_or_one_by_digest() {
 
 #[test]
 fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
-    let stores = Stores::empty("mosb");
+    let cache = ClusterCache::empty("mosb");
     let base: PinnedRef = format!("quay.io/os@sha256:{}", "1".repeat(64)).parse().unwrap();
     let secret = || NamedSecret {
         name: "push".to_owned(),
@@ -142,9 +142,9 @@ fn a_plan_is_kept_where_the_policy_is_that_of_the_pools_machines() {
             },
             own_policy,
             copies: Copies::new(),
-            versions: versions(&lookup, &stores),
+            versions: versions(&lookup, &cache),
             unwatched: None,
         };
-        assert_eq!(cached.still_valid_for(&lookup, &stores), want, "{what}");
+        assert_eq!(cached.still_valid_for(&lookup, &cache), want, "{what}");
     }
 }

@@ -22,12 +22,12 @@ const REJECTED_REASONS: [&str; 6] = [
 pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
     let none = OpenShiftBuildStatus::default();
     let status = build.status.as_ref().unwrap_or(&none);
-    let is_going_away = build.metadata.deletion_timestamp.is_some();
+    let is_being_deleted = build.metadata.deletion_timestamp.is_some();
     match &*status.phase {
         "Complete" => complete(build, status),
         "Failed" | "Error" => failed(build, status),
         "Cancelled" => Observation::NoResult(NoResultCause::Deleted),
-        _ if is_going_away => Observation::NoResult(NoResultCause::Deleted),
+        _ if is_being_deleted => Observation::NoResult(NoResultCause::Deleted),
         "Running" => Observation::Running,
         // New, Pending, and what the cluster has not looked at yet.
         _ => Observation::Pending { why: (!status.reason.is_empty()).then(|| describe(status)) },

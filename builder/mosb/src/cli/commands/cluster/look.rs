@@ -12,7 +12,7 @@ use super::print_line;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
-use mosb_controller::{self as controller, LogLine, Namespaces, Stand, Stores, View};
+use mosb_controller::{self as controller, ClusterCache, LogLine, Namespaces, Stand, View};
 use mosb_plan::api::BuildName;
 
 pub async fn status(
@@ -20,8 +20,8 @@ pub async fn status(
     namespaces: &Namespaces,
     pool: Option<&str>,
 ) -> Result<ClusterStatus> {
-    let stores = Stores::read(client, namespaces).await?;
-    let views = controller::views(&stores, pool);
+    let cache = ClusterCache::read(client, namespaces).await?;
+    let views = controller::views(&cache, pool);
     if let (Some(pool), true) = (pool, views.is_empty()) {
         return Err(no_pool(pool).into());
     }
@@ -53,8 +53,8 @@ fn told(view: &View) -> PoolStatus {
 }
 
 /// The one pool that is meant, and that has a MachineOSConfig.
-fn opted_in(stores: &Stores, pool: &str) -> Result<(View, String), Error> {
-    let mut views = controller::views(stores, Some(pool));
+fn opted_in(cache: &ClusterCache, pool: &str) -> Result<(View, String), Error> {
+    let mut views = controller::views(cache, Some(pool));
     let view = views.pop().ok_or_else(|| no_pool(pool))?;
     let config = view.config.clone().ok_or_else(|| Error::NotOptedIn { pool: pool.to_owned() })?;
     Ok((view, config))
@@ -65,19 +65,24 @@ pub async fn rebuild(
     namespaces: &Namespaces,
     pool: &str,
 ) -> Result<RebuildRequest> {
-    let stores = Stores::read(client, namespaces).await?;
-    let (_, config) = opted_in(&stores, pool)?;
+    let cache = ClusterCache::read(client, namespaces).await?;
+    let (_, config) = opted_in(&cache, pool)?;
     controller::request_rebuild(client, &config).await?;
     Ok(RebuildRequest { pool: pool.to_owned(), machine_os_config: config })
 }
 
-pub async fn logs(client: &Client, namespaces: &Namespaces, of: &str, follow: bool) -> Result<()> {
+pub async fn logs(
+    client: &Client,
+    namespaces: &Namespaces,
+    of: &str,
+    run_watch: bool,
+) -> Result<()> {
     let namespace = &*namespaces.own;
-    let stores = Stores::read(client, namespaces).await?;
-    let build = match stores.builds.get(of) {
+    let cache = ClusterCache::read(client, namespaces).await?;
+    let build = match cache.builds.get(of) {
         Some(build) => (*build).clone(),
         None => {
-            let (view, _) = opted_in(&stores, of)?;
+            let (view, _) = opted_in(&cache, of)?;
             view.build.ok_or_else(|| Error::NoBuild { of: of.to_owned() })?
         }
     };
@@ -91,7 +96,7 @@ pub async fn logs(client: &Client, namespaces: &Namespaces, of: &str, follow: bo
             }
         }
     };
-    let live = controller::logs(client, namespace, &name, follow, tell).await;
+    let live = controller::logs(client, namespace, &name, run_watch, tell).await;
     if matches!(live, Ok(Some(told)) if told > 0) {
         return Ok(());
     }
@@ -125,16 +130,16 @@ pub async fn wait(
         // Nobody hears it only when we are through.
         let _ = changes.send(());
     };
-    let (stores, _watches) = Stores::watch(client, namespaces, false, Arc::new(wake));
+    let (cache, _watches) = ClusterCache::watch(client, namespaces, false, Arc::new(wake));
     let over = || Error::TimedOut {
         pool: pool.to_owned(),
         seconds: limit.as_secs(),
-        missing: stores.board.missing(),
+        missing: cache.watch_health.not_synced(),
     };
-    timeout_at(end, stores.board.complete()).await.map_err(|_| over())?;
+    timeout_at(end, cache.watch_health.wait_for_sync()).await.map_err(|_| over())?;
     let mut before = String::new();
     loop {
-        let mut views = controller::views(&stores, Some(pool));
+        let mut views = controller::views(&cache, Some(pool));
         let view = views.pop().ok_or_else(|| no_pool(pool))?;
         let status = told(&view);
         match view.stand() {

@@ -9,14 +9,14 @@ use kube::runtime::watcher::Event;
 /// Objects by name, and by what else they are looked for: thousands are never searched through for the few of one pool. All
 /// that has a namespace is of our one namespace.
 #[derive(Debug)]
-pub struct Shelf<T> {
-    keys: fn(&T) -> Vec<Key>,
+pub struct IndexedStore<T> {
+    keys: fn(&T) -> Vec<IndexKey>,
     state: Mutex<State<T>>,
 }
 
 /// What objects are looked for by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub enum IndexKey {
     /// The MachineOSConfig that they serve.
     Config(String),
     /// The pool that they are for.
@@ -29,15 +29,15 @@ pub enum Key {
 
 #[derive(Debug)]
 struct State<T> {
-    objects: BTreeMap<String, Told<T>>,
+    objects: BTreeMap<String, Cached<T>>,
     /// Names of objects.
-    by_key: BTreeMap<Key, BTreeSet<String>>,
+    by_key: BTreeMap<IndexKey, BTreeSet<String>>,
     /// What a list that is under way has told so far.
-    arriving: BTreeMap<String, Arc<T>>,
+    relisted: BTreeMap<String, Arc<T>>,
 }
 
 #[derive(Debug)]
-struct Told<T> {
+struct Cached<T> {
     object: Arc<T>,
     /// When a watch told that it is so.
     at: Option<Instant>,
@@ -52,47 +52,47 @@ pub struct Change<T> {
     pub after: Option<Arc<T>>,
 }
 
-impl<T> Default for Shelf<T> {
+impl<T> Default for IndexedStore<T> {
     fn default() -> Self {
-        Self::by(|_| Vec::new())
+        Self::with_index(|_| Vec::new())
     }
 }
 
-impl<T> Shelf<T> {
+impl<T> IndexedStore<T> {
     /// One whose objects are found by these keys too.
-    pub fn by(keys: fn(&T) -> Vec<Key>) -> Self {
+    pub fn with_index(keys: fn(&T) -> Vec<IndexKey>) -> Self {
         Self {
             keys,
             state: Mutex::new(State {
                 objects: BTreeMap::new(),
                 by_key: BTreeMap::new(),
-                arriving: BTreeMap::new(),
+                relisted: BTreeMap::new(),
             }),
         }
     }
 }
 
-impl<T: PartialEq> Shelf<T> {
+impl<T: PartialEq> IndexedStore<T> {
     /// The object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let state = self.lock();
-        state.objects.get(name).map(Told::object)
+        state.objects.get(name).map(Cached::object)
     }
 
     /// For how long a watch told nothing new of this object, whatever clocks say; none if no watch ever told of it.
-    pub fn quiet(&self, name: &str) -> Option<Duration> {
+    pub fn unchanged_for(&self, name: &str) -> Option<Duration> {
         let state = self.lock();
         let at = state.objects.get(name)?.at?;
         Some(at.elapsed())
     }
 
     /// All, by name.
-    pub fn all(&self) -> Vec<Arc<T>> {
-        self.lock().objects.values().map(Told::object).collect()
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.lock().objects.values().map(Cached::object).collect()
     }
 
     /// Those with one of these keys, by name.
-    pub fn of(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Arc<T>> {
+    pub fn by_index(&self, keys: impl IntoIterator<Item = IndexKey>) -> Vec<Arc<T>> {
         let state = self.lock();
         let names = keys.into_iter().filter_map(|key| state.by_key.get(&key));
         let names: BTreeSet<&String> = names.flatten().collect();
@@ -101,10 +101,10 @@ impl<T: PartialEq> Shelf<T> {
     }
 
     /// Those that are meant, of all.
-    pub fn only(&self, mut meant: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
+    pub fn filter_list(&self, mut meant: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let state = self.lock();
-        let meant = state.objects.values().filter(|told| meant(&told.object));
-        meant.map(Told::object).collect()
+        let meant = state.objects.values().filter(|entry| meant(&entry.object));
+        meant.map(Cached::object).collect()
     }
 
     /// How many.
@@ -119,31 +119,31 @@ impl<T: PartialEq> Shelf<T> {
 
     /// Takes in what a watch tells; what really changed by it. A list replaces everything when it is complete, so that an
     /// object that went away while nobody watched is told as gone.
-    pub fn take(&self, event: Event<(String, T)>) -> Vec<Change<T>> {
+    pub fn apply_event(&self, event: Event<(String, T)>) -> Vec<Change<T>> {
         let mut state = self.lock();
         let changes = match event {
             Event::Init => {
-                state.arriving.clear();
+                state.relisted.clear();
                 Vec::new()
             }
             Event::InitApply((name, object)) => {
-                state.arriving.insert(name, Arc::new(object));
+                state.relisted.insert(name, Arc::new(object));
                 Vec::new()
             }
             Event::InitDone => {
-                let after = std::mem::take(&mut state.arriving);
+                let after = std::mem::take(&mut state.relisted);
                 let mut before = std::mem::take(&mut state.objects);
                 let mut changes = Vec::new();
                 for (name, after) in after {
                     let before = before.remove(&name);
-                    let told = Told::after(before.as_ref(), after);
+                    let entry = Cached::after(before.as_ref(), after);
                     changes.push(Change {
                         before: before.map(|before| before.object),
-                        after: Some(told.object()),
+                        after: Some(entry.object()),
                     });
-                    state.objects.insert(name, told);
+                    state.objects.insert(name, entry);
                 }
-                self.index(&mut state);
+                self.rebuild_index(&mut state);
                 changes.extend(
                     before
                         .into_values()
@@ -152,17 +152,19 @@ impl<T: PartialEq> Shelf<T> {
                 changes
             }
             Event::Apply((name, object)) => {
-                let told = Told::after(state.objects.get(&name), Arc::new(object));
-                let after = told.object();
-                let before = state.objects.insert(name.clone(), told);
+                let entry = Cached::after(state.objects.get(&name), Arc::new(object));
+                let after = entry.object();
+                let before = state.objects.insert(name.clone(), entry);
                 let before = before.map(|before| before.object);
-                state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
-                state.note(&name, (self.keys)(&after));
+                state
+                    .remove_from_index(&name, before.iter().flat_map(|before| (self.keys)(before)));
+                state.add_to_index(&name, (self.keys)(&after));
                 vec![Change { before, after: Some(after) }]
             }
             Event::Delete((name, _)) => {
                 let before = state.objects.remove(&name).map(|before| before.object);
-                state.forget(&name, before.iter().flat_map(|before| (self.keys)(before)));
+                state
+                    .remove_from_index(&name, before.iter().flat_map(|before| (self.keys)(before)));
                 vec![Change { before, after: None }]
             }
         };
@@ -171,23 +173,23 @@ impl<T: PartialEq> Shelf<T> {
     }
 
     /// Puts down everything at once, for who looks only once.
-    pub fn fill(&self, objects: impl IntoIterator<Item = (String, T)>) {
+    pub fn replace(&self, objects: impl IntoIterator<Item = (String, T)>) {
         let objects = objects.into_iter();
         let mut state = self.lock();
-        let told = |object| Told { object: Arc::new(object), at: None };
-        state.objects = objects.map(|(name, o)| (name, told(o))).collect();
-        self.index(&mut state);
+        let entry = |object| Cached { object: Arc::new(object), at: None };
+        state.objects = objects.map(|(name, o)| (name, entry(o))).collect();
+        self.rebuild_index(&mut state);
     }
 
-    fn index(&self, state: &mut State<T>) {
+    fn rebuild_index(&self, state: &mut State<T>) {
         state.by_key.clear();
         let all: Vec<_> = state
             .objects
             .iter()
-            .map(|(name, told)| (name.clone(), (self.keys)(&told.object)))
+            .map(|(name, entry)| (name.clone(), (self.keys)(&entry.object)))
             .collect();
         for (name, keys) in all {
-            state.note(&name, keys);
+            state.add_to_index(&name, keys);
         }
     }
 
@@ -196,7 +198,7 @@ impl<T: PartialEq> Shelf<T> {
     }
 }
 
-impl<T: PartialEq> Told<T> {
+impl<T: PartialEq> Cached<T> {
     /// What is the same as before was told then.
     fn after(before: Option<&Self>, object: Arc<T>) -> Self {
         let same = before.filter(|before| before.object == object);
@@ -205,20 +207,20 @@ impl<T: PartialEq> Told<T> {
     }
 }
 
-impl<T> Told<T> {
+impl<T> Cached<T> {
     fn object(&self) -> Arc<T> {
         Arc::clone(&self.object)
     }
 }
 
 impl<T> State<T> {
-    fn note(&mut self, name: &str, keys: Vec<Key>) {
+    fn add_to_index(&mut self, name: &str, keys: Vec<IndexKey>) {
         for key in keys {
             self.by_key.entry(key).or_default().insert(name.to_owned());
         }
     }
 
-    fn forget(&mut self, name: &str, keys: impl IntoIterator<Item = Key>) {
+    fn remove_from_index(&mut self, name: &str, keys: impl IntoIterator<Item = IndexKey>) {
         for key in keys {
             if let Some(names) = self.by_key.get_mut(&key) {
                 names.remove(name);
@@ -234,11 +236,11 @@ impl<T> State<T> {
 mod tests {
     use super::*;
 
-    fn apply(name: &str, value: i32) -> Event<(String, i32)> {
+    fn applied(name: &str, value: i32) -> Event<(String, i32)> {
         Event::Apply((name.to_owned(), value))
     }
 
-    fn told(changes: Vec<Change<i32>>) -> Vec<(Option<i32>, Option<i32>)> {
+    fn values(changes: Vec<Change<i32>>) -> Vec<(Option<i32>, Option<i32>)> {
         let value = |object: Option<Arc<i32>>| object.map(|object| *object);
         let pair = |change: Change<i32>| (value(change.before), value(change.after));
         changes.into_iter().map(pair).collect()
@@ -246,69 +248,73 @@ mod tests {
 
     #[test]
     fn a_list_replaces_everything_when_it_is_complete() {
-        let shelf = Shelf::default();
-        assert_eq!(told(shelf.take(apply("a", 1))), [(None, Some(1))]);
-        assert_eq!(told(shelf.take(apply("a", 1))), [], "nothing changed");
-        shelf.take(apply("b", 2));
-        shelf.take(apply("c", 3));
-        assert_eq!(told(shelf.take(Event::Init)), []);
+        let store = IndexedStore::default();
+        assert_eq!(values(store.apply_event(applied("a", 1))), [(None, Some(1))]);
+        assert_eq!(values(store.apply_event(applied("a", 1))), [], "nothing changed");
+        store.apply_event(applied("b", 2));
+        store.apply_event(applied("c", 3));
+        assert_eq!(values(store.apply_event(Event::Init)), []);
         for (name, value) in [("a", 1), ("b", 5), ("d", 4)] {
-            shelf.take(Event::InitApply((name.to_owned(), value)));
+            store.apply_event(Event::InitApply((name.to_owned(), value)));
         }
-        assert_eq!(shelf.get("b"), Some(Arc::new(2)), "the list goes on");
+        assert_eq!(store.get("b"), Some(Arc::new(2)), "the list goes on");
         assert_eq!(
-            told(shelf.take(Event::InitDone)),
+            values(store.apply_event(Event::InitDone)),
             [(Some(2), Some(5)), (None, Some(4)), (Some(3), None)]
         );
-        assert_eq!(told(shelf.take(Event::Delete(("d".to_owned(), 4)))), [(Some(4), None)]);
-        assert_eq!(shelf.all(), [Arc::new(1), Arc::new(5)]);
-        assert_eq!(shelf.only(|value| *value > 1), [Arc::new(5)]);
+        assert_eq!(
+            values(store.apply_event(Event::Delete(("d".to_owned(), 4)))),
+            [(Some(4), None)]
+        );
+        assert_eq!(store.list(), [Arc::new(1), Arc::new(5)]);
+        assert_eq!(store.filter_list(|value| *value > 1), [Arc::new(5)]);
     }
 
     #[test]
     fn it_knows_how_long_a_watch_told_nothing_new() {
-        let shelf = Shelf::default();
-        shelf.fill([("listed".to_owned(), 1)]);
-        shelf.take(apply("same", 1));
-        shelf.take(apply("other", 1));
-        assert_eq!((shelf.quiet("listed"), shelf.quiet("none")), (None, None));
+        let store = IndexedStore::default();
+        store.replace([("listed".to_owned(), 1)]);
+        store.apply_event(applied("same", 1));
+        store.apply_event(applied("other", 1));
+        assert_eq!((store.unchanged_for("listed"), store.unchanged_for("none")), (None, None));
         std::thread::sleep(Duration::from_millis(20));
-        let quiet = shelf.quiet("same").unwrap();
+        let quiet = store.unchanged_for("same").unwrap();
         assert!(quiet >= Duration::from_millis(20), "{quiet:?}");
-        shelf.take(apply("same", 1));
+        store.apply_event(applied("same", 1));
         for (name, value) in [("same", 1), ("other", 2)] {
-            shelf.take(Event::InitApply((name.to_owned(), value)));
+            store.apply_event(Event::InitApply((name.to_owned(), value)));
         }
-        shelf.take(Event::InitDone);
-        let (same, other) = (shelf.quiet("same").unwrap(), shelf.quiet("other").unwrap());
+        store.apply_event(Event::InitDone);
+        let (same, other) =
+            (store.unchanged_for("same").unwrap(), store.unchanged_for("other").unwrap());
         assert!(same >= quiet && other < same, "{same:?} {other:?}");
     }
 
     #[test]
     fn objects_are_found_by_their_keys_whatever_a_watch_tells() {
-        let shelf = Shelf::by(|value: &i32| match value {
+        let store = IndexedStore::with_index(|value: &i32| match value {
             0 => Vec::new(),
-            value => vec![Key::Pool(value.to_string()), Key::Config("any".to_owned())],
+            value => vec![IndexKey::Pool(value.to_string()), IndexKey::Config("any".to_owned())],
         });
-        let pool = |value: &str| Key::Pool(value.to_owned());
-        let found = |keys: [Key; 2]| {
-            let values = shelf.of(keys).into_iter().map(|value: Arc<i32>| *value);
+        let pool = |value: &str| IndexKey::Pool(value.to_owned());
+        let found = |keys: [IndexKey; 2]| {
+            let values = store.by_index(keys).into_iter().map(|value: Arc<i32>| *value);
             values.collect::<Vec<_>>()
         };
-        shelf.fill([("a".to_owned(), 1), ("b".to_owned(), 2), ("c".to_owned(), 0)]);
-        assert_eq!(found([pool("1"), Key::Config("any".to_owned())]), [1, 2], "each once");
-        shelf.take(apply("b", 1));
-        shelf.take(apply("c", 2));
+        store.replace([("a".to_owned(), 1), ("b".to_owned(), 2), ("c".to_owned(), 0)]);
+        assert_eq!(found([pool("1"), IndexKey::Config("any".to_owned())]), [1, 2], "each once");
+        store.apply_event(applied("b", 1));
+        store.apply_event(applied("c", 2));
         assert_eq!(
             (found([pool("1"), pool("1")]), found([pool("2"), pool("3")])),
             (vec![1, 1], vec![2])
         );
-        shelf.take(Event::Delete(("a".to_owned(), 7)));
+        store.apply_event(Event::Delete(("a".to_owned(), 7)));
         assert_eq!(found([pool("1"), pool("7")]), [1]);
-        shelf.take(Event::Init);
-        shelf.take(Event::InitApply(("d".to_owned(), 4)));
+        store.apply_event(Event::Init);
+        store.apply_event(Event::InitApply(("d".to_owned(), 4)));
         assert_eq!(found([pool("2"), pool("4")]), [2], "the list goes on");
-        shelf.take(Event::InitDone);
+        store.apply_event(Event::InitDone);
         assert_eq!(found([pool("2"), pool("4")]), [4]);
     }
 }

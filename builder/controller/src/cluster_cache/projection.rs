@@ -10,10 +10,10 @@ use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
+use super::super::indexed_store::IndexKey;
 use super::super::kinds::GROUP;
 use super::super::observe;
-use super::super::shelf::Key;
-use super::Cause;
+use super::Trigger;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::labels;
 
@@ -28,7 +28,7 @@ pub struct SeenNode {
 
 /// What matters of an object that a build's pod is given, or may be: nothing of what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Serving {
+pub struct ManagedObject {
     /// `metadata.name`
     pub name: String,
     /// `metadata.uid`
@@ -44,29 +44,29 @@ pub struct Serving {
     /// Whether it is thrown away with its build.
     pub ephemeral: bool,
     /// Whether it is being deleted.
-    pub going_away: bool,
+    pub deleting: bool,
 }
 
-impl Serving {
-    pub(super) fn keys(&self) -> Vec<Key> {
-        self.config.iter().cloned().map(Key::Config).collect()
+impl ManagedObject {
+    pub(super) fn index_keys(&self) -> Vec<IndexKey> {
+        self.config.iter().cloned().map(IndexKey::Config).collect()
     }
 
-    pub(super) fn cause(&self) -> Cause {
-        self.config.clone().map_or(Cause::Nobody, Cause::Serves)
+    pub(super) fn trigger(&self) -> Trigger {
+        self.config.clone().map_or(Trigger::Unrelated, Trigger::ManagedObject)
     }
 }
 
-impl From<ObjectMeta> for Serving {
+impl From<ObjectMeta> for ManagedObject {
     fn from(meta: ObjectMeta) -> Self {
         let labels = meta.labels.as_ref();
         let mut owners = meta.owner_references.iter().flatten();
         Self {
-            config: observe::serves(&meta),
-            build: observe::told(&meta, labels::MACHINE_OS_BUILD),
+            config: observe::owning_config(&meta),
+            build: observe::annotation_or_label(&meta, labels::MACHINE_OS_BUILD),
             workload: owners.find(|owner| is_workload_owner(owner)).map(|owner| owner.uid.clone()),
             ephemeral: labels.is_some_and(|all| all.contains_key(labels::EPHEMERAL_BUILD_OBJECT)),
-            going_away: meta.deletion_timestamp.is_some(),
+            deleting: meta.deletion_timestamp.is_some(),
             name: meta.name.unwrap_or_default(),
             uid: meta.uid.unwrap_or_default(),
             resource_version: meta.resource_version,
@@ -75,11 +75,11 @@ impl From<ObjectMeta> for Serving {
 }
 
 /// By what an object that serves a build is found.
-pub(super) fn keys(meta: &ObjectMeta) -> Vec<Key> {
+pub(super) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     let owners = meta.owner_references.iter().flatten();
     let controllers = owners.filter(|owner| owner.controller == Some(true));
-    let controllers = controllers.map(|owner| Key::Controller(owner.uid.clone()));
-    controllers.chain(observe::serves(meta).map(Key::Config)).collect()
+    let controllers = controllers.map(|owner| IndexKey::Controller(owner.uid.clone()));
+    controllers.chain(observe::owning_config(meta).map(IndexKey::Config)).collect()
 }
 
 /// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
@@ -172,9 +172,9 @@ pub(super) fn existence<K>(object: PartialObjectMeta<K>) -> Option<(String, ())>
 
 /// Of an object that serves a build, or of one that builds may be given.
 #[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
-pub(super) fn serving<K>(object: PartialObjectMeta<K>) -> Option<(String, Serving)> {
-    let serving = Serving::from(object.metadata);
-    Some((serving.name.clone(), serving))
+pub(super) fn managed_object<K>(object: PartialObjectMeta<K>) -> Option<(String, ManagedObject)> {
+    let managed_object = ManagedObject::from(object.metadata);
+    Some((managed_object.name.clone(), managed_object))
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 
+use super::cluster_cache::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, ClusterCache, Trigger};
+use super::indexed_store::IndexKey;
 use super::inputs;
 use super::namespaces::OPERATOR_NAMESPACE;
-use super::shelf::Key;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
-use super::stores::{BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, Cause, Stores};
 use crate::workload::InputKind;
 use crate::workload::Workload;
 use mosb_build::JobResult;
@@ -44,52 +44,49 @@ const DAEMON: &str = "machine-config-daemon";
 pub const RENDERER: &str = "machine-config-controller";
 
 /// Everything about the MachineOSConfig of this name, or about the pool of this name where there is none.
-pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
-    let config = stores.configs.get(name);
+pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
+    let config = cache.configs.get(name);
     let pool_name = match &config {
         Some(config) => config.spec.machine_config_pool.name.clone(),
         None => name.to_owned(),
     };
-    let rivals = stores
+    let rivals = cache
         .configs
-        .of([Key::Pool(pool_name.clone())])
+        .by_index([IndexKey::Pool(pool_name.clone())])
         .iter()
         .filter(|other| other.metadata.name != name)
         .map(|other| other.metadata.name.clone())
         .collect();
-    let pool = stores.pools.get(&pool_name);
-    let builds: Vec<MachineOsBuild> = stores
+    let pool = cache.pools.get(&pool_name);
+    let builds: Vec<MachineOsBuild> = cache
         .builds
-        .of([Key::Config(name.to_owned())])
+        .by_index([IndexKey::Config(name.to_owned())])
         .iter()
         .map(|build| (**build).clone())
         .collect();
     Snapshot {
-        versions: inputs::versions(stores, config.as_deref(), pool.as_deref(), &builds),
+        versions: inputs::versions(cache, config.as_deref(), pool.as_deref(), &builds),
         name: name.to_owned(),
         rivals,
-        label: pool.as_deref().and_then(|pool| label(stores, pool)),
-        workloads: workloads(stores, name, &builds),
-        inputs: inputs(stores, name),
-        results: results(stores, name),
-        components: component::components(stores, name, &pool_name),
-        prebuilt: pool
-            .as_deref()
-            .map(|pool| component::pre_built(stores, pool))
-            .unwrap_or_default(),
+        label: pool.as_deref().and_then(|pool| label(cache, pool)),
+        workloads: workloads(cache, name, &builds),
+        inputs: inputs(cache, name),
+        results: results(cache, name),
+        components: component::components(cache, name, &pool_name),
+        prebuilt: pool.as_deref().map(|pool| component::pre_built(cache, pool)).unwrap_or_default(),
         lost_components: pool
             .as_deref()
-            .map(|pool| component::lost(stores, pool))
+            .map(|pool| component::lost(cache, pool))
             .unwrap_or_default(),
         pool_platforms: pool
             .as_deref()
-            .map(|pool| nodes::platforms(stores, pool))
+            .map(|pool| nodes::platforms(cache, pool))
             .unwrap_or_default(),
         build_nodes: pool
             .as_deref()
-            .map(|pool| nodes::build_nodes(stores, pool))
+            .map(|pool| nodes::build_nodes(cache, pool))
             .unwrap_or_default(),
-        cluster: cluster(stores, facts),
+        cluster: cluster(cache, facts),
         config: config.as_deref().cloned(),
         pool: pool.as_deref().cloned(),
         builds,
@@ -99,20 +96,20 @@ pub fn observe(stores: &Stores, name: &str, facts: Facts) -> Snapshot {
 }
 
 /// The names that a change concerns, as keys of the work queue.
-pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
+pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let of_pool = |pool: &str| -> BTreeSet<String> {
-        let configs = stores.configs.of([Key::Pool(pool.to_owned())]);
+        let configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
         configs.iter().map(|c| c.metadata.name.clone()).collect()
     };
     match cause {
-        Cause::Nobody => BTreeSet::new(),
-        Cause::Serves(name) => [name.clone()].into(),
-        Cause::Config(name, pool) => {
+        Trigger::Unrelated => BTreeSet::new(),
+        Trigger::ManagedObject(name) => [name.clone()].into(),
+        Trigger::Config(name, pool) => {
             let mut names = of_pool(pool);
             names.insert(name.clone());
             names
         }
-        Cause::Pool(pool) => {
+        Trigger::Pool(pool) => {
             let mut names = of_pool(pool);
             if names.is_empty() {
                 // Its label may be there or gone.
@@ -120,22 +117,22 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             }
             names
         }
-        Cause::MachineConfig(name) => {
-            let pools = stores.pools.of([Key::Rendered(name.clone())]);
+        Trigger::MachineConfig(name) => {
+            let pools = cache.pools.by_index([IndexKey::Rendered(name.clone())]);
             let names = pools.iter().map(|pool| of_pool(&pool.metadata.name));
             let mut names: BTreeSet<String> = names.flatten().collect();
             if let Some(pool) = component_pool(name) {
                 names.extend(of_pool(pool.as_str()));
-                let component = stores.machine_configs.get(name);
+                let component = cache.machine_configs.get(name);
                 names.extend(
                     component.and_then(|meta| component::annotation(&meta, labels::SERVES)),
                 );
             }
             names
         }
-        Cause::Secret(name) => {
-            let everybodys = stores.settings_name(name) || name.starts_with("etc-pki-");
-            let configs = stores.configs.only(|config| {
+        Trigger::Secret(name) => {
+            let everybodys = cache.settings_name(name) || name.starts_with("etc-pki-");
+            let configs = cache.configs.filter_list(|config| {
                 let spec = &config.spec;
                 let own = spec.base_image_pull_secret.as_ref();
                 everybodys
@@ -144,19 +141,19 @@ pub fn concerned(stores: &Stores, cause: &Cause) -> BTreeSet<String> {
             });
             configs.iter().map(|c| c.metadata.name.clone()).collect()
         }
-        Cause::All => {
-            let configs = stores.configs.all();
+        Trigger::All => {
+            let configs = cache.configs.list();
             let configs = configs.iter().map(|config| config.metadata.name.clone());
-            let labelled = stores
+            let labelled = cache
                 .pools
-                .only(|pool| pool.metadata.labels.contains_key(labels::LAYERING_ENABLED));
+                .filter_list(|pool| pool.metadata.labels.contains_key(labels::LAYERING_ENABLED));
             let labelled = labelled.iter().map(|pool| pool.metadata.name.clone());
             configs.chain(labelled).collect()
         }
     }
 }
 
-impl Stores {
+impl ClusterCache {
     /// One of the ConfigMaps that are read by name.
     pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
         self.settings.get(name)?.get(name)
@@ -189,32 +186,32 @@ impl Stores {
     }
 }
 
-fn cluster(stores: &Stores, facts: Facts) -> Cluster {
-    let runs = |name: &str| stores.deployments.get(name).is_some_and(|wanted| *wanted > 0);
+fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
+    let runs = |name: &str| cache.deployments.get(name).is_some_and(|wanted| *wanted > 0);
     // Whoever plans says what is wrong with the settings.
-    let settings = stores.settings().ok().map(|(settings, _)| settings);
+    let settings = cache.settings().ok().map(|(settings, _)| settings);
     let never = settings
         .as_ref()
         .is_some_and(|settings| settings.job.user_namespaces == UserNamespaces::Never);
     Cluster {
-        other_builder: stores.other_builder(),
-        machine_config_operator: runs(OPERATOR) || !stores.controller_configs.is_empty(),
-        machine_config_daemon: stores.daemon_sets.get(DAEMON).is_some(),
+        other_builder: cache.other_builder(),
+        machine_config_operator: runs(OPERATOR) || !cache.controller_configs.is_empty(),
+        machine_config_daemon: cache.daemon_sets.get(DAEMON).is_some(),
         user_namespaces: match never {
             true => Support::Forbidden,
             false => facts.user_namespaces,
         },
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
-        base_trees: base_trees(stores),
-        namespace: stores.namespace.clone(),
+        base_trees: base_trees(cache),
+        namespace: cache.namespace.clone(),
         nested_digests_refused: facts.nested_digests_refused,
     }
 }
 
 /// The images with base trees, by the manifest of the base. What is no digest is nobody's note of ours.
-pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
-    let map = stores.named(BASE_TREES);
+pub fn base_trees(cache: &ClusterCache) -> BTreeMap<Digest, Digest> {
+    let map = cache.named(BASE_TREES);
     let data = map.as_ref().and_then(|map| map.data.as_ref());
     let digest = |(base, image): (&String, &String)| {
         // A key holds no colon.
@@ -224,29 +221,30 @@ pub fn base_trees(stores: &Stores) -> BTreeMap<Digest, Digest> {
     data.into_iter().flatten().filter_map(digest).collect()
 }
 
-fn label(stores: &Stores, pool: &MachineConfigPool) -> Option<LabelOptIn> {
+fn label(cache: &ClusterCache, pool: &MachineConfigPool) -> Option<LabelOptIn> {
     pool.metadata.labels.get(labels::LAYERING_ENABLED)?;
-    let data = |name: &str| stores.named(name).map(|map| map.data.clone().unwrap_or_default());
+    let data = |name: &str| cache.named(name).map(|map| map.data.clone().unwrap_or_default());
     Some(LabelOptIn {
         settings: data(BUILD_CONFIG),
         containerfile: data(CUSTOM_DOCKERFILE).and_then(|mut map| map.remove(&pool.metadata.name)),
     })
 }
 
-fn workloads(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenWorkload> {
+fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenWorkload> {
     // Somebody may have changed what a workload says of itself.
     let keys = || {
-        let owned = builds.iter().map(|build| Key::Controller(build.metadata.uid().to_owned()));
-        [Key::Config(name.to_owned())].into_iter().chain(owned)
+        let owned =
+            builds.iter().map(|build| IndexKey::Controller(build.metadata.uid().to_owned()));
+        [IndexKey::Config(name.to_owned())].into_iter().chain(owned)
     };
     let with_pods = |workload: Workload| {
-        let pods = stores.pods.of([Key::Controller(workload.uid().to_owned())]);
+        let pods = cache.pods.by_index([IndexKey::Controller(workload.uid().to_owned())]);
         let itself = match &workload {
-            Workload::Job(_) => stores.jobs.quiet(workload.name()),
-            Workload::Pod(_) => stores.pods.quiet(workload.name()),
-            Workload::Build(_) => stores.openshift_builds.quiet(workload.name()),
+            Workload::Job(_) => cache.jobs.unchanged_for(workload.name()),
+            Workload::Pod(_) => cache.pods.unchanged_for(workload.name()),
+            Workload::Build(_) => cache.openshift_builds.unchanged_for(workload.name()),
         };
-        let quiet = pods.iter().map(|pod| stores.pods.quiet(&pod.name_any()));
+        let quiet = pods.iter().map(|pod| cache.pods.unchanged_for(&pod.name_any()));
         let quiet = quiet.chain([itself]).flatten().min();
         SeenWorkload {
             pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
@@ -260,51 +258,51 @@ fn workloads(stores: &Stores, name: &str, builds: &[MachineOsBuild]) -> Vec<Seen
         let mut owners = pod.metadata.owner_references.iter().flatten();
         owners.any(|owner| owner.kind == "MachineOSBuild")
     };
-    let jobs = stores.jobs.of(keys()).into_iter();
+    let jobs = cache.jobs.by_index(keys()).into_iter();
     let jobs = jobs.map(|job| with_pods((*job).clone().into()));
-    let pods = stores.pods.of(keys()).into_iter().filter(is_alone);
+    let pods = cache.pods.by_index(keys()).into_iter().filter(is_alone);
     let pods = pods.map(|pod| with_pods((*pod).clone().into()));
-    let builds = stores.openshift_builds.of(keys()).into_iter();
+    let builds = cache.openshift_builds.by_index(keys()).into_iter();
     let builds = builds.map(|build| with_pods((*build).clone().into()));
     jobs.chain(pods).chain(builds).collect()
 }
 
 /// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
-pub(super) fn serves(meta: &ObjectMeta) -> Option<String> {
-    told(meta, labels::MACHINE_OS_CONFIG)
+pub(super) fn owning_config(meta: &ObjectMeta) -> Option<String> {
+    annotation_or_label(meta, labels::MACHINE_OS_CONFIG)
 }
 
 /// What an annotation says of an object, or a label of the same name.
-pub(super) fn told(meta: &ObjectMeta, key: &str) -> Option<String> {
+pub(super) fn annotation_or_label(meta: &ObjectMeta, key: &str) -> Option<String> {
     let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
     let label = || meta.labels.as_ref().and_then(|all| all.get(key));
     annotation.or_else(label).cloned()
 }
 
-fn inputs(stores: &Stores, name: &str) -> Vec<SeenInput> {
+fn inputs(cache: &ClusterCache, name: &str) -> Vec<SeenInput> {
     let mut inputs = Vec::new();
-    for (kind, shelf) in [
-        (InputKind::ConfigMap, &stores.config_maps),
-        (InputKind::Secret, &stores.secrets),
-        (InputKind::ServiceAccount, &stores.service_accounts),
-        (InputKind::Role, &stores.roles),
-        (InputKind::RoleBinding, &stores.role_bindings),
+    for (kind, store) in [
+        (InputKind::ConfigMap, &cache.config_maps),
+        (InputKind::Secret, &cache.secrets),
+        (InputKind::ServiceAccount, &cache.service_accounts),
+        (InputKind::Role, &cache.roles),
+        (InputKind::RoleBinding, &cache.role_bindings),
     ] {
-        let found = shelf.of([Key::Config(name.to_owned())]).into_iter();
+        let found = store.by_index([IndexKey::Config(name.to_owned())]).into_iter();
         inputs.extend(found.filter(|input| input.ephemeral).map(|input| SeenInput {
             kind,
             name: input.name.clone(),
             uid: input.uid.clone(),
             workload_uid: input.workload.clone().unwrap_or_default(),
             build: input.build.clone().unwrap_or_default(),
-            going_away: input.going_away,
+            deleting: input.deleting,
         }));
     }
     inputs
 }
 
-fn results(stores: &Stores, name: &str) -> BTreeMap<String, JobResult> {
-    let maps = stores.results.of([Key::Config(name.to_owned())]);
+fn results(cache: &ClusterCache, name: &str) -> BTreeMap<String, JobResult> {
+    let maps = cache.results.by_index([IndexKey::Config(name.to_owned())]);
     let results = maps.iter().filter_map(|map| result_in(map));
     results.map(|result| (result.build.to_string(), result)).collect()
 }

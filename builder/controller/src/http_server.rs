@@ -21,18 +21,18 @@ use tokio::time::timeout;
 use super::Error;
 
 /// Connections at once; who comes later waits.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// A request's header takes no longer.
-const HEADER: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection takes no longer; who asks again connects again.
-const CONNECTION: Duration = Duration::from_secs(60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is asked for.
-pub trait Answers: Send + Sync + 'static {
+pub trait HealthSource: Send + Sync + 'static {
     /// What is missing before we are of use; empty if nothing.
-    fn missing(&self) -> Vec<String>;
+    fn not_ready(&self) -> Vec<String>;
     /// What hangs, so that only a new start helps; empty if nothing.
-    fn hanging(&self) -> Vec<String>;
+    fn not_live(&self) -> Vec<String>;
     /// The metrics in OpenMetrics text.
     fn metrics(&self) -> String;
 }
@@ -64,28 +64,29 @@ impl Server {
     }
 
     /// Answers until it is dropped.
-    pub async fn run(self, answers: Arc<dyn Answers>) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+    pub async fn run(self, source: Arc<dyn HealthSource>) {
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut accepting = JoinSet::new();
         for listener in self.listeners {
-            accepting.spawn(accept(listener, Arc::clone(&room), Arc::clone(&answers)));
+            accepting.spawn(accept(listener, Arc::clone(&slots), Arc::clone(&source)));
         }
         while accepting.join_next().await.is_some() {}
     }
 }
 
-async fn accept(listener: TcpListener, room: Arc<Semaphore>, answers: Arc<dyn Answers>) {
+async fn accept(listener: TcpListener, slots: Arc<Semaphore>, source: Arc<dyn HealthSource>) {
     // Dropped with us, and the connections with it.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&slots).acquire_owned().await else {
             return;
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let answers = Arc::clone(&answers);
+                let source = Arc::clone(&source);
                 connections.spawn(async move {
-                    let served = timeout(CONNECTION, speak(stream, answers)).await;
+                    let served =
+                        timeout(CONNECTION_TIMEOUT, serve_connection(stream, source)).await;
                     if let Ok(Err(error)) = served {
                         tracing::debug!("a connection ended: {error}");
                     }
@@ -102,19 +103,19 @@ async fn accept(listener: TcpListener, room: Arc<Semaphore>, answers: Arc<dyn An
     }
 }
 
-async fn speak(stream: TcpStream, answers: Arc<dyn Answers>) -> hyper::Result<()> {
+async fn serve_connection(stream: TcpStream, source: Arc<dyn HealthSource>) -> hyper::Result<()> {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), answers.as_ref());
-        async move { Ok::<_, Infallible>(answer) }
+        let response = respond(request.method(), request.uri().path(), source.as_ref());
+        async move { Ok::<_, Infallible>(response) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER)
+        .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
         .await
 }
 
-fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, source: &dyn HealthSource) -> Response<Full<Bytes>> {
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     let (status, kind, body) = match path {
         _ if method != Method::GET && method != Method::HEAD => {
@@ -124,12 +125,12 @@ fn answer(method: &Method, path: &str, answers: &dyn Answers) -> Response<Full<B
             refused.headers_mut().insert(ALLOW, allowed);
             return refused;
         }
-        "/healthz" => state(text, &answers.hanging()),
-        "/readyz" => state(text, &answers.missing()),
+        "/healthz" => state(text, &source.not_live()),
+        "/readyz" => state(text, &source.not_ready()),
         "/metrics" => (
             StatusCode::OK,
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-            answers.metrics(),
+            source.metrics(),
         ),
         _ => (StatusCode::NOT_FOUND, text, "there are /healthz, /readyz and /metrics\n".to_owned()),
     };
@@ -153,16 +154,16 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     struct Fixed {
-        missing: Vec<String>,
-        hanging: Vec<String>,
+        not_ready: Vec<String>,
+        not_live: Vec<String>,
     }
 
-    impl Answers for Fixed {
-        fn missing(&self) -> Vec<String> {
-            self.missing.clone()
+    impl HealthSource for Fixed {
+        fn not_ready(&self) -> Vec<String> {
+            self.not_ready.clone()
         }
-        fn hanging(&self) -> Vec<String> {
-            self.hanging.clone()
+        fn not_live(&self) -> Vec<String> {
+            self.not_live.clone()
         }
         fn metrics(&self) -> String {
             "# EOF\n".to_owned()
@@ -183,14 +184,14 @@ mod tests {
     async fn it_answers_what_the_kubelet_and_prometheus_ask() {
         let not_listed = "pools: not listed yet".to_owned();
         let hangs = "pool a: under way for 900 s".to_owned();
-        for (missing, hanging, is_healthy, is_ready) in [
+        for (not_ready, not_live, is_healthy, is_ready) in [
             (vec![], vec![], "200 ok", "200 ok"),
             (vec![not_listed], vec![], "200 ok", "503 pools: not listed yet"),
             (vec![], vec![hangs], "503 pool a: under way for 900 s", "200 ok"),
         ] {
             let server = Server::listen(&["127.0.0.1:0".parse().unwrap()]).await.unwrap();
             let address = server.addresses()[0];
-            let running = tokio::spawn(server.run(Arc::new(Fixed { missing, hanging })));
+            let running = tokio::spawn(server.run(Arc::new(Fixed { not_ready, not_live })));
             for (line, want) in [
                 ("GET /healthz", is_healthy),
                 ("GET /readyz", is_ready),

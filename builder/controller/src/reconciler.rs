@@ -18,26 +18,26 @@ use super::observe::{Facts, observe};
 use super::pending_problem::PendingProblem;
 use super::pool_reason::PoolReason;
 use super::probe;
-use super::queue::Outcome;
+use super::queue::Requeue;
 use super::snapshot::Snapshot;
 use mosb_image::ImageRef;
 use mosb_plan::api::labels;
 use mosb_types::ErrorClass;
 
 /// More questions in a row than any decision has.
-pub const QUESTIONS: u32 = 8;
+pub const MAX_LOOKUP_ROUNDS: u32 = 8;
 /// While a watch is away that nothing may be decided without.
-const BLIND: Duration = Duration::from_secs(1);
+const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
-const ECHO: Duration = Duration::from_secs(2);
+const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the inputs are compared while something is looked up.
-const COMPARED: Duration = Duration::from_secs(1);
+const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Plans that are kept at once, each with what its pod is given: more than are ever under way, as what was begun goes first.
-const PLANS: usize = 64;
+const MAX_CACHED_PLANS: usize = 64;
 
 /// What looks at keys.
 #[derive(Debug)]
-pub struct Engine {
+pub struct Reconciler {
     /// Finds out.
     pub resolver: Resolver,
     /// Acts.
@@ -85,7 +85,7 @@ struct BusyHosts {
     of: (Option<i64>, String),
 }
 
-impl Engine {
+impl Reconciler {
     /// Nothing was looked at yet.
     pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
         Self {
@@ -99,16 +99,16 @@ impl Engine {
     }
 
     /// Looks at a key, and says when to look again. While it is paused nothing is done unless the inputs of its problem changed.
-    pub async fn look(&self, key: &str, is_paused: bool) -> Outcome {
+    pub async fn reconcile(&self, key: &str, is_paused: bool) -> Requeue {
         let began = Instant::now();
-        if !self.executor.stores.board.missing().is_empty() {
-            return Outcome::Behind(BLIND);
+        if !self.executor.cache.watch_health.not_synced().is_empty() {
+            return Requeue::CacheStale(CACHE_SYNC_REQUEUE);
         }
         if self.resolver.limits.are_busy(&self.busy(key)) {
-            return Outcome::Behind(busy_pause());
+            return Requeue::CacheStale(busy_pause());
         }
         let facts = self.facts(key).await;
-        let mut snapshot = observe(&self.executor.stores, key, facts);
+        let mut snapshot = observe(&self.executor.cache, key, facts);
         let rendered = snapshot.pool.as_ref().map(|pool| pool.spec.configuration.name.clone());
         let build = snapshot
             .config
@@ -122,53 +122,54 @@ impl Engine {
         );
         if self.is_behind(key, &snapshot) {
             // The watch tells what we wrote, and wakes us.
-            return Outcome::Behind(ECHO);
+            return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
         let problem = self.problem(key);
         if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs_digest(&snapshot))) {
             if is_paused {
-                return Outcome::Paused;
+                return Requeue::Paused;
             }
             snapshot.earlier_problem = Some(problem.earlier());
         }
         self.metrics.observe(&snapshot);
-        self.metrics.configs(self.executor.stores.configs.len());
-        let (outcome, error) = self.round(key, &mut snapshot, facts).instrument(span).await;
-        self.metrics.round(began.elapsed(), error.as_deref());
-        outcome
+        self.metrics.configs(self.executor.cache.configs.len());
+        let (requeue, error) =
+            self.reconcile_once(key, &mut snapshot, facts).instrument(span).await;
+        self.metrics.reconciled(began.elapsed(), error.as_deref());
+        requeue
     }
 
-    async fn round(
+    async fn reconcile_once(
         &self,
         key: &str,
         snapshot: &mut Snapshot,
         facts: Facts,
-    ) -> (Outcome, Option<String>) {
+    ) -> (Requeue, Option<String>) {
         let mut kept = self.kept(key);
         let mut asked = false;
         let mut decision = decide(snapshot, Timestamp::now());
-        for _ in 0..QUESTIONS {
+        for _ in 0..MAX_LOOKUP_ROUNDS {
             if decision.lookups.is_empty() {
                 break;
             }
             asked = true;
             let (before, expected) = (snapshot.clone(), self.busy(key));
             let answered = tokio::select! {
-                answered = self.resolver.resolve(&decision.lookups, snapshot, &mut kept, &expected) => answered,
-                () = self.changed(key, before, facts) => {
-                    tracing::debug!("{key}: it changed while it was looked at");
-                    return (Outcome::Behind(Duration::ZERO), None);
-                }
+            answered = self.resolver.resolve(&decision.lookups, snapshot, &mut kept, &expected) => answered,
+            () = self.changed(key, before, facts) => {
+            tracing::debug!("{key}: it changed while it was looked at");
+            return (Requeue::CacheStale(Duration::ZERO), None);
+            }
             };
             let busy = answered.err();
             let is_busy = busy.is_some();
             self.set_busy(key, busy);
             if is_busy {
-                return (Outcome::Behind(busy_pause()), None);
+                return (Requeue::CacheStale(busy_pause()), None);
             }
             decision = decide(snapshot, Timestamp::now());
         }
-        self.tell(key, &decision);
+        self.log_transition(key, &decision);
         let problem = problem_of(snapshot, &decision);
         let makes_workloads = |action: &Action| {
             matches!(
@@ -204,23 +205,23 @@ impl Engine {
                     (Some(problem), _) => {
                         let passes = problem.class == ErrorClass::Transient;
                         let error = passes.then_some(problem.reason);
-                        (Outcome::Failed(problem.class), error)
+                        (Requeue::Error(problem.class), error)
                     }
-                    (None, Some(again)) => (Outcome::After(again), None),
-                    (None, None) => (Outcome::Idle, None),
+                    (None, Some(again)) => (Requeue::After(again), None),
+                    (None, None) => (Requeue::Never, None),
                 }
             }
             Err(apply_error) => {
-                let outcome = match apply_error.class() {
-                    None => Outcome::Stale,
-                    Some(class) => Outcome::Failed(class),
+                let requeue = match apply_error.class() {
+                    None => Requeue::Conflict,
+                    Some(class) => Requeue::Error(class),
                 };
                 let config = snapshot.config.as_ref();
                 let wrote = config
                     .is_some_and(|config| pass.written_version(config.metadata.uid()).is_some());
                 // What was just written is not seen yet, and would be written over. The next round says it.
                 let reported = told(&apply_error).filter(|_| !wrote);
-                if outcome != Outcome::Stale {
+                if requeue != Requeue::Conflict {
                     self.remember(key, snapshot, reported.as_ref());
                 }
                 if let Some(problem) = reported {
@@ -233,21 +234,21 @@ impl Engine {
                     ApplyError::Conflict(_) => tracing::debug!("{key}: {apply_error}"),
                     _ => tracing::warn!(reason = apply_error.reason(), "{key}: {apply_error}"),
                 }
-                (outcome, Some(apply_error.reason().to_owned()))
+                (requeue, Some(apply_error.reason().to_owned()))
             }
         }
     }
 
     /// Until something is otherwise than it was. A lookup may take a minute, and is of no use then.
     async fn changed(&self, key: &str, before: Snapshot, facts: Facts) {
-        let stores = &self.executor.stores;
-        tokio::time::sleep(COMPARED).await;
+        let cache = &self.executor.cache;
+        tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
         let inputs = inputs_digest(&before);
         loop {
-            if inputs_digest(&observe(stores, key, facts)) != inputs {
+            if inputs_digest(&observe(cache, key, facts)) != inputs {
                 return;
             }
-            tokio::time::sleep(COMPARED).await;
+            tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
         }
     }
 
@@ -267,11 +268,11 @@ impl Engine {
     }
 
     fn asked_for(&self, key: &str) -> (Option<i64>, String) {
-        let stores = &self.executor.stores;
-        let config = stores.configs.get(key);
+        let cache = &self.executor.cache;
+        let config = cache.configs.get(key);
         let pool = config
             .as_ref()
-            .and_then(|config| stores.pools.get(&config.spec.machine_config_pool.name));
+            .and_then(|config| cache.pools.get(&config.spec.machine_config_pool.name));
         let rendered = pool.map(|pool| pool.spec.configuration.name.clone());
         let generation = config.and_then(|config| config.metadata.generation);
         (generation, rendered.unwrap_or_default())
@@ -293,7 +294,7 @@ impl Engine {
     }
 
     /// One line a state.
-    fn tell(&self, key: &str, decision: &Decision) {
+    fn log_transition(&self, key: &str, decision: &Decision) {
         let reason = decision.reason.to_string();
         let mut notes = self.notes();
         let note = notes.by_key.entry(key.to_owned()).or_default();
@@ -312,7 +313,7 @@ impl Engine {
     }
 
     /// Whether a Job is being made for a key: it goes before keys of which nothing is kept.
-    pub fn is_begun(&self, key: &str) -> bool {
+    pub fn is_creating_workload(&self, key: &str) -> bool {
         self.kept(key).is_some()
     }
 
@@ -322,7 +323,7 @@ impl Engine {
         let Some(note) = notes.by_key.get(key) else {
             return false;
         };
-        if note.written_at.is_none_or(|at| at.elapsed() > ECHO) {
+        if note.written_at.is_none_or(|at| at.elapsed() > OWN_WRITE_TIMEOUT) {
             return false;
         }
         let seen = |uid: &str, version: &str| {
@@ -354,7 +355,7 @@ impl Engine {
 
     async fn facts(&self, key: &str) -> Facts {
         let mut facts = *self.facts.lock().expect("nobody panics while holding it");
-        let config = self.executor.stores.configs.get(key);
+        let config = self.executor.cache.configs.get(key);
         let nested = config.is_some_and(|config| {
             let pre_built = config.metadata.annotation(labels::PRE_BUILT_IMAGE);
             let images = [Some(&*config.spec.rendered_image_push_spec), pre_built];
@@ -413,7 +414,7 @@ impl Notes {
         note.written = written;
         note.created = created;
         note.written_at = Some(Instant::now());
-        if self.planned.len() > PLANS
+        if self.planned.len() > MAX_CACHED_PLANS
             && let Some(oldest) = self.planned.pop_front()
             && let Some(note) = self.by_key.get_mut(&oldest)
         {

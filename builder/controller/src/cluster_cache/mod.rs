@@ -1,6 +1,6 @@
 //! Everything that is known of the cluster: one shelf a kind, and which kinds there are.
 
-mod kept;
+mod projection;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,17 +20,19 @@ use serde_json::Value;
 
 use super::Error;
 use super::error::{is_forbidden, is_not_found};
+use super::indexed_store::{Change, IndexKey, IndexedStore};
 use super::kinds::Kind;
 use super::namespaces::Namespaces;
 use super::observe::{self, RENDERER};
-use super::shelf::{Change, Key, Shelf};
-use super::watch::{Board, Progress, Watched, follow};
-use kept::{deployment, existence, job, keys, meta, node, pod, read, serving, typed};
+use super::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings, labels};
+use projection::{
+    deployment, existence, index_keys, job, managed_object, meta, node, pod, read, typed,
+};
 
-pub use kept::{SeenNode, Serving};
+pub use projection::{ManagedObject, SeenNode};
 
 /// ConfigMap: the release's images.
 pub const OPERATOR_IMAGES: &str = "machine-config-operator-images";
@@ -60,70 +62,70 @@ const CONFIG_MAPS: [&str; 7] = [
 
 /// What is seen of the cluster.
 #[derive(Debug)]
-pub struct Stores {
+pub struct ClusterCache {
     /// Where everything of ours is that has a namespace.
     pub namespace: String,
     /// Where the Machine Config Operator's settings are; ours on clusters without it.
     pub operator_namespace: String,
     /// How far the watches are.
-    pub board: Arc<Board>,
+    pub watch_health: Arc<WatchHealth>,
     /// MachineOSConfigs.
-    pub configs: Arc<Shelf<MachineOsConfig>>,
+    pub configs: Arc<IndexedStore<MachineOsConfig>>,
     /// MachineOSBuilds.
-    pub builds: Arc<Shelf<MachineOsBuild>>,
+    pub builds: Arc<IndexedStore<MachineOsBuild>>,
     /// MachineConfigPools.
-    pub pools: Arc<Shelf<MachineConfigPool>>,
+    pub pools: Arc<IndexedStore<MachineConfigPool>>,
     /// MachineConfigs, without their content.
-    pub machine_configs: Arc<Shelf<ObjectMeta>>,
+    pub machine_configs: Arc<IndexedStore<ObjectMeta>>,
     /// Labels of nodes, by name: architecture and system are among them.
-    pub nodes: Arc<Shelf<SeenNode>>,
+    pub nodes: Arc<IndexedStore<SeenNode>>,
     /// Our Jobs, without what their pods are made of.
-    pub jobs: Arc<Shelf<Job>>,
+    pub jobs: Arc<IndexedStore<Job>>,
     /// Pods of Jobs, ours among them: what they have come to.
-    pub pods: Arc<Shelf<Pod>>,
+    pub pods: Arc<IndexedStore<Pod>>,
     /// Our Builds of OpenShift's API.
-    pub openshift_builds: Arc<Shelf<OpenShiftBuild>>,
+    pub openshift_builds: Arc<IndexedStore<OpenShiftBuild>>,
     /// Our ConfigMaps, by whom they serve.
-    pub config_maps: Arc<Shelf<Serving>>,
+    pub config_maps: Arc<IndexedStore<ManagedObject>>,
     /// Secrets of the namespace: ours by whom they serve, of others that they are there.
-    pub secrets: Arc<Shelf<Serving>>,
+    pub secrets: Arc<IndexedStore<ManagedObject>>,
     /// Our ServiceAccounts.
-    pub service_accounts: Arc<Shelf<Serving>>,
+    pub service_accounts: Arc<IndexedStore<ManagedObject>>,
     /// Our Roles.
-    pub roles: Arc<Shelf<Serving>>,
+    pub roles: Arc<IndexedStore<ManagedObject>>,
     /// Our RoleBindings.
-    pub role_bindings: Arc<Shelf<Serving>>,
+    pub role_bindings: Arc<IndexedStore<ManagedObject>>,
     /// The ConfigMaps that build pods tell their results in.
-    pub results: Arc<Shelf<ConfigMap>>,
+    pub results: Arc<IndexedStore<ConfigMap>>,
     /// The ConfigMaps that are read by name, a shelf each.
-    pub settings: BTreeMap<&'static str, Arc<Shelf<ConfigMap>>>,
+    pub settings: BTreeMap<&'static str, Arc<IndexedStore<ConfigMap>>>,
     /// ControllerConfigs, as they are.
-    pub controller_configs: Arc<Shelf<Value>>,
+    pub controller_configs: Arc<IndexedStore<Value>>,
     /// Mirror sets of the three kinds, as they are.
-    pub mirror_sets: [Arc<Shelf<Value>>; 3],
+    pub mirror_sets: [Arc<IndexedStore<Value>>; 3],
     /// Images of OpenShift's configuration, as they are.
-    pub image_configs: Arc<Shelf<Value>>,
+    pub image_configs: Arc<IndexedStore<Value>>,
     /// Deployments of the operator's namespace, and how many pods they want.
-    pub deployments: Arc<Shelf<i32>>,
+    pub deployments: Arc<IndexedStore<i32>>,
     /// DaemonSets of the operator's namespace.
-    pub daemon_sets: Arc<Shelf<()>>,
+    pub daemon_sets: Arc<IndexedStore<()>>,
     /// Whether pools are rendered here: only then the shelves below are filled.
     pub rendering: bool,
     /// KubeletConfigs and ContainerRuntimeConfigs.
-    pub pool_settings: [Arc<Shelf<PoolSettings>>; 2],
+    pub pool_settings: [Arc<IndexedStore<PoolSettings>>; 2],
     /// Deployments that render pools, by `namespace/name`, and how many pods they want.
-    pub renderers: Arc<Shelf<i32>>,
+    pub renderers: Arc<IndexedStore<i32>>,
     /// The settings.
     pub(super) last_read: observe::LastRead,
 }
 
 /// What a change is about, so that those are woken whom it concerns.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum Trigger {
     /// A MachineOSConfig of this name, for this pool.
     Config(String, String),
     /// Something that serves the MachineOSConfig of this name.
-    Serves(String),
+    ManagedObject(String),
     /// A pool.
     Pool(String),
     /// A MachineConfig.
@@ -133,23 +135,23 @@ pub enum Cause {
     /// Something that concerns all.
     All,
     /// Nothing of ours.
-    Nobody,
+    Unrelated,
 }
 
 /// What is done with each kind.
-trait Visitor {
+trait ResourceVisitor {
     fn visit<K, T>(
         &mut self,
-        watched: Watched<K>,
-        shelf: &Arc<Shelf<T>>,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
         read: fn(K) -> Option<(String, T)>,
-        cause: fn(&T) -> Cause,
+        trigger: fn(&T) -> Trigger,
     ) where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         T: PartialEq + Send + Sync + 'static;
 }
 
-impl Stores {
+impl ClusterCache {
     fn new(namespaces: &Namespaces) -> Self {
         Self { operator_namespace: namespaces.operator.clone(), ..Self::empty(&namespaces.own) }
     }
@@ -160,32 +162,36 @@ impl Stores {
     }
 
     pub(super) fn empty(namespace: &str) -> Self {
-        let shelf = |name: &'static str| (name, Arc::default());
+        let store = |name: &'static str| (name, Arc::default());
         Self {
             namespace: namespace.to_owned(),
             operator_namespace: namespace.to_owned(),
-            board: Arc::default(),
-            configs: Arc::new(Shelf::by(|config: &MachineOsConfig| {
-                vec![Key::Pool(config.spec.machine_config_pool.name.clone())]
+            watch_health: Arc::default(),
+            configs: Arc::new(IndexedStore::with_index(|config: &MachineOsConfig| {
+                vec![IndexKey::Pool(config.spec.machine_config_pool.name.clone())]
             })),
-            builds: Arc::new(Shelf::by(|build: &MachineOsBuild| {
-                vec![Key::Config(build.spec.machine_os_config.name.clone())]
+            builds: Arc::new(IndexedStore::with_index(|build: &MachineOsBuild| {
+                vec![IndexKey::Config(build.spec.machine_os_config.name.clone())]
             })),
-            pools: Arc::new(Shelf::by(|pool: &MachineConfigPool| {
-                vec![Key::Rendered(pool.spec.configuration.name.clone())]
+            pools: Arc::new(IndexedStore::with_index(|pool: &MachineConfigPool| {
+                vec![IndexKey::Rendered(pool.spec.configuration.name.clone())]
             })),
-            machine_configs: Arc::new(Shelf::by(observe::component::keys)),
+            machine_configs: Arc::new(IndexedStore::with_index(observe::component::index_keys)),
             nodes: Arc::default(),
-            jobs: Arc::new(Shelf::by(|job: &Job| keys(&job.metadata))),
-            pods: Arc::new(Shelf::by(|pod: &Pod| keys(&pod.metadata))),
-            openshift_builds: Arc::new(Shelf::by(|build: &OpenShiftBuild| keys(&build.metadata))),
-            config_maps: Arc::new(Shelf::by(Serving::keys)),
-            secrets: Arc::new(Shelf::by(Serving::keys)),
-            service_accounts: Arc::new(Shelf::by(Serving::keys)),
-            roles: Arc::new(Shelf::by(Serving::keys)),
-            role_bindings: Arc::new(Shelf::by(Serving::keys)),
-            results: Arc::new(Shelf::by(|map: &ConfigMap| keys(&map.metadata))),
-            settings: CONFIG_MAPS.into_iter().map(shelf).collect(),
+            jobs: Arc::new(IndexedStore::with_index(|job: &Job| index_keys(&job.metadata))),
+            pods: Arc::new(IndexedStore::with_index(|pod: &Pod| index_keys(&pod.metadata))),
+            openshift_builds: Arc::new(IndexedStore::with_index(|build: &OpenShiftBuild| {
+                index_keys(&build.metadata)
+            })),
+            config_maps: Arc::new(IndexedStore::with_index(ManagedObject::index_keys)),
+            secrets: Arc::new(IndexedStore::with_index(ManagedObject::index_keys)),
+            service_accounts: Arc::new(IndexedStore::with_index(ManagedObject::index_keys)),
+            roles: Arc::new(IndexedStore::with_index(ManagedObject::index_keys)),
+            role_bindings: Arc::new(IndexedStore::with_index(ManagedObject::index_keys)),
+            results: Arc::new(IndexedStore::with_index(|map: &ConfigMap| {
+                index_keys(&map.metadata)
+            })),
+            settings: CONFIG_MAPS.into_iter().map(store).collect(),
             controller_configs: Arc::default(),
             mirror_sets: Default::default(),
             image_configs: Arc::default(),
@@ -203,11 +209,12 @@ impl Stores {
     /// # Errors
     /// A kind that can't be listed, or must be there and isn't.
     pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
-        let stores = Self::new(namespaces);
-        let mut lister = Lister { board: Arc::clone(&stores.board), lists: Vec::new() };
-        stores.each_kind(client, &mut lister);
-        try_join_all(lister.lists).await?;
-        Ok(stores)
+        let cache = Self::new(namespaces);
+        let mut resources =
+            ResourceLister { watch_health: Arc::clone(&cache.watch_health), lists: Vec::new() };
+        cache.for_each_resource(client, &mut resources);
+        try_join_all(resources.lists).await?;
+        Ok(cache)
     }
 
     /// Begins to watch everything, and what rendering needs only if pools are rendered here; the watches end with the
@@ -216,30 +223,33 @@ impl Stores {
         client: &Client,
         namespaces: &Namespaces,
         rendering: bool,
-        wake: Arc<dyn Fn(Cause) + Send + Sync>,
+        on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
     ) -> (Arc<Self>, tokio::task::JoinSet<()>) {
-        let stores = Arc::new(Self { rendering, ..Self::new(namespaces) });
-        let mut follower =
-            Follower { board: Arc::clone(&stores.board), wake, tasks: tokio::task::JoinSet::new() };
-        stores.each_kind(client, &mut follower);
-        (stores, follower.tasks)
+        let cache = Arc::new(Self { rendering, ..Self::new(namespaces) });
+        let mut resources = ResourceWatcher {
+            watch_health: Arc::clone(&cache.watch_health),
+            on_trigger,
+            tasks: tokio::task::JoinSet::new(),
+        };
+        cache.for_each_resource(client, &mut resources);
+        (cache, resources.tasks)
     }
 
-    fn each_kind(&self, client: &Client, visitor: &mut impl Visitor) {
-        self.machine_kinds(client, visitor);
-        self.our_kinds(client, visitor);
-        self.setting_kinds(client, visitor);
+    fn for_each_resource(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        self.machine_resources(client, visitor);
+        self.managed_resources(client, visitor);
+        self.setting_resources(client, visitor);
         if self.rendering {
-            self.render_kinds(client, visitor);
+            self.render_resources(client, visitor);
         }
     }
 
-    fn render_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+    fn render_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         let kinds = [Kind::KubeletConfig, Kind::ContainerRuntimeConfig];
-        for (kind, shelf) in kinds.into_iter().zip(&self.pool_settings) {
-            visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
+        for (kind, store) in kinds.into_iter().zip(&self.pool_settings) {
+            visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
-        let renderers = Watched {
+        let renderers = WatchedResource {
             what: format!("deployments named {RENDERER}"),
             api: Api::<Deployment>::all(client.clone()),
             config: Config::default().fields(&format!("metadata.name={RENDERER}")),
@@ -251,22 +261,22 @@ impl Stores {
             let (name, replicas) = deployment(object)?;
             Some((format!("{namespace}/{name}"), replicas))
         };
-        visitor.visit(renderers, &self.renderers, placed, |_| Cause::All);
+        visitor.visit(renderers, &self.renderers, placed, |_| Trigger::All);
     }
 
-    fn machine_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+    fn machine_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
             let pool = config.spec.machine_config_pool.name.clone();
-            Cause::Config(config.metadata.name.clone(), pool)
+            Trigger::Config(config.metadata.name.clone(), pool)
         });
         visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
-            Cause::Serves(build.spec.machine_os_config.name.clone())
+            Trigger::ManagedObject(build.spec.machine_os_config.name.clone())
         });
         visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
-            Cause::Pool(pool.metadata.name.clone())
+            Trigger::Pool(pool.metadata.name.clone())
         });
         let kind = Kind::MachineConfig;
-        let machine_configs = Watched {
+        let machine_configs = WatchedResource {
             what: kind.resource().plural,
             api: Api::<PartialObjectMeta<DynamicObject>>::all_with(
                 client.clone(),
@@ -277,44 +287,50 @@ impl Stores {
             granted_apart: false,
         };
         visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
-            Cause::MachineConfig(meta.name.clone().unwrap_or_default())
+            Trigger::MachineConfig(meta.name.clone().unwrap_or_default())
         });
         // Metadata is enough: the kubelet keeps architecture and system of a node in labels.
-        let nodes = Watched {
+        let nodes = WatchedResource {
             what: "nodes".to_owned(),
             api: Api::<PartialObjectMeta<Node>>::all(client.clone()),
             config: Config::default(),
             optional: false,
             granted_apart: false,
         };
-        visitor.visit(nodes, &self.nodes, node, |_| Cause::All);
+        visitor.visit(nodes, &self.nodes, node, |_| Trigger::All);
     }
 
-    fn our_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
+    fn managed_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         let ours = format!("{},{}", labels::EPHEMERAL_BUILD_OBJECT, labels::ON_CLUSTER_LAYERING);
         let jobs = self.watched::<Job>(client, "jobs", Some(&ours));
-        visitor.visit(jobs, &self.jobs, job, |job| serves(&job.metadata));
+        visitor.visit(jobs, &self.jobs, job, |job| trigger_of(&job.metadata));
         let pods = self.watched::<Pod>(client, "pods", Some(&ours));
-        visitor.visit(pods, &self.pods, pod, |pod| serves(&pod.metadata));
-        let builds = Watched {
+        visitor.visit(pods, &self.pods, pod, |pod| trigger_of(&pod.metadata));
+        let builds = WatchedResource {
             optional: true,
             granted_apart: true,
             ..self.watched::<OpenShiftBuild>(client, OPENSHIFT_BUILDS, Some(&ours))
         };
-        visitor.visit(builds, &self.openshift_builds, typed, |build| serves(&build.metadata));
+        visitor.visit(builds, &self.openshift_builds, typed, |build| trigger_of(&build.metadata));
         let results = format!("{ours},{}", labels::RESULT);
         let results = self.watched::<ConfigMap>(client, "configmaps with results", Some(&results));
-        visitor.visit(results, &self.results, typed, |map| serves(&map.metadata));
-        self.our_inputs::<ConfigMap>(client, visitor, "configmaps", Some(&ours), &self.config_maps);
-        self.our_inputs::<ServiceAccount>(
+        visitor.visit(results, &self.results, typed, |map| trigger_of(&map.metadata));
+        self.managed_inputs::<ConfigMap>(
+            client,
+            visitor,
+            "configmaps",
+            Some(&ours),
+            &self.config_maps,
+        );
+        self.managed_inputs::<ServiceAccount>(
             client,
             visitor,
             "serviceaccounts",
             Some(&ours),
             &self.service_accounts,
         );
-        self.our_inputs::<Role>(client, visitor, "roles", Some(&ours), &self.roles);
-        self.our_inputs::<RoleBinding>(
+        self.managed_inputs::<Role>(client, visitor, "roles", Some(&ours), &self.roles);
+        self.managed_inputs::<RoleBinding>(
             client,
             visitor,
             "rolebindings",
@@ -323,19 +339,19 @@ impl Stores {
         );
         // All of the namespace: a secret that was missing wakes who waits for it.
         let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
-        visitor.visit(secrets, &self.secrets, serving, |secret| match secret.cause() {
-            Cause::Nobody => Cause::Secret(secret.name.clone()),
+        visitor.visit(secrets, &self.secrets, managed_object, |secret| match secret.trigger() {
+            Trigger::Unrelated => Trigger::Secret(secret.name.clone()),
             ours => ours,
         });
     }
 
-    fn our_inputs<K>(
+    fn managed_inputs<K>(
         &self,
         client: &Client,
-        visitor: &mut impl Visitor,
+        visitor: &mut impl ResourceVisitor,
         what: &str,
         labels: Option<&str>,
-        shelf: &Arc<Shelf<Serving>>,
+        store: &Arc<IndexedStore<ManagedObject>>,
     ) where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -345,26 +361,26 @@ impl Stores {
             + 'static,
     {
         let watched = self.watched::<PartialObjectMeta<K>>(client, what, labels);
-        visitor.visit(watched, shelf, serving, Serving::cause);
+        visitor.visit(watched, store, managed_object, ManagedObject::trigger);
     }
 
     /// A kind in the operator's namespace.
-    fn of_operator<K>(&self, client: &Client, what: &str) -> Watched<K>
+    fn in_operator_namespace<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        Watched {
+        WatchedResource {
             api: Api::namespaced(client.clone(), &self.operator_namespace),
             ..self.watched(client, what, None)
         }
     }
 
-    fn watched<K>(&self, client: &Client, what: &str, labels: Option<&str>) -> Watched<K>
+    fn watched<K>(&self, client: &Client, what: &str, labels: Option<&str>) -> WatchedResource<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
         let config = Config::default();
-        Watched {
+        WatchedResource {
             what: what.to_owned(),
             api: Api::namespaced(client.clone(), &self.namespace),
             config: match labels {
@@ -376,41 +392,42 @@ impl Stores {
         }
     }
 
-    fn setting_kinds(&self, client: &Client, visitor: &mut impl Visitor) {
-        for (name, shelf) in &self.settings {
+    fn setting_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+        for (name, store) in &self.settings {
             let what = format!("configmap {name}");
             let mut watched = match *name {
                 CONFIG_MAP | BASE_TREES => self.watched::<ConfigMap>(client, &what, None),
-                _ => self.of_operator::<ConfigMap>(client, &what),
+                _ => self.in_operator_namespace::<ConfigMap>(client, &what),
             };
             watched.config = watched.config.fields(&format!("metadata.name={name}"));
             // The base trees are our own note: reading it is enough.
-            let cause = match *name {
-                BASE_TREES => |_: &ConfigMap| Cause::Nobody,
-                _ => |_: &ConfigMap| Cause::All,
+            let trigger = match *name {
+                BASE_TREES => |_: &ConfigMap| Trigger::Unrelated,
+                _ => |_: &ConfigMap| Trigger::All,
             };
-            visitor.visit(watched, shelf, typed, cause);
+            visitor.visit(watched, store, typed, trigger);
         }
         let kind = Kind::ControllerConfig;
-        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| Cause::All);
+        visitor.visit(whole(client, kind), &self.controller_configs, read, |_| Trigger::All);
         let mirrors =
             [Kind::ImageDigestMirrorSet, Kind::ImageTagMirrorSet, Kind::ImageContentSourcePolicy];
-        for (kind, shelf) in mirrors.into_iter().zip(&self.mirror_sets) {
-            visitor.visit(whole(client, kind), shelf, read, |_| Cause::All);
+        for (kind, store) in mirrors.into_iter().zip(&self.mirror_sets) {
+            visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
         let kind = Kind::ImageConfig;
-        visitor.visit(whole(client, kind), &self.image_configs, read, |_| Cause::All);
-        let deployments = self.of_operator::<Deployment>(client, "deployments");
-        visitor.visit(deployments, &self.deployments, deployment, |_| Cause::All);
-        let daemon_sets = self.of_operator::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
-        visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Cause::All);
+        visitor.visit(whole(client, kind), &self.image_configs, read, |_| Trigger::All);
+        let deployments = self.in_operator_namespace::<Deployment>(client, "deployments");
+        visitor.visit(deployments, &self.deployments, deployment, |_| Trigger::All);
+        let daemon_sets =
+            self.in_operator_namespace::<PartialObjectMeta<DaemonSet>>(client, "daemonsets");
+        visitor.visit(daemon_sets, &self.daemon_sets, existence, |()| Trigger::All);
     }
 }
 
 /// A kind that has no namespace and is read whole.
-fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
+fn whole(client: &Client, kind: Kind) -> WatchedResource<DynamicObject> {
     let resource = kind.resource();
-    Watched {
+    WatchedResource {
         api: Api::all_with(client.clone(), &resource),
         what: resource.plural,
         config: Config::default(),
@@ -420,59 +437,59 @@ fn whole(client: &Client, kind: Kind) -> Watched<DynamicObject> {
 }
 
 /// The MachineOSConfig that an object of ours serves.
-fn serves(meta: &ObjectMeta) -> Cause {
-    observe::serves(meta).map_or(Cause::Nobody, Cause::Serves)
+fn trigger_of(meta: &ObjectMeta) -> Trigger {
+    observe::owning_config(meta).map_or(Trigger::Unrelated, Trigger::ManagedObject)
 }
 
-struct Follower {
-    board: Arc<Board>,
-    wake: Arc<dyn Fn(Cause) + Send + Sync>,
+struct ResourceWatcher {
+    watch_health: Arc<WatchHealth>,
+    on_trigger: Arc<dyn Fn(Trigger) + Send + Sync>,
     tasks: tokio::task::JoinSet<()>,
 }
 
-impl Visitor for Follower {
+impl ResourceVisitor for ResourceWatcher {
     fn visit<K, T>(
         &mut self,
-        watched: Watched<K>,
-        shelf: &Arc<Shelf<T>>,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
         read: fn(K) -> Option<(String, T)>,
-        cause: fn(&T) -> Cause,
+        trigger: fn(&T) -> Trigger,
     ) where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         T: PartialEq + Send + Sync + 'static,
     {
-        let wake = Arc::clone(&self.wake);
-        let wake = move |change: &Change<T>| {
-            let cause = |object: &Option<Arc<T>>| object.as_deref().map(cause);
-            let (before, after) = (cause(&change.before), cause(&change.after));
+        let on_trigger = Arc::clone(&self.on_trigger);
+        let on_trigger = move |change: &Change<T>| {
+            let trigger = |object: &Option<Arc<T>>| object.as_deref().map(trigger);
+            let (before, after) = (trigger(&change.before), trigger(&change.after));
             if before != after {
-                before.into_iter().for_each(|cause| wake(cause));
+                before.into_iter().for_each(|trigger| on_trigger(trigger));
             }
-            after.into_iter().for_each(|cause| wake(cause));
+            after.into_iter().for_each(|trigger| on_trigger(trigger));
         };
-        let board = Arc::clone(&self.board);
-        board.expect(&watched.what, watched.optional);
-        self.tasks.spawn(follow(watched, board, Arc::clone(shelf), read, wake));
+        let watch_health = Arc::clone(&self.watch_health);
+        watch_health.register(&watched.what, watched.optional);
+        self.tasks.spawn(run_watch(watched, watch_health, Arc::clone(store), read, on_trigger));
     }
 }
 
-struct Lister {
-    board: Arc<Board>,
+struct ResourceLister {
+    watch_health: Arc<WatchHealth>,
     lists: Vec<BoxFuture<'static, Result<(), Error>>>,
 }
 
-impl Visitor for Lister {
+impl ResourceVisitor for ResourceLister {
     fn visit<K, T>(
         &mut self,
-        watched: Watched<K>,
-        shelf: &Arc<Shelf<T>>,
+        watched: WatchedResource<K>,
+        store: &Arc<IndexedStore<T>>,
         read: fn(K) -> Option<(String, T)>,
-        _: fn(&T) -> Cause,
+        _: fn(&T) -> Trigger,
     ) where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         T: PartialEq + Send + Sync + 'static,
     {
-        let (shelf, board) = (Arc::clone(shelf), Arc::clone(&self.board));
+        let (store, watch_health) = (Arc::clone(store), Arc::clone(&self.watch_health));
         let list = async move {
             let params = ListParams {
                 label_selector: watched.config.label_selector,
@@ -481,14 +498,14 @@ impl Visitor for Lister {
             };
             match watched.api.list(&params).await {
                 Ok(list) => {
-                    shelf.fill(list.items.into_iter().filter_map(read));
-                    board.set(&watched.what, Progress::Current, watched.optional);
+                    store.replace(list.items.into_iter().filter_map(read));
+                    watch_health.set(&watched.what, WatchState::Current, watched.optional);
                 }
                 Err(error)
                     if watched.optional && is_not_found(&error)
                         || watched.granted_apart && is_forbidden(&error) =>
                 {
-                    board.set(&watched.what, Progress::NotServed, watched.optional);
+                    watch_health.set(&watched.what, WatchState::NotServed, watched.optional);
                 }
                 Err(error) => return Err(Error::api(watched.what, "list")(error)),
             }
@@ -506,9 +523,9 @@ mod tests {
     async fn nothing_is_complete_before_the_first_watch_had_its_turn() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (stores, watches) =
-            Stores::watch(&client, &Namespaces::one("mosb"), true, Arc::new(|_| ()));
-        assert_eq!(stores.board.missing().len(), watches.len());
+        let (cache, watches) =
+            ClusterCache::watch(&client, &Namespaces::one("mosb"), true, Arc::new(|_| ()));
+        assert_eq!(cache.watch_health.not_synced().len(), watches.len());
     }
 
     #[test]
@@ -516,9 +533,9 @@ mod tests {
         let of =
             |value: &str| Some([(labels::MACHINE_OS_CONFIG.to_owned(), value.to_owned())].into());
         let mut job = ObjectMeta { labels: of("cut"), ..ObjectMeta::default() };
-        assert_eq!(serves(&job), Cause::Serves("cut".to_owned()));
+        assert_eq!(trigger_of(&job), Trigger::ManagedObject("cut".to_owned()));
         job.annotations = of("long");
-        assert_eq!(serves(&job), Cause::Serves("long".to_owned()));
-        assert_eq!(serves(&ObjectMeta::default()), Cause::Nobody);
+        assert_eq!(trigger_of(&job), Trigger::ManagedObject("long".to_owned()));
+        assert_eq!(trigger_of(&ObjectMeta::default()), Trigger::Unrelated);
     }
 }
