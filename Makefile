@@ -8,6 +8,9 @@ CARGO_FILES := $(or $(CARGO_HOME),$(HOME)/.cargo)
 NO_PATHS := --remap-path-prefix=$(CARGO_FILES)=cargo --remap-path-prefix=$(CURDIR)=mosb
 IMAGE ?= mosb.local/mosb:dev
 
+# Most tests wait for a process or an object, so more of them run at once than there are processors.
+export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -37,7 +40,11 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 
 .PHONY: test
 test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
-	cargo test $(if $(CI),--quiet)
+	cargo test --no-fail-fast $(if $(CI),--quiet)
+
+.PHONY: quick
+quick: ## what needs neither root nor Go, in minutes: unit tests, the command line, a registry (Debian's docker-registry)
+	cargo test --no-fail-fast --lib --test cli --test registry
 
 .PHONY: unit
 unit: ## what needs nothing, in seconds

@@ -132,7 +132,7 @@ fn no_locked_crate_is_yanked() {
     let manifest = fs::read_to_string(workspace.join("Cargo.toml")).unwrap();
     let all = manifest.split("[workspace.dependencies]\n").nth(1).unwrap();
     let all = all.split("\n\n").next().unwrap().lines();
-    let all: Vec<_> = all.filter(|line| !line.starts_with("mosb-")).collect();
+    let all: Vec<_> = all.filter(|line| !line.starts_with("mosb")).collect();
     assert!(all.len() > 30, "{all:?}");
     let package = "[package]\nname = \"everything\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
     let made = format!("{package}\n[dependencies]\n{}\n", all.join("\n"));

@@ -25,8 +25,9 @@ const NO_CODES: [&str; 18] = [
     "preset-units",
     "wait-for-done",
 ];
-/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and programs.
-const NO_CODES_IN: [&str; 15] = [
+/// Files whose words with a hyphen are no codes: packages; builders; states of units; names of objects, volumes, containers and
+/// programs; words of a result file.
+const NO_CODES_IN: [&str; 16] = [
     "build/src/registries_conf.rs",
     "controller/src/connect.rs",
     "controller/src/namespaces.rs",
@@ -42,6 +43,7 @@ const NO_CODES_IN: [&str; 15] = [
     "plan/src/api/image_builder.rs",
     "plan/src/plan/packages.rs",
     "systemd/src/state.rs",
+    "types/src/error_class.rs",
 ];
 
 fn read(path: &str) -> String {
