@@ -2,7 +2,7 @@
 //! nested repositories in a digest form, which ours take.
 //!
 //! The rules are tried on copies in an API group of their own, so that no controller sees the objects and a rule can be
-//! relaxed for a moment. Rows are those of the acceptance list that the CRDs have to keep.
+//! relaxed for a moment. Rows are those of `docs/reference/behaviours.md`; `docs/reference/api.md` explains the rules.
 
 mod api;
 mod conditions;

@@ -71,7 +71,8 @@ pub struct PlanLookup {
     pub builder: ImageBuilderType,
     /// What a Job found out that the plan can't know: something must be run.
     pub method: Option<JobMethod>,
-    /// The rendered config in service: does the new one need another image on a machine that applies configs itself (§3.4c)?
+    /// The rendered config in service: does the new one differ in OS image, kernel type, extensions
+    /// or kernel arguments, which a machine-config-daemon can't apply?
     pub compare: Option<String>,
     /// The pre-built image in service: is that what would be built?
     pub recognise: Option<PinnedRef>,

@@ -1,4 +1,5 @@
-//! The MachineConfig by which a pool's rendered config names its pre-built image (reference §3.12): made, claimed, replaced, removed.
+//! The component MachineConfig, by which a pool's rendered config names its pre-built image: when
+//! it is created, claimed, replaced and deleted (`docs/reference/api.md`, Pre-built images).
 //!
 //! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed, so that manifests can be applied in any order.
 

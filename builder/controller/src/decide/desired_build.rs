@@ -43,7 +43,8 @@ pub(super) struct DesiredBuild {
 pub(super) enum BuildOn {
     /// Each.
     EveryConfig,
-    /// Those that differ in what a machine can't apply itself (§3.4c).
+    /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a
+    /// machine-config-daemon can't apply.
     OsChange,
 }
 

@@ -1,4 +1,5 @@
-//! A pre-built image on its way into service (reference §3.11): asked for by an annotation, taken for the pool's first build.
+//! A pre-built image on its way into service: an annotation names it, and it becomes the pool's
+//! first build (`docs/reference/api.md`, Pre-built images).
 //!
 //! In this order: the MachineConfig that brings the image; a rendered config that names it; the registry's
 //! answer; a MachineOSBuild that is over; the MachineOSConfig's status, then the name of the build; the end of the annotation. Until

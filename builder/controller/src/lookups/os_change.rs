@@ -8,8 +8,9 @@ use super::plan::rendered;
 use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
 
-/// Whether the config in service differs in what a machine can't apply itself (reference §3.4c). One that is gone can't be
-/// compared, so it counts as different.
+/// Whether the config in service differs in what a machine-config-daemon can't apply: OS image,
+/// kernel type, extensions or kernel arguments (`docs/reference/api.md`, What needs another image).
+/// A deleted config can't be compared, so it counts as different.
 pub(super) async fn os_changed(
     resolver: &Resolver,
     lookup: &PlanLookup,

@@ -1,5 +1,6 @@
-//! The metrics that the existing builder has, under the same names: gauges from the state that is seen, counters and durations
-//! from our own writes of an end, so that nothing is counted twice.
+//! The metrics of the Machine Config Operator's builder, under the same names. Gauges follow the
+//! observed state; counters and durations follow our own writes of an end, so that nothing is
+//! counted twice.
 
 mod pool;
 

@@ -175,7 +175,8 @@ mod tests {
             ("batch", "jobs", "build-x")
         );
 
-        // A later Job is another's creation, and the start stays; §8.3 row 28: not back to Prepared.
+        // The start stays with a later Job, and Building does not go back to Prepared (row 28 of
+        // docs/reference/behaviours.md).
         let building = build_status(&prepared, BuildPhase::Building(&job(20)), at(21));
         assert_eq!(is_true(&building), ["Building"]);
         assert_eq!(building.build_start, Some(Time(at(10))));
@@ -201,7 +202,7 @@ mod tests {
         ] {
             assert_eq!(time(&done, kind), at(want), "{kind}");
         }
-        // §8.3 row 28: terminal is terminal.
+        // A terminal status never changes (row 28).
         for phase in [
             BuildPhase::Interrupted,
             BuildPhase::Building(&job(1)),

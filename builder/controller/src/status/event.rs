@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// What the existing builder's readers look for, and what is ours beside it.
+    /// The reasons of the Machine Config Operator's builder, which others look for, and our own.
     #[test]
     fn each_reason_has_its_word_and_its_kind() {
         for (reason, word, kind) in [

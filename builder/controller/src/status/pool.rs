@@ -113,7 +113,7 @@ mod tests {
             assert!(ours.message.contains(part), "{}", ours.message);
         }
         assert_eq!(pool_conditions("worker", &list, failed, now(6)), None, "said already");
-        // §8.3 row 34.
+        // After a failure is fixed (row 34 of docs/reference/behaviours.md).
         let building = pool_conditions("worker", &list, PoolBuild::Building, now(7)).unwrap();
         assert!(building[2].says(
             "False",

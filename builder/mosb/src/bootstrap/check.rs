@@ -326,7 +326,7 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// Why it needs no seeding, if it doesn't (§3.12).
+/// Why it needs no pre-built image, if it doesn't: it has an image already.
 fn in_service(config: &MachineOsConfig) -> Option<String> {
     let mut conditions = config.status.conditions.iter();
     if conditions.any(|condition| condition.kind == "Seeded" && condition.is_true()) {

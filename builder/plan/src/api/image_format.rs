@@ -104,7 +104,8 @@ mod tests {
         let long = format!("quay.io/{}/os:v1", "a".repeat(62));
         let longest = format!("quay.io/{}:v1", "a".repeat(447 - 11));
         for (what, text, want) in [
-            ("§8.3 row 2", "registry.test.example.local:5000/test/custom-os-image:v0.1", true),
+            // Row 2 of docs/reference/behaviours.md.
+            ("a port", "registry.test.example.local:5000/test/custom-os-image:v0.1", true),
             ("no repository", "foo.bar", false),
             ("no dot in the host", "localhost:5000/os:v1", false),
             ("an address", "127.0.0.1:5000/os:v1", true),

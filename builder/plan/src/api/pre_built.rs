@@ -1,5 +1,6 @@
-//! Names of what a pre-built image leaves in a cluster: the annotation that asks for it, and the component MachineConfig by which a
-//! pool's rendered config names it (reference §2.2, §2.4, §3.12).
+//! Names of what a pre-built image leaves in a cluster: the annotation that asks for it, and the
+//! component MachineConfig by which a pool's rendered config names it (`docs/reference/api.md`,
+//! Pre-built images).
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use super::names::PoolName;
 
 /// The one spelling that is written.
 const COMPONENT: &str = "10-prebuiltimage-osimageurl-";
-/// What a design document of the existing builder calls it: recognised, never written.
+/// Another spelling, in a description of the Machine Config Operator: recognised, never written.
 const MISSPELT: &str = "10-prebuildimage-osimageurl-";
 
 /// Name of the MachineConfig that brings a pool its pre-built image: `10-prebuiltimage-osimageurl-<pool>`.
@@ -63,7 +64,7 @@ mod tests {
     fn both_spellings_are_read() {
         for (what, name, want) in [
             ("ours", "10-prebuiltimage-osimageurl-worker", Some("worker")),
-            ("the design document's", "10-prebuildimage-osimageurl-worker", Some("worker")),
+            ("the other spelling", "10-prebuildimage-osimageurl-worker", Some("worker")),
             ("a pool with separators", "10-prebuiltimage-osimageurl-a-b.c", Some("a-b.c")),
             ("no pool", "10-prebuiltimage-osimageurl-", None),
             ("no pool's name", "10-prebuiltimage-osimageurl--x", None),

@@ -103,7 +103,8 @@ fn decode(name: &str, text: &str) -> Result<Vec<u8>, Error> {
         .ok_or_else(bomb)
 }
 
-/// Index from 0, and count. Without the annotation it is the only one, as the existing builder writes it.
+/// Index from 0, and count. Without the annotation it is the only one, as the Machine Config
+/// Operator's builder writes it.
 fn part_of(map: &ConfigMap) -> Result<(usize, usize), Error> {
     let Some(text) = map.metadata.annotations.get(PART) else {
         return Ok((0, 1));

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 
-/// The text that names the base in labels (design, Identity): `spec.osImageURL` as it stands, or `host/repo@digest` of
-/// `--base`, or the bare digest of an OCI layout. One line without blanks.
+/// The text that names the base in labels: `spec.osImageURL` as it stands, or `host/repo@digest` of
+/// `--base`, or the bare digest of an OCI layout. One line without blanks. It is an input of the
+/// image (`ARCHITECTURE.md`, Names that follow from inputs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseName(String);
 

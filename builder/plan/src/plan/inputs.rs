@@ -1,4 +1,5 @@
-//! What an image is made of, and the names that follow from it (design, Identity).
+//! What an image is made of, and the names that follow from it (`ARCHITECTURE.md`, Names that
+//! follow from inputs).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Extensions and kernels as packages (the tables of the existing builder).
+//! Extensions and kernels as packages, by the tables of the Machine Config Operator's builder.
 
 use super::request::Request;
 use crate::api::{EXTENSIONS, KernelType};
@@ -94,8 +94,9 @@ pub fn kernel(kernel: KernelType) -> &'static [&'static str] {
 
 /// Whether what the config wants installed exists for its base.
 ///
-/// The existing builder leaves extensions out without a word where there is no extensions image. An image that lacks what
-/// its config says would never do, so that is an error here.
+/// Without an extensions image, the Machine Config Operator's builder leaves extensions out and
+/// reports nothing. An image that lacks what its config says is never right, so here that is an
+/// error.
 pub fn check(request: &Request) -> Result<(), Error> {
     let config = || request.config.name().to_string();
     let unknown: Vec<_> =

@@ -1,4 +1,4 @@
-//! The MachineConfigs that bring pools their pre-built images (reference §3.12).
+//! The component MachineConfigs of pre-built images (`docs/reference/api.md`, Pre-built images).
 
 use super::fake_cluster::*;
 use super::fake_seed::*;

@@ -1,4 +1,4 @@
-//! What goes wrong (reference §8.3, failure, interruption, recovery).
+//! Failure, interruption and recovery: rows 31 to 39 and 46 of `docs/reference/behaviours.md`.
 
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};

@@ -1,4 +1,5 @@
-//! Images that are there already (reference §8.3, reuse), and what makes no new one.
+//! Images that exist already, and changes that need no new one: rows 15, 16 and 20 to 24 of
+//! `docs/reference/behaviours.md`.
 
 use super::fake_cluster::*;
 use super::rows::is_idle;

@@ -1,18 +1,6 @@
-//! The acceptance list of the existing builder (reference §8.3), row by row, as far as it is decided here.
-//!
-//! In rooms of their own: 1–7 (CRDs, and `api`), 44, 45, 47, 48 (`backend/job`), 50–53 (`plan`, `containerfile`), 68–70 (`render`).
-//! Decided otherwise by us:
-//! - 8: a build's name is of our identity (design), not of the other builder's hash, as an image depends on more than that hashes;
-//! - 22 unless `os-change`: every config gets its image where no daemon applies configs;
-//! - 25–27 by counters: a Job's result is its conditions and what its pod told, never its counters;
-//! - 35: a deleted Job is made again, as the image is still wanted; only what nobody wants is interrupted;
-//! - 39: a build that lacks entitlements failed by what it runs, so its Job is not repeated;
-//! - 47: entitlements reach `image-build` only;
-//! - 55: the sidecar patches the one ConfigMap that the controller made;
-//! - 64, 65: images are never deleted.
-//!
-//! Other components': 42, 43 (nothing of ours must be waited for: owners do it), 46 and 49 (the operator), 54, 60 but for the build, 61, 63, 66, and the
-//! Deployment in 67. In `seed`: 56–58 and what of 62 is ours; 59 is the room `bootstrap`'s. Row 18 is the queue's: a decision sees one pool.
+//! The rows of `docs/reference/behaviours.md` that a decision decides and that no other file beside
+//! this one tests. That page says for every row where it is tested, what mosb does otherwise and
+//! why, and what other components do.
 
 use super::fake_cluster::*;
 use crate::status::EventReason;
@@ -74,7 +62,7 @@ fn row_10_something_is_missing() {
     fake.render(1);
     fake.snapshot.cluster.machine_config_daemon = true;
     fake.pool().status.configuration.name.clear();
-    assert_eq!(fake.settle().reason, PoolReason::NotRendered, "§3.4b 3");
+    assert_eq!(fake.settle().reason, PoolReason::NotRendered, "its status has no name");
     fake.pool().status.configuration.name = rendered(1);
     fake.build();
     assert_eq!(fake.state(), Some(Succeeded));

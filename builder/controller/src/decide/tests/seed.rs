@@ -1,4 +1,4 @@
-//! Seeding: acceptance rows 56–58 and 62, and what comes after.
+//! Seeding: rows 56 to 58 and 62 of `docs/reference/behaviours.md`, and what follows it.
 
 use super::fake_cluster::*;
 use super::fake_seed::*;

@@ -403,7 +403,8 @@ fn change(
     Some(())
 }
 
-/// The rules of the real CRD (§1.5, §1.10), and that nothing is reported which no registry has.
+/// The rules of the real CRD (`docs/reference/api.md`, MachineOSBuild), and that no image is
+/// reported which no registry has.
 fn check_status(
     old: &MachineOsBuildStatus,
     new: &MachineOsBuildStatus,

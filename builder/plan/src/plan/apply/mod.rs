@@ -1,4 +1,5 @@
-//! What the real tools would write onto the base, decided without running them (design, "What both methods put into the image").
+//! What the real tools would write onto the base, decided without running them
+//! (`docs/direct-build.md`, What is in the image).
 //!
 //! In come the base's tree and the checked config; out come the [`Overlay`] with every change, and what only running the tools
 //! can decide. The order is Ignition's: directories, files and links from the shallowest to the deepest, hard links, units;

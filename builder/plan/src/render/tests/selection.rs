@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_later_one_counts_and_a_pools_own_come_later() {
-    // Acceptance 68: names alone don't decide.
+    // Row 68 of docs/reference/behaviours.md: names alone don't decide.
     let configs = vec![
         file("ddd", "worker", "/etc/two", "ddd"),
         file("ccc", "infra", "/etc/two", "ccc"),

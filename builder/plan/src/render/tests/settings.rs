@@ -5,7 +5,7 @@ use crate::api::KernelType;
 
 #[test]
 fn settings_are_merged() {
-    // Acceptance 70.
+    // Row 70 of docs/reference/behaviours.md.
     let configs = vec![
         config(
             "a",
