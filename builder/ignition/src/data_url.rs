@@ -54,9 +54,9 @@ pub enum DataUrlError {
 /// bad media type, base64 of another alphabet or without its padding.
 ///
 /// ```
-/// assert_eq!(mosb::ignition::parse_data_url("data:,a%20b+c").unwrap(), b"a b+c");
-/// assert_eq!(mosb::ignition::parse_data_url("data:text/plain;base64,aGk=").unwrap(), b"hi");
-/// assert!(mosb::ignition::parse_data_url("data:,a b").is_err());
+/// assert_eq!(mosb_ignition::parse_data_url("data:,a%20b+c").unwrap(), b"a b+c");
+/// assert_eq!(mosb_ignition::parse_data_url("data:text/plain;base64,aGk=").unwrap(), b"hi");
+/// assert!(mosb_ignition::parse_data_url("data:,a b").is_err());
 /// ```
 pub fn parse_data_url(url: &str) -> Result<Vec<u8>, DataUrlError> {
     Ok(Body::find(url)?.decode())

@@ -47,7 +47,7 @@ impl Document {
     /// The spec version if it is none of [`Spec::ALL`]; else everything that is wrong, with the place of each.
     ///
     /// ```
-    /// use mosb::ignition::Document;
+    /// use mosb_ignition::Document;
     /// let raw = serde_json::json!({
     ///     "ignition": { "version": "3.1.0" },
     ///     "storage": { "files": [{ "Path": "/etc/motd", "mode": null, "append": [] }] },
@@ -59,7 +59,7 @@ impl Document {
     ///     serde_json::json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [{ "path": "/etc/motd" }] } })
     /// );
     /// assert_eq!(read.warnings[0].code, "misspelt-field");
-    /// # Ok::<(), mosb::ignition::Error>(())
+    /// # Ok::<(), mosb_ignition::Error>(())
     /// ```
     pub fn read(config: &Value) -> Result<ReadDocument, Error> {
         let spec = super::header::spec(config)?;

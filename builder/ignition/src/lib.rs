@@ -115,7 +115,7 @@ pub struct Parsed {
 ///     "ignition": { "version": "3.4.0" },
 ///     "storage": { "files": [{ "path": "/etc/motd", "contents": { "source": "data:,hello" } }] },
 /// });
-/// let parsed = mosb::ignition::parse(&raw)?;
+/// let parsed = mosb_ignition::parse(&raw)?;
 /// assert_eq!(parsed.config.storage.files[0].contents.as_ref().unwrap().bytes(64)?, b"hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

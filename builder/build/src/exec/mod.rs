@@ -1,4 +1,5 @@
-//! Running other programs: the only place that does.
+//! Running other programs. Nothing else does, but for `keyring.rs` of crate `mosb-registry`, which
+//! asks credential helpers.
 //!
 //! In comes a [`Command`], a plain value that can be printed, compared and tested; [`Command::run`] carries it out.
 //! The invariant: no shell, no terminal, nothing left running. The child has a process group of its own, which is killed
@@ -53,7 +54,7 @@ const INHERITED: [&str; 20] = [
 /// A program to run: its arguments, environment and time limit.
 ///
 /// ```
-/// use mosb::exec::Command;
+/// use mosb_build::exec::Command;
 /// let command = Command::new("buildah", "the package buildah").arg("rmi").user_words(["-f"]);
 /// assert_eq!(command.to_string(), "buildah rmi -- -f");
 /// ```

@@ -38,7 +38,7 @@ use special_bits::SpecialBits;
 /// Merges configs, one after the other.
 ///
 /// ```
-/// use mosb::ignition::{Document, Merger};
+/// use mosb_ignition::{Document, Merger};
 /// let file = |mode: u32| {
 ///     let file = serde_json::json!({ "path": "/etc/motd", "mode": mode });
 ///     let config = serde_json::json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } });
@@ -51,7 +51,7 @@ use special_bits::SpecialBits;
 /// assert_eq!(merged.document, file(0o644)?);
 /// let mode = &merged.provenance[1];
 /// assert_eq!((mode.place.as_str(), mode.from, mode.overrides.as_slice()), ("storage.files[/etc/motd].mode", 1, &[0][..]));
-/// # Ok::<(), mosb::ignition::Error>(())
+/// # Ok::<(), mosb_ignition::Error>(())
 /// ```
 ///
 /// Its `Debug` shows nothing of what is merged, for contents may be secret.
