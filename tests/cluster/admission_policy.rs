@@ -59,7 +59,8 @@ fn own_pods() -> Vec<(String, Value)> {
     pods
 }
 
-/// The dry-run by which the controller learns if the cluster has user namespaces, as `controller/probe.rs` sends it.
+/// The dry-run by which the controller learns if the cluster has user namespaces, as
+/// `builder/controller/src/probe.rs` sends it.
 fn probe() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "generateName": "policy-", "namespace": NAMESPACE },

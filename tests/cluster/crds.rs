@@ -1,8 +1,9 @@
 //! The CRDs of `deploy/crds` on the real API server: what they take and what they refuse is what the real ones do, but for
 //! nested repositories in a digest form, which ours take.
 //!
-//! The rules are tried on copies in an API group of their own, so that no controller sees the objects and a rule can be
-//! relaxed for a moment. Rows are those of `docs/reference/behaviours.md`; `docs/reference/api.md` explains the rules.
+//! The rules are tried on copies in an API group of their own, so that no controller sees the objects
+//! and a rule can be relaxed for a moment. Rows are those of `docs/reference/behaviours.md`;
+//! `docs/reference/api.md` explains the rules.
 
 mod api;
 mod conditions;

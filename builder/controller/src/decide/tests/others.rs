@@ -1,4 +1,5 @@
 //! Other builders, other configs, other owners.
+//! Rows 17 and 67 of `docs/reference/behaviours.md` are here.
 
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};
