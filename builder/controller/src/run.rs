@@ -167,22 +167,22 @@ pub async fn run(
     let mut lost = AbortOnDrop(lost);
     let ended = tokio::select! {
     error = &mut lost.0 => Err(error.unwrap_or_else(|_| Error::LostLease {
-    name: format!("{}/{LEASE}", options.namespaces.own),
-    why: "its keeper ended".to_owned(),
+            name: format!("{}/{LEASE}", options.namespaces.own),
+            why: "its keeper ended".to_owned(),
     })),
     done = &mut work => {
-    // Workers end by themselves only if one of them panicked.
-    if let Err(failed) = done && failed.is_panic() {
-    std::panic::resume_unwind(failed.into_panic());
-    }
-    Ok(())
+            // Workers end by themselves only if one of them panicked.
+            if let Err(failed) = done && failed.is_panic() {
+                std::panic::resume_unwind(failed.into_panic());
+            }
+            Ok(())
     }
     () = &mut stop => {
-    stopping.send_replace(true);
-    if timeout(SHUTDOWN_GRACE, &mut work).await.is_err() {
-    tracing::warn!("what was under way is left as it is after {} s", SHUTDOWN_GRACE.as_secs());
-    }
-    Ok(())
+            stopping.send_replace(true);
+            if timeout(SHUTDOWN_GRACE, &mut work).await.is_err() {
+                tracing::warn!("what was under way is left as it is after {} s", SHUTDOWN_GRACE.as_secs());
+            }
+            Ok(())
     }
     };
     // Nothing is written any more, whatever it was that ended.
@@ -310,7 +310,7 @@ async fn probe_nodes(
                 }
                 tokio::select! {
                 changed = nodes_changed.changed() => if changed.is_err() {
-                return;
+                        return;
                 },
                 () = sleep(NODE_PROBE_INTERVAL) => {}
                 }

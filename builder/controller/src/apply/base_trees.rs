@@ -27,7 +27,7 @@ impl Executor {
         if let Err(error) = self.write_base_trees(base, image, unused.collect()).await {
             tracing::warn!(
                 "{error}: the tree of base {base} is not recorded, so the next build on it reads its layers again; \
-delete the ConfigMap if it is immutable"
+                 delete the ConfigMap if it is immutable"
             );
         }
     }

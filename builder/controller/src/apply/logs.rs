@@ -142,8 +142,8 @@ async fn put(
     if let Some(there) = there {
         let mut owners = there.owner_references().iter();
         let is_ours = owners.any(|owner| owner.uid == build_uid)
-// Of a build before, on its way out.
-|| there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
+            // Of a build before, on its way out.
+            || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
         if !is_ours {
             return Err(ArchiveError::InTheWay);
         }

@@ -118,17 +118,17 @@ impl<'a> DecisionBuilder<'a> {
             let end = BuildPhase::Failed { workload: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
             let read = workload.map_or(String::new(), |workload| {
-let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
-let called = format!("{}/{}", what.to_lowercase(), workload.name());
-let read = match workload {
-// Only OpenShift's own client knows which pod that is.
-Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
-Workload::Job(_) | Workload::Pod(_) => {
-format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
-}
-};
-format!("; its {what} is kept: {read}")
-});
+                let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
+                let called = format!("{}/{}", what.to_lowercase(), workload.name());
+                let read = match workload {
+                    // Only OpenShift's own client knows which pod that is.
+                    Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
+                    Workload::Job(_) | Workload::Pod(_) => {
+                        format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
+                    }
+                };
+                format!("; its {what} is kept: {read}")
+            });
             self.emit_build_event(build, EventReason::BuildFailed, "", format!("{line}{read}"));
             self.write_build(build, status.clone());
             return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
@@ -193,15 +193,15 @@ format!("; its {what} is kept: {read}")
             let result = self.snapshot.results.get(&build.metadata.name);
             let told = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
             if let Observation::Finished(result) = told
-&& let Outcome::Succeeded {
-base_tree: Some(tree),
-method: JobMethod::Direct,
-..
-} = result.outcome
-&& method_of(build) == JobMethod::Direct
-// A tree of another base would decide what later builds on that one look like.
-&& base_of(build) == Some(tree.base)
-&& !self.snapshot.cluster.base_trees.contains_key(&tree.base)
+                && let Outcome::Succeeded {
+                    base_tree: Some(tree),
+                    method: JobMethod::Direct,
+                    ..
+                } = result.outcome
+                && method_of(build) == JobMethod::Direct
+                // A tree of another base would decide what later builds on that one look like.
+                && base_of(build) == Some(tree.base)
+                && !self.snapshot.cluster.base_trees.contains_key(&tree.base)
             {
                 self.actions.push(Action::RecordBaseTree { base: tree.base, image: tree.image });
             }

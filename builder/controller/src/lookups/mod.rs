@@ -261,15 +261,15 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 macro_rules! problem_of {
 ($($error:ty),+ $(,)?) => {$(
-impl From<$error> for Problem {
-fn from(error: $error) -> Self {
-Self {
-class: error.class(),
-reason: error.reason().to_owned(),
-message: with_causes(&error),
-}
-}
-}
+        impl From<$error> for Problem {
+            fn from(error: $error) -> Self {
+                Self {
+                    class: error.class(),
+                    reason: error.reason().to_owned(),
+                    message: with_causes(&error),
+                }
+            }
+        }
 )+};
 }
 problem_of!(

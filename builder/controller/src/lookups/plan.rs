@@ -313,14 +313,14 @@ pub(super) fn build_request(
         own.is_some_and(|own| instead.of.contains(own))
     });
     let named = match instead {
-Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
-let message = format!(
-"machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
-config.name()
-);
-invalid_input("no-base-image", message)
-})?),
-None => own.as_ref().or(settings.base_os_container_image.as_ref()),
+        Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
+            let message = format!(
+                "machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
+                config.name()
+            );
+            invalid_input("no-base-image", message)
+        })?),
+        None => own.as_ref().or(settings.base_os_container_image.as_ref()),
 };
     let base_name = named
         .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))

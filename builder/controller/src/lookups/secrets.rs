@@ -59,12 +59,12 @@ impl Resolver {
 
     async fn required_secret(&self, name: &str) -> Result<Secret, Problem> {
         self.read_secret(name).await?.ok_or_else(|| {
-let namespace = &self.cache.namespace;
-let message = format!(
-"secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
-);
-invalid_input("no-secret", message)
-})
+            let namespace = &self.cache.namespace;
+            let message = format!(
+                "secret {namespace}/{name}: there is none; create it with kubectl create secret docker-registry, or name another one in the MachineOSConfig"
+            );
+            invalid_input("no-secret", message)
+        })
     }
 
     /// The logins of a registry Secret.

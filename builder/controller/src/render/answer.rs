@@ -239,11 +239,11 @@ fn told(namespace: &str, error: &render::Error) -> Problem {
 fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
     let namespace = &resolver.cache.namespace;
     rendered.config.os_image_url.is_none().then(|| Problem {
-class: ErrorClass::InvalidInput,
-reason: "no-base-image".to_owned(),
-message: format!(
-"nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
-),
+        class: ErrorClass::InvalidInput,
+        reason: "no-base-image".to_owned(),
+        message: format!(
+            "nobody says which base OS image the pool has; set baseOSContainerImage in config.yaml of ConfigMap {namespace}/mosb-config, or osImageURL in one of the pool's MachineConfigs"
+        ),
 })
 }
 
@@ -280,13 +280,13 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
     });
     let told: Vec<String> = told.collect();
     (!found.is_empty()).then(|| Problem {
-class: ErrorClass::InvalidInput,
-reason: "needs-reinstall".to_owned(),
-message: format!(
-"machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
-old.name(),
-told.join("; ")
-),
+        class: ErrorClass::InvalidInput,
+        reason: "needs-reinstall".to_owned(),
+        message: format!(
+            "machines that have {} can't take what the pool's MachineConfigs come to now: {}; take it back, or empty the pool's spec.configuration.name if all of them are installed anew",
+            old.name(),
+            told.join("; ")
+        ),
 })
 }
 

@@ -53,7 +53,7 @@ fn rendered(name: &str, created: i64) -> SeenRendered {
 fn settled() -> Snapshot {
     let pool = json!({
     "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
-    "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
+            "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
     "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
     "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
     });
@@ -383,7 +383,7 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
     let object = |spec: &str, uid: Option<&str>| {
         let owner = |uid: &str| json!([{ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
         json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig",
-"metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
+            "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
     };
     let wanted = object("a", Some(POOL));
     let judged = |there: Value| match judge(&serde_json::from_value(there).unwrap(), &wanted) {
@@ -411,8 +411,8 @@ fn cache() -> ClusterCache {
     let cache = ClusterCache::empty("mosb");
     let pool = |name: &str, roles: Value, source: &str| {
         let pool = json!({ "metadata": { "name": name, "uid": format!("uid-{name}") }, "spec": {
-"machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
-"configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
+            "machineConfigSelector": { "matchExpressions": [{ "key": labels::ROLE, "operator": "In", "values": roles }] },
+            "configuration": { "name": format!("rendered-{name}-{:032}", 0), "source": [{ "name": source }] } } });
         (name.to_owned(), serde_json::from_value(pool).unwrap())
     };
     cache.pools.replace([
@@ -436,7 +436,7 @@ fn cache() -> ClusterCache {
         config(
             OLD,
             json!({ "ownerReferences": owner, "generation": 2,
-"annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
+            "annotations": { labels::GENERATED_BY_CONTROLLER_VERSION: "mosb" } }),
         ),
         config(NEW, json!({ "labels": { labels::ROLE: "" } })),
     ]);

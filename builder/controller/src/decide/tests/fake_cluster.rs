@@ -136,17 +136,17 @@ impl FakeCluster {
     pub fn opt_in(&mut self) {
         let metadata = self.metadata("worker");
         self.snapshot.config = Some(MachineOsConfig {
-metadata: Metadata {
-generation: Some(1),
-..metadata
-},
-spec: serde_json::from_value(json!({
-"machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
-"renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "quay.io/acme/os:latest",
-}))
-.unwrap(),
-status: MachineOsConfigStatus::default(),
-});
+            metadata: Metadata {
+                generation: Some(1),
+                ..metadata
+            },
+            spec: serde_json::from_value(json!({
+                "machineConfigPool": { "name": "worker" }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "quay.io/acme/os:latest",
+            }))
+            .unwrap(),
+            status: MachineOsConfigStatus::default(),
+        });
     }
 
     pub fn id(&mut self) -> String {
@@ -537,7 +537,7 @@ fn told_by_openshift(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
         },
     };
     let status = json!({ "phase": phase, "reason": reason, "message": "so it is",
-"output": { "to": { "imageDigest": digest } } });
+        "output": { "to": { "imageDigest": digest } } });
     Some(serde_json::from_value(status).unwrap())
 }
 

@@ -7,7 +7,7 @@ use super::*;
 fn config(spec: Value) -> RenderedConfig {
     let hash = "0".repeat(32);
     RenderedConfig::from_value(json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
-"kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
+        "kind": "MachineConfig", "metadata": { "name": format!("rendered-worker-{hash}") }, "spec": spec }))
     .unwrap()
 }
 
