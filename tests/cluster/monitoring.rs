@@ -85,7 +85,7 @@ fn everything() -> Metrics {
             status: Box::new(ended.status.clone()),
         },
     ];
-    metrics.wrote(&world, &steps);
+    metrics.record_actions(&world, &steps);
     world.builds = vec![ended];
     metrics.observe(&world);
     metrics.reconciled(Duration::from_secs(1), Some("denied"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::kept_logs::KeepLogs;
+use super::log_archive::ArchiveLogs;
 use super::lookup::Lookup;
 use super::pool_reason::PoolReason;
 use crate::status::Event;
@@ -157,7 +157,7 @@ pub enum Action {
         resource_version: String,
     },
     /// Keep what the pod of a build has said, in the place of what is kept of an earlier one. That it can't be kept hinders nothing.
-    ArchiveLogs(Box<KeepLogs>),
+    ArchiveLogs(Box<ArchiveLogs>),
     /// Delete a workload in the background; what it owns goes with it.
     DeleteWorkload {
         /// What kind of object it is.

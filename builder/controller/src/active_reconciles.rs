@@ -14,7 +14,7 @@ use super::queue::Requeue;
 use mosb_types::ErrorClass;
 
 /// For how long a reconcile may outlive its deadline before the program counts as hanging.
-const OVERDUE: Duration = Duration::from_secs(60);
+const OVERDUE_GRACE: Duration = Duration::from_secs(60);
 
 /// The reconciles of all workers.
 #[derive(Debug)]
@@ -61,8 +61,10 @@ impl ActiveReconciles {
     /// Those that outlived their deadline, in a line each.
     pub fn overdue(&self) -> Vec<String> {
         let state = self.lock();
-        let overdue =
-            state.begun.values().filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE);
+        let overdue = state
+            .begun
+            .values()
+            .filter(|(_, since)| since.elapsed() > self.deadline + OVERDUE_GRACE);
         let line = |(what, since): &(String, Instant)| {
             let (age, deadline) = (since.elapsed().as_secs(), self.deadline.as_secs());
             format!("{what}: under way for {age} s, though it is ended after {deadline} s")

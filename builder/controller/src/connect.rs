@@ -13,7 +13,7 @@ use tower::timeout::TimeoutLayer;
 
 use super::Error;
 use super::error::{code, describe};
-use super::limit::{ANSWER, PartsLayer};
+use super::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
 
@@ -51,8 +51,8 @@ pub async fn connect(
     };
     let namespace = config.default_namespace.clone();
     let builder = ClientBuilder::try_from(config).map_err(|error| none(describe(&error)))?;
-    let begins = TimeoutLayer::new(ANSWER);
-    let client = builder.with_layer(&PartsLayer).with_layer(&begins).build();
+    let begins = TimeoutLayer::new(RESPONSE_TIMEOUT);
+    let client = builder.with_layer(&BodyTimeoutLayer).with_layer(&begins).build();
     Ok((client, namespace))
 }
 
@@ -76,9 +76,9 @@ pub async fn installed_in(client: &Client, otherwise: String) -> String {
 const CONTAINER: &str = "controller";
 
 /// A kubelet reports which image runs a moment after the container began, which is when we ask. Within this time it has.
-const REPORTED: Duration = Duration::from_secs(10);
+const IMAGE_ID_WAIT: Duration = Duration::from_secs(10);
 /// How often the pod is read until then.
-const READ_AGAIN: Duration = Duration::from_millis(500);
+const IMAGE_ID_POLL: Duration = Duration::from_millis(500);
 
 /// The image of our own container in the pod that we run in, by digest where the node reports one.
 pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> Option<String> {
@@ -87,7 +87,9 @@ pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> O
     let begun = Instant::now();
     loop {
         match pods.get(name).await {
-            Ok(pod) if is_awaited(&pod) && begun.elapsed() < REPORTED => sleep(READ_AGAIN).await,
+            Ok(pod) if awaits_image_id(&pod) && begun.elapsed() < IMAGE_ID_WAIT => {
+                sleep(IMAGE_ID_POLL).await
+            }
             Ok(pod) => {
                 let image = image_of(&pod);
                 if image.is_none() {
@@ -118,7 +120,7 @@ fn own_container(pod: &Pod) -> Option<&Container> {
 }
 
 /// What the node reports that a container runs; empty before it does.
-fn reported<'a>(pod: &'a Pod, container: &Container) -> &'a str {
+fn image_id_of<'a>(pod: &'a Pod, container: &Container) -> &'a str {
     let statuses = pod.status.iter();
     let mut statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
     let status = statuses.find(|status| status.name == container.name);
@@ -126,10 +128,10 @@ fn reported<'a>(pod: &'a Pod, container: &Container) -> &'a str {
 }
 
 /// Whether the node is still to report what our container runs.
-fn is_awaited(pod: &Pod) -> bool {
+fn awaits_image_id(pod: &Pod) -> bool {
     own_container(pod).is_some_and(|own| {
         let image = own.image.as_deref().unwrap_or_default();
-        image.parse::<PinnedRef>().is_err() && reported(pod, own).is_empty()
+        image.parse::<PinnedRef>().is_err() && image_id_of(pod, own).is_empty()
     })
 }
 
@@ -138,7 +140,7 @@ fn is_awaited(pod: &Pod) -> bool {
 fn image_of(pod: &Pod) -> Option<String> {
     let own = own_container(pod)?;
     let image = own.image.clone()?;
-    let pinned = pinned(&image, reported(pod, own));
+    let pinned = pinned(&image, image_id_of(pod, own));
     Some(pinned.map_or(image, |pinned| pinned.to_string()))
 }
 

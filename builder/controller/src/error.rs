@@ -54,7 +54,7 @@ pub enum Error {
     #[error(
         "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; the program ends and is started again, so that everything is read anew"
     )]
-    WentBack {
+    ClusterRestored {
         /// Namespace and name.
         name: String,
         /// The newest that was seen.
@@ -100,7 +100,7 @@ impl Error {
             | Self::NotOurs { .. }
             | Self::Unreadable { .. }
             | Self::Listen { .. } => ErrorClass::InvalidInput,
-            Self::LostLease { .. } | Self::WentBack { .. } => ErrorClass::Transient,
+            Self::LostLease { .. } | Self::ClusterRestored { .. } => ErrorClass::Transient,
         }
     }
 
@@ -119,7 +119,7 @@ impl Error {
             Self::NotOurs { .. } => "not-ours",
             Self::Unreadable { .. } => "unreadable-object",
             Self::LostLease { .. } => "lost-lease",
-            Self::WentBack { .. } => "cluster-went-back",
+            Self::ClusterRestored { .. } => "cluster-went-back",
             Self::Listen { .. } => "not-listening",
         }
     }

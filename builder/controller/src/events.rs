@@ -21,7 +21,7 @@ const NAMESPACE: &str = "default";
 ///
 /// # Errors
 /// The API server did not answer.
-pub async fn tell(client: &Client, instance: &str, event: &Event) -> Result<(), Error> {
+pub async fn emit(client: &Client, instance: &str, event: &Event) -> Result<(), Error> {
     let object = object(event, instance, Timestamp::now());
     let api: Api<Object> = Api::namespaced(client.clone(), NAMESPACE);
     match api.create(&PostParams::default(), &object).await {

@@ -22,11 +22,11 @@ use super::error::{describe, is_conflict};
 use super::lease_gate::Writes;
 
 /// How long writes that were broken off may take to end.
-const LAST_WRITES: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a lease lasts, is tried to be renewed, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct LeaseTimes {
     /// After so long without a renewal it is anybody's.
     pub duration: Duration,
     /// After so long without a renewal its holder stops: well before anybody else takes it.
@@ -35,7 +35,7 @@ pub struct Times {
     pub renew: Duration,
 }
 
-impl Default for Times {
+impl Default for LeaseTimes {
     /// An API server that is away for less than the deadline costs nothing.
     fn default() -> Self {
         Self {
@@ -53,7 +53,7 @@ pub struct Lease {
     namespace: String,
     name: String,
     identity: String,
-    times: Times,
+    times: LeaseTimes,
     /// When the last request began that made it ours: another one may count from then.
     renewed: Arc<Mutex<Option<Instant>>>,
     /// The newest resourceVersion that the API server reported for it.
@@ -63,7 +63,13 @@ pub struct Lease {
 
 impl Lease {
     /// A Lease of this name; two processes never have the same identity.
-    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, times: Times) -> Self {
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        times: LeaseTimes,
+    ) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
@@ -83,11 +89,11 @@ impl Lease {
 
     /// Whether it is surely ours at this moment. A process that was stopped for a while asks before it writes.
     pub fn is_held(&self) -> bool {
-        self.left().is_some_and(|left| !left.is_zero())
+        self.remaining().is_some_and(|left| !left.is_zero())
     }
 
     /// For how long it is surely ours.
-    pub(super) fn left(&self) -> Option<Duration> {
+    pub(super) fn remaining(&self) -> Option<Duration> {
         let renewed = *self.renewed();
         renewed.map(|at| self.times.deadline.saturating_sub(at.elapsed()))
     }
@@ -104,7 +110,7 @@ impl Lease {
     /// all objects of the cluster share one count. So a smaller number means that the cluster's data went back in time, as when
     /// etcd was restored from a backup: watches then tell nothing until the count has come back to where it was, and what
     /// they told before is not what there is.
-    fn seen(&self, object: &Object) -> Result<(), Error> {
+    fn check_version(&self, object: &Object) -> Result<(), Error> {
         let version = object.metadata.resource_version.as_deref();
         let Some(now) = version.and_then(|version| version.parse().ok()) else {
             return Ok(());
@@ -114,7 +120,11 @@ impl Lease {
             return Ok(());
         }
         *self.renewed() = None;
-        Err(Error::WentBack { name: format!("{}/{}", self.namespace, self.name), before, now })
+        Err(Error::ClusterRestored {
+            name: format!("{}/{}", self.namespace, self.name),
+            before,
+            now,
+        })
     }
 
     /// Waits until it is ours.
@@ -123,16 +133,16 @@ impl Lease {
     /// The API server forbids it; whatever else it says is tried again.
     pub async fn acquire(&self) -> Result<(), Error> {
         let mut seen: Option<(LeaseSpec, Instant)> = None;
-        let mut told_of = None;
+        let mut logged_holder = None;
         loop {
             let begun = Instant::now();
-            let spec = match self.try_once(seen.as_ref()).await {
+            let spec = match self.try_acquire(seen.as_ref()).await {
                 Ok(None) => {
                     *self.renewed() = Some(begun);
                     return Ok(());
                 }
                 Ok(Some(spec)) => spec,
-                Err(error @ Error::WentBack { .. }) => return Err(error),
+                Err(error @ Error::ClusterRestored { .. }) => return Err(error),
                 Err(error) if matches!(error.code(), Some(401 | 403 | 404)) => return Err(error),
                 Err(error) => {
                     tracing::warn!("{error}");
@@ -140,10 +150,10 @@ impl Lease {
                     continue;
                 }
             };
-            if told_of != spec.holder_identity {
+            if logged_holder != spec.holder_identity {
                 let holder = spec.holder_identity.as_deref().unwrap_or_default();
                 tracing::info!("{}: held by {holder}; waiting", self.object());
-                told_of.clone_from(&spec.holder_identity);
+                logged_holder.clone_from(&spec.holder_identity);
             }
             // A renewal that we see starts the time anew.
             let since = match seen {
@@ -154,13 +164,13 @@ impl Lease {
             seen = Some((spec, since));
             // Its end of the time is reached at the latest; a change is told sooner.
             let left = runs_out.saturating_duration_since(Instant::now());
-            let changed = timeout(left, self.changed(&seen)).await;
+            let changed = timeout(left, self.until_changed(&seen)).await;
             tracing::debug!(changed = changed.is_ok(), "{}: looking again", self.object());
         }
     }
 
     /// Until the Lease is another one than was seen.
-    async fn changed(&self, seen: &Option<(LeaseSpec, Instant)>) {
+    async fn until_changed(&self, seen: &Option<(LeaseSpec, Instant)>) {
         let mut stream = pin!(watch_object(self.api.clone(), &self.name));
         while let Some(event) = stream.next().await {
             match event {
@@ -179,7 +189,7 @@ impl Lease {
     }
 
     /// Takes it if it is to be had: none then, else how it stands.
-    async fn try_once(
+    async fn try_acquire(
         &self,
         seen: Option<&(LeaseSpec, Instant)>,
     ) -> Result<Option<LeaseSpec>, Error> {
@@ -190,12 +200,12 @@ impl Lease {
                 spec: Some(self.spec_after(None)),
             };
             return match self.api.create(&PostParams::default(), &object).await {
-                Ok(created) => self.seen(&created).map(|()| None),
+                Ok(created) => self.check_version(&created).map(|()| None),
                 Err(error) if is_conflict(&error) => Ok(Some(LeaseSpec::default())),
                 Err(error) => Err(Error::api(self.object(), "create")(error)),
             };
         };
-        self.seen(&object)?;
+        self.check_version(&object)?;
         let spec = object.spec.clone().unwrap_or_default();
         let seen = seen.map(|(spec, since)| (spec, since.elapsed()));
         if !may_take(&spec, &self.identity, seen, self.times.duration) {
@@ -203,7 +213,7 @@ impl Lease {
         }
         object.spec = Some(self.spec_after(Some(&spec)));
         match self.replace(&object).await {
-            Ok(replaced) => self.seen(&replaced).map(|()| None),
+            Ok(replaced) => self.check_version(&replaced).map(|()| None),
             Err(error) if is_conflict(&error) => Ok(Some(spec)),
             Err(error) => Err(Error::api(self.object(), "update")(error)),
         }
@@ -233,7 +243,7 @@ impl Lease {
     }
 
     /// Renews it for ever; returns when it is lost.
-    pub async fn keep(&self) -> Error {
+    pub async fn renew_until_lost(&self) -> Error {
         // As the last renewal left it: nobody else writes it while it is ours.
         let mut seen = None;
         loop {
@@ -241,11 +251,11 @@ impl Lease {
             let since = self.renewed().map(|at| at.elapsed()).unwrap_or_default();
             sleep(self.times.renew.saturating_sub(since)).await;
             loop {
-                let Some(left) = self.left().filter(|left| !left.is_zero()) else {
+                let Some(remaining) = self.remaining().filter(|left| !left.is_zero()) else {
                     return self.lost();
                 };
                 let begun = Instant::now();
-                match timeout(left, self.renew(&mut seen)).await {
+                match timeout(remaining, self.renew(&mut seen)).await {
                     Ok(Ok(None)) => {
                         *self.renewed() = Some(begun);
                         break;
@@ -253,9 +263,9 @@ impl Lease {
                     Ok(Ok(Some(holder))) => {
                         // Nothing more is written, whoever is faster to learn of it.
                         *self.renewed() = None;
-                        return self.lost_because(format!("it is {holder}'s"));
+                        return self.lost_error(format!("it is {holder}'s"));
                     }
-                    Ok(Err(error @ Error::WentBack { .. })) => return error,
+                    Ok(Err(error @ Error::ClusterRestored { .. })) => return error,
                     Ok(Err(error)) => {
                         tracing::warn!("not renewed: {error}");
                         sleep(Duration::from_secs(1).min(self.times.renew)).await;
@@ -268,10 +278,10 @@ impl Lease {
 
     /// What is said by who finds it no longer held.
     pub fn lost(&self) -> Error {
-        self.lost_because(format!("not renewed for {} s", self.times.deadline.as_secs()))
+        self.lost_error(format!("not renewed for {} s", self.times.deadline.as_secs()))
     }
 
-    fn lost_because(&self, why: String) -> Error {
+    fn lost_error(&self, why: String) -> Error {
         Error::LostLease { name: format!("{}/{}", self.namespace, self.name), why }
     }
 
@@ -287,7 +297,7 @@ impl Lease {
         let Some(mut object) = known else {
             return Ok(Some("nobody".to_owned()));
         };
-        self.seen(&object)?;
+        self.check_version(&object)?;
         let before = object.spec.take().unwrap_or_default();
         if before.holder_identity.as_deref() != Some(&self.identity) {
             let holder = before.holder_identity.unwrap_or_default();
@@ -299,7 +309,7 @@ impl Lease {
         object.spec = Some(self.spec_after(Some(&before)));
         let replaced = self.replace(&object).await;
         let replaced = replaced.map_err(Error::api(self.object(), "update"))?;
-        self.seen(&replaced)?;
+        self.check_version(&replaced)?;
         *seen = Some(replaced);
         Ok(None)
     }
@@ -307,7 +317,7 @@ impl Lease {
     /// Gives it back, so that the next one need not wait. From now on nothing is written, and what is under way has ended before.
     pub async fn release(&self) {
         *self.renewed() = None;
-        if !self.writes.ended(LAST_WRITES).await {
+        if !self.writes.ended(RELEASE_TIMEOUT).await {
             tracing::warn!("{}: not given back: a write is still under way", self.object());
             return;
         }
@@ -364,7 +374,7 @@ mod tests {
 
     impl Lease {
         /// As if it was just renewed.
-        pub(crate) fn hold_in_a_test(&self) {
+        pub(crate) fn hold_for_test(&self) {
             *self.renewed() = Some(Instant::now());
         }
     }
@@ -396,9 +406,9 @@ mod tests {
     async fn it_is_ours_for_so_long_after_its_renewal_was_asked_for() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let lease = Lease::new(client, "mosb-system", "x", "us", Times::default());
+        let lease = Lease::new(client, "mosb-system", "x", "us", LeaseTimes::default());
         assert!(!lease.is_held(), "nobody asked for it");
-        lease.hold_in_a_test();
+        lease.hold_for_test();
         let second = Duration::from_secs(1);
         tokio::time::advance(lease.times.deadline - second).await;
         assert!(lease.is_held());
@@ -426,28 +436,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cluster_that_went_back_in_time_ends_the_program() {
+    async fn a_cluster_that_is_restored_in_time_ends_the_program() {
         let of = |versions: &[&str]| {
-            Lease::new(server_of(versions), "mosb-system", "x", "us", Times::default())
+            Lease::new(server_of(versions), "mosb-system", "x", "us", LeaseTimes::default())
         };
         // Read and taken, read again and renewed, then renewed from what was written.
         let lease = of(&["7", "8", "8", "9", "12", "4"]);
         lease.acquire().await.unwrap();
-        let ended = lease.keep().await;
-        let went_back = |error: &Error| matches!(error, Error::WentBack { before: 12, now: 4, .. });
-        assert!(went_back(&ended), "{ended}");
+        let ended = lease.renew_until_lost().await;
+        let is_restored =
+            |error: &Error| matches!(error, Error::ClusterRestored { before: 12, now: 4, .. });
+        assert!(is_restored(&ended), "{ended}");
         assert!(!lease.is_held());
         // Who waits for it learns it too.
         let waiting = of(&["12", "4"]);
         let ended = waiting.acquire().await.unwrap_err();
-        assert!(went_back(&ended), "{ended}");
+        assert!(is_restored(&ended), "{ended}");
         // What is no number is not compared.
         of(&["b", "a"]).acquire().await.unwrap();
     }
 
     #[test]
     fn a_holder_stops_before_another_begins() {
-        let times = Times::default();
+        let times = LeaseTimes::default();
         assert!(times.renew < times.deadline && times.deadline < times.duration);
     }
 }

@@ -49,7 +49,7 @@ async fn send(
         return Ok(client.send(request).await?);
     }
     let _under_way = lease.writes().begin().await;
-    let left = lease.left().filter(|left| !left.is_zero());
+    let left = lease.remaining().filter(|left| !left.is_zero());
     let Some(left) = left else {
         return Err(lease.lost().into());
     };
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
     use tokio::time::{Instant, advance, sleep};
 
-    use super::super::lease::Times;
+    use super::super::lease::LeaseTimes;
     use super::*;
 
     /// A client of an API server that answers after a time, or never, the Lease of whoever asks, and what the server was sent.
@@ -91,7 +91,7 @@ mod tests {
             })
         };
         let client = Client::new(server, "mosb-system");
-        let lease = Lease::new(client.clone(), "mosb-system", "x", "us", Times::default());
+        let lease = Lease::new(client.clone(), "mosb-system", "x", "us", LeaseTimes::default());
         (gated(client, &lease, "mosb-system"), lease, sent)
     }
 
@@ -107,8 +107,8 @@ mod tests {
         let change = Patch::Merge(json!({}));
         for is_held in [false, true, false] {
             match is_held {
-                true => lease.hold_in_a_test(),
-                false => advance(Times::default().deadline).await,
+                true => lease.hold_for_test(),
+                false => advance(LeaseTimes::default().deadline).await,
             }
             sent.lock().unwrap().clear();
             let writes = [
@@ -126,11 +126,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_under_way_is_broken_off_when_the_lease_ends() {
         let (client, lease, sent) = world(None);
-        lease.hold_in_a_test();
+        lease.hold_for_test();
         let began = Instant::now();
         let error =
             maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
-        assert_eq!(began.elapsed().as_secs(), Times::default().deadline.as_secs());
+        assert_eq!(began.elapsed().as_secs(), LeaseTimes::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
         let said = super::super::error::describe(&error);
         assert!(said.contains("lease mosb-system/x: lost"), "{said}");
@@ -140,7 +140,7 @@ mod tests {
     async fn a_lease_that_is_given_back_waits_for_the_writes_under_way() {
         let takes = Duration::from_secs(3);
         let (client, lease, _) = world(Some(takes));
-        lease.hold_in_a_test();
+        lease.hold_for_test();
         let writing = tokio::spawn({
             let maps = maps(&client);
             async move { maps.delete("x", &DeleteParams::default()).await }

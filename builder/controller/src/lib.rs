@@ -16,11 +16,10 @@ pub mod events;
 pub mod http_server;
 pub mod indexed_store;
 mod inputs;
-mod kept_logs;
 pub mod kinds;
 pub mod lease;
 mod lease_gate;
-mod limit;
+mod log_archive;
 mod logs;
 mod lookup;
 pub mod lookups;
@@ -33,6 +32,7 @@ mod probe;
 pub mod queue;
 pub mod reconciler;
 pub mod render;
+mod response_timeout;
 mod run;
 pub mod sidecar;
 mod snapshot;
@@ -46,8 +46,8 @@ pub use cluster_cache::ClusterCache;
 pub use connect::{connect, installed_in, own_image};
 pub use decide::decide;
 pub use error::Error;
-pub use kept_logs::KeepLogs;
-pub use logs::{Line as LogLine, kept_logs, logs};
+pub use log_archive::ArchiveLogs;
+pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{
     BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Problem, Pull,
 };
@@ -59,7 +59,7 @@ pub use snapshot::{
     BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,
     Snapshot, Support,
 };
-pub use view::{Stand, View, request_rebuild, views};
+pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};
 
 /// The name under which mosb writes fields.
 pub const FIELD_MANAGER: &str = "mosb-controller";

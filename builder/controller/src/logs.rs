@@ -14,16 +14,16 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::Error;
 use super::error::is_not_found;
-use super::kept_logs::{name as secret_name, read};
+use super::log_archive::{read_secret, secret_name};
 use mosb_plan::api::{BuildName, job_name, label_value, labels};
 
 /// The sidecar: it ends last, so it is told last.
 const SIDECAR: &str = "wait-for-done";
 
 /// The most that is read of a line, in bytes: as much as is kept of a container's log.
-pub(super) const LINE: usize = 64 << 10;
+pub(super) const MAX_LINE: usize = 64 << 10;
 /// What stands at the end of a line that was longer.
-pub(super) const CUT: &str = " [cut here: the line is longer than 64 KiB]";
+pub(super) const CUT_MARK: &str = " [cut here: the line is longer than 64 KiB]";
 
 /// What is told, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,16 +43,16 @@ pub async fn logs(
     namespace: &str,
     build: &BuildName,
     follow: bool,
-    mut tell: impl FnMut(Line),
+    mut emit: impl FnMut(Line),
 ) -> Result<Option<usize>, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let Some(pod) = newest(client, &pods, namespace, build, follow).await? else {
         return Ok(None);
     };
     let name = pod.name_any();
-    let mut told = 0;
+    let mut emitted = 0;
     for container in containers(&pod) {
-        if !begun(&pods, &name, &container, follow).await? {
+        if !has_started(&pods, &name, &container, follow).await? {
             continue;
         }
         let params =
@@ -60,22 +60,22 @@ pub async fn logs(
         let object = || format!("pod {namespace}/{name}");
         let log = pods.log_stream(&name, &params).await;
         let log = log.map_err(Error::api(object(), "get log"))?;
-        tell(Line::Container(container));
-        told += 1;
+        emit(Line::Container(container));
+        emitted += 1;
         let failed = |source| Error::api(object(), "get log")(kube::Error::ReadEvents(source));
         let mut lines = pin!(lines(log));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
-            tell(Line::Text(line.with_remark()));
+            emit(Line::Text(line.with_cut_mark()));
         }
     }
-    Ok(Some(told))
+    Ok(Some(emitted))
 }
 
 /// What was kept of the logs of a build: which attempt said it, and what. None if nothing was kept of this very build.
 ///
 /// # Errors
 /// The API server does not give it.
-pub async fn kept_logs(
+pub async fn archived_logs(
     client: &Client,
     namespace: &str,
     build: &BuildName,
@@ -85,7 +85,7 @@ pub async fn kept_logs(
     let name = secret_name(build);
     let found = secrets.get_opt(&name).await;
     let found = found.map_err(Error::api(format!("secret {namespace}/{name}"), "get"))?;
-    let found = found.and_then(|secret| read(&secret, uid));
+    let found = found.and_then(|secret| read_secret(&secret, uid));
     Ok(found.map(|(attempt, logs)| {
         let lines = logs.into_iter().flat_map(|(container, text)| {
             let said: Vec<Line> = text.lines().map(|line| Line::Text(line.to_owned())).collect();
@@ -97,28 +97,28 @@ pub async fn kept_logs(
 
 /// A line of a log as a program wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Raw {
+pub(super) struct RawLine {
     /// Without the end of the line. Programs may write anything: what is no text is replaced.
     pub text: String,
-    /// Whether the line was longer: only its first [`LINE`] bytes are here.
+    /// Whether the line was longer: only its first [`MAX_LINE`] bytes are here.
     pub is_cut: bool,
 }
 
-impl Raw {
+impl RawLine {
     /// The text, with a remark where it was cut.
-    pub fn with_remark(mut self) -> String {
+    pub fn with_cut_mark(mut self) -> String {
         if self.is_cut {
-            self.text.push_str(CUT);
+            self.text.push_str(CUT_MARK);
         }
         self.text
     }
 }
 
 /// The lines of a log. Of one that does not end only the beginning is held in memory; its rest is read and dropped.
-pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<Raw>> {
+pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<RawLine>> {
     try_unfold(Box::pin(log), |mut log| async move {
-        let (mut line, mut is_cut, mut ended) = (Vec::new(), false, false);
-        while !ended {
+        let (mut line, mut is_cut, mut has_ended) = (Vec::new(), false, false);
+        while !has_ended {
             let part = log.fill_buf().await?;
             if part.is_empty() {
                 if line.is_empty() {
@@ -128,16 +128,16 @@ pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<Raw
             }
             let end = part.iter().position(|byte| *byte == b'\n');
             let text = &part[..end.unwrap_or(part.len())];
-            let fits = &text[..text.len().min(LINE - line.len())];
+            let fits = &text[..text.len().min(MAX_LINE - line.len())];
             is_cut |= fits.len() < text.len();
             line.extend_from_slice(fits);
-            ended = end.is_some();
-            let taken = text.len() + usize::from(ended);
+            has_ended = end.is_some();
+            let taken = text.len() + usize::from(has_ended);
             log.consume_unpin(taken);
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches('\r').to_owned();
-        Ok(Some((Raw { text, is_cut }, log)))
+        Ok(Some((RawLine { text, is_cut }, log)))
     })
 }
 
@@ -192,7 +192,12 @@ pub(super) fn containers(pod: &Pod) -> Vec<String> {
 }
 
 /// Waits until a container has begun, if that is wanted; none begins in a pod that has ended.
-async fn begun(pods: &Api<Pod>, pod: &str, container: &str, follow: bool) -> Result<bool, Error> {
+async fn has_started(
+    pods: &Api<Pod>,
+    pod: &str,
+    container: &str,
+    follow: bool,
+) -> Result<bool, Error> {
     if !follow {
         let there = pods.get_opt(pod).await;
         let there = there.map_err(Error::api(format!("pod {pod}"), "get"))?;
@@ -203,7 +208,7 @@ async fn begun(pods: &Api<Pod>, pod: &str, container: &str, follow: bool) -> Res
         match event {
             Ok(Some(there)) => match state(&there, container) {
                 Some(true) => return Ok(true),
-                _ if ended(&there) => return Ok(false),
+                _ if has_ended(&there) => return Ok(false),
                 _ => {}
             },
             Ok(None) => return Ok(false),
@@ -229,7 +234,7 @@ pub(super) fn state(pod: &Pod, container: &str) -> Option<bool> {
     Some(running.is_some() || terminated.is_some())
 }
 
-fn ended(pod: &Pod) -> bool {
+fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
@@ -239,7 +244,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    async fn read(log: &[u8]) -> Vec<Raw> {
+    async fn read(log: &[u8]) -> Vec<RawLine> {
         // As it comes from the network: in parts.
         let log = futures_util::io::BufReader::with_capacity(1000, log);
         lines(log).try_collect().await.unwrap()
@@ -247,8 +252,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_is_read_as_it_is_and_one_without_end_only_so_far() {
-        let line = |text: &str, is_cut| Raw { text: text.to_owned(), is_cut };
-        let exact = "x".repeat(LINE);
+        let line = |text: &str, is_cut| RawLine { text: text.to_owned(), is_cut };
+        let exact = "x".repeat(MAX_LINE);
         for (what, log, want) in [
             ("nothing", String::new(), vec![]),
             ("one", "a\n".to_owned(), vec![line("a", false)]),
@@ -263,12 +268,12 @@ mod tests {
                 vec![line(&exact, false), line("b", false)],
             ),
             ("longer by one", format!("{exact}y\nb\n"), vec![line(&exact, true), line("b", false)]),
-            ("without end", "x".repeat(20 * LINE), vec![line(&exact, true)]),
+            ("without end", "x".repeat(20 * MAX_LINE), vec![line(&exact, true)]),
         ] {
             assert_eq!(read(log.as_bytes()).await, want, "{what}");
         }
         assert_eq!(read(b"a\xffb\n").await, [line("a\u{fffd}b", false)]);
-        assert_eq!(line("a", true).with_remark(), format!("a{CUT}"));
+        assert_eq!(line("a", true).with_cut_mark(), format!("a{CUT_MARK}"));
     }
 
     #[test]

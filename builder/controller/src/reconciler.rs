@@ -47,25 +47,25 @@ pub struct Reconciler {
     /// What is known beside the watches.
     pub facts: Mutex<Facts>,
     /// Whether digests in nested repositories are refused, once it was asked.
-    nested: Mutex<Option<bool>>,
-    notes: Mutex<Notes>,
+    nested_digests: Mutex<Option<bool>>,
+    key_states: Mutex<KeyStates>,
 }
 
 /// What is kept of all keys.
 #[derive(Debug, Default)]
-struct Notes {
-    by_key: BTreeMap<String, Note>,
+struct KeyStates {
+    by_key: BTreeMap<String, KeyState>,
     /// The keys of which a plan is kept, the oldest first.
-    planned: VecDeque<String>,
+    with_plan: VecDeque<String>,
 }
 
 /// What is kept of a key from one look to the next; nothing of it is needed.
 #[derive(Debug, Default)]
-struct Note {
+struct KeyState {
     /// What was last logged.
     reason: String,
     /// So that an unchanged plan is not asked for again while its Job is being made.
-    kept: Option<Arc<CachedPlan>>,
+    cached_plan: Option<Arc<CachedPlan>>,
     /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
     written: Vec<(String, String)>,
     /// UIDs of objects that we created: as long as one is not seen, our view is old.
@@ -93,8 +93,8 @@ impl Reconciler {
             executor,
             metrics,
             facts: Mutex::default(),
-            nested: Mutex::default(),
-            notes: Mutex::default(),
+            nested_digests: Mutex::default(),
+            key_states: Mutex::default(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Reconciler {
             rendered = rendered.unwrap_or_default(),
             build = build.unwrap_or_default()
         );
-        if self.is_behind(key, &snapshot) {
+        if self.is_cache_stale(key, &snapshot) {
             // The watch tells what we wrote, and wakes us.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
@@ -145,7 +145,7 @@ impl Reconciler {
         snapshot: &mut Snapshot,
         facts: Facts,
     ) -> (Requeue, Option<String>) {
-        let mut kept = self.kept(key);
+        let mut cached_plan = self.cached_plan(key);
         let mut asked = false;
         let mut decision = decide(snapshot, Timestamp::now());
         for _ in 0..MAX_LOOKUP_ROUNDS {
@@ -155,8 +155,8 @@ impl Reconciler {
             asked = true;
             let (before, expected) = (snapshot.clone(), self.busy(key));
             let answered = tokio::select! {
-            answered = self.resolver.resolve(&decision.lookups, snapshot, &mut kept, &expected) => answered,
-            () = self.changed(key, before, facts) => {
+            answered = self.resolver.resolve(&decision.lookups, snapshot, &mut cached_plan, &expected) => answered,
+            () = self.until_inputs_change(key, before, facts) => {
             tracing::debug!("{key}: it changed while it was looked at");
             return (Requeue::CacheStale(Duration::ZERO), None);
             }
@@ -170,7 +170,7 @@ impl Reconciler {
             decision = decide(snapshot, Timestamp::now());
         }
         self.log_transition(key, &decision);
-        let problem = problem_of(snapshot, &decision);
+        let problem = reported_problem(snapshot, &decision);
         let makes_workloads = |action: &Action| {
             matches!(
                 action,
@@ -182,25 +182,25 @@ impl Reconciler {
         // Credentials are kept no longer than workloads are being made.
         let keep = asked && decision.actions.iter().any(makes_workloads);
         let facts = *self.facts.lock().expect("nobody panics while holding it");
-        let mut pass = ReconcilePass::new(key, kept.clone(), facts);
+        let mut pass = ReconcilePass::new(key, cached_plan.clone(), facts);
         let done = self.executor.apply_all(&decision.actions, &mut pass).await;
         let written = decision.actions.iter().filter_map(written);
-        let done_to = |(uid, seen): &(String, String)| {
+        let is_overwritten = |(uid, seen): &(String, String)| {
             pass.written_version(uid).is_some_and(|left| left != seen)
         };
-        let mut written: Vec<_> = written.filter(done_to).collect();
+        let mut written: Vec<_> = written.filter(is_overwritten).collect();
         written.extend_from_slice(pass.superseded());
         match snapshot.config.is_none() && snapshot.pool.is_none() {
-            true => self.notes().forget(key),
+            true => self.key_states().forget(key),
             false => {
-                let kept = kept.filter(|_| keep);
-                self.notes().note(key, kept, written, pass.created().to_vec());
+                let cached_plan = cached_plan.filter(|_| keep);
+                self.key_states().record(key, cached_plan, written, pass.created().to_vec());
             }
         }
         match done {
             Ok(()) => {
-                self.metrics.wrote(snapshot, &decision.actions);
-                self.remember(key, snapshot, problem.as_ref());
+                self.metrics.record_actions(snapshot, &decision.actions);
+                self.record_problem(key, snapshot, problem.as_ref());
                 match (problem, decision.requeue_after) {
                     (Some(problem), _) => {
                         let passes = problem.class == ErrorClass::Transient;
@@ -220,9 +220,9 @@ impl Reconciler {
                 let wrote = config
                     .is_some_and(|config| pass.written_version(config.metadata.uid()).is_some());
                 // What was just written is not seen yet, and would be written over. The next round says it.
-                let reported = told(&apply_error).filter(|_| !wrote);
+                let reported = to_problem(&apply_error).filter(|_| !wrote);
                 if requeue != Requeue::Conflict {
-                    self.remember(key, snapshot, reported.as_ref());
+                    self.record_problem(key, snapshot, reported.as_ref());
                 }
                 if let Some(problem) = reported {
                     let actions = report_refusal(snapshot, problem, Timestamp::now());
@@ -240,7 +240,7 @@ impl Reconciler {
     }
 
     /// Until something is otherwise than it was. A lookup may take a minute, and is of no use then.
-    async fn changed(&self, key: &str, before: Snapshot, facts: Facts) {
+    async fn until_inputs_change(&self, key: &str, before: Snapshot, facts: Facts) {
         let cache = &self.executor.cache;
         tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
         let inputs = inputs_digest(&before);
@@ -254,20 +254,20 @@ impl Reconciler {
 
     /// The hosts that had no room last time, if they are still what is needed.
     fn busy(&self, key: &str) -> BTreeSet<String> {
-        let of = self.asked_for(key);
-        let notes = self.notes();
-        let busy = notes.by_key.get(key).and_then(|note| note.busy.as_ref());
+        let of = self.lookup_scope(key);
+        let key_states = self.key_states();
+        let busy = key_states.by_key.get(key).and_then(|state| state.busy.as_ref());
         let busy = busy.filter(|busy| busy.of == of);
         busy.map(|busy| busy.hosts.clone()).unwrap_or_default()
     }
 
     fn set_busy(&self, key: &str, hosts: Option<BTreeSet<String>>) {
-        let of = self.asked_for(key);
+        let of = self.lookup_scope(key);
         let busy = hosts.map(|hosts| BusyHosts { hosts, of });
-        self.notes().by_key.entry(key.to_owned()).or_default().busy = busy;
+        self.key_states().by_key.entry(key.to_owned()).or_default().busy = busy;
     }
 
-    fn asked_for(&self, key: &str) -> (Option<i64>, String) {
+    fn lookup_scope(&self, key: &str) -> (Option<i64>, String) {
         let cache = &self.executor.cache;
         let config = cache.configs.get(key);
         let pool = config
@@ -279,51 +279,51 @@ impl Reconciler {
     }
 
     fn problem(&self, key: &str) -> Option<PendingProblem> {
-        self.notes().by_key.get(key)?.problem.clone()
+        self.key_states().by_key.get(key)?.problem.clone()
     }
 
     /// Keeps what was reported of this world, if anything was.
-    fn remember(&self, key: &str, snapshot: &Snapshot, problem: Option<&Problem>) {
+    fn record_problem(&self, key: &str, snapshot: &Snapshot, problem: Option<&Problem>) {
         let new = problem.map(|problem| {
             let inputs = inputs_digest(snapshot);
             PendingProblem::new(self.problem(key).as_ref(), inputs, problem)
         });
-        if let Some(note) = self.notes().by_key.get_mut(key) {
-            note.problem = new;
+        if let Some(state) = self.key_states().by_key.get_mut(key) {
+            state.problem = new;
         }
     }
 
     /// One line a state.
     fn log_transition(&self, key: &str, decision: &Decision) {
         let reason = decision.reason.to_string();
-        let mut notes = self.notes();
-        let note = notes.by_key.entry(key.to_owned()).or_default();
-        if note.reason != reason {
+        let mut key_states = self.key_states();
+        let state = key_states.by_key.entry(key.to_owned()).or_default();
+        if state.reason != reason {
             // Of a pool that nobody asks images for nothing is kept, so it is told at each look.
             match decision.reason {
                 PoolReason::NotOptedIn => tracing::debug!("{key}: {reason}"),
                 _ => tracing::info!(reason = decision.reason.code(), "{key}: {reason}"),
             }
-            note.reason = reason;
+            state.reason = reason;
         }
     }
 
-    fn kept(&self, key: &str) -> Option<Arc<CachedPlan>> {
-        self.notes().by_key.get(key)?.kept.clone()
+    fn cached_plan(&self, key: &str) -> Option<Arc<CachedPlan>> {
+        self.key_states().by_key.get(key)?.cached_plan.clone()
     }
 
     /// Whether a Job is being made for a key: it goes before keys of which nothing is kept.
     pub fn is_creating_workload(&self, key: &str) -> bool {
-        self.kept(key).is_some()
+        self.cached_plan(key).is_some()
     }
 
     /// Whether the stores still show what was before our last writes.
-    fn is_behind(&self, key: &str, snapshot: &Snapshot) -> bool {
-        let notes = self.notes();
-        let Some(note) = notes.by_key.get(key) else {
+    fn is_cache_stale(&self, key: &str, snapshot: &Snapshot) -> bool {
+        let key_states = self.key_states();
+        let Some(state) = key_states.by_key.get(key) else {
             return false;
         };
-        if note.written_at.is_none_or(|at| at.elapsed() > OWN_WRITE_TIMEOUT) {
+        if state.written_at.is_none_or(|at| at.elapsed() > OWN_WRITE_TIMEOUT) {
             return false;
         }
         let seen = |uid: &str, version: &str| {
@@ -349,34 +349,35 @@ impl Reconciler {
                 || workloads.any(|seen| seen.workload.uid() == uid)
                 || builds.any(|build| build.metadata.uid() == uid)
         };
-        let mut written = note.written.iter();
-        written.any(|(uid, version)| seen(uid, version)) || !note.created.iter().all(is_there)
+        let mut written = state.written.iter();
+        written.any(|(uid, version)| seen(uid, version)) || !state.created.iter().all(is_there)
     }
 
     async fn facts(&self, key: &str) -> Facts {
         let mut facts = *self.facts.lock().expect("nobody panics while holding it");
         let config = self.executor.cache.configs.get(key);
-        let nested = config.is_some_and(|config| {
+        let nested_digests = config.is_some_and(|config| {
             let pre_built = config.metadata.annotation(labels::PRE_BUILT_IMAGE);
             let images = [Some(&*config.spec.rendered_image_push_spec), pre_built];
             let mut images = images.into_iter().flatten().map(str::parse::<ImageRef>);
             images.any(|image| image.is_ok_and(|image| probe::is_nested(image.repo())))
         });
-        if nested {
-            facts.nested_digests_refused = self.nested_refused(key).await;
+        if nested_digests {
+            facts.nested_digests_refused = self.nested_digests_refused(key).await;
         }
         facts
     }
 
     /// Asked once, of the first that needs to know.
-    async fn nested_refused(&self, config: &str) -> bool {
-        let known = *self.nested.lock().expect("nobody panics while holding it");
+    async fn nested_digests_refused(&self, config: &str) -> bool {
+        let known = *self.nested_digests.lock().expect("nobody panics while holding it");
         if let Some(known) = known {
             return known;
         }
         match probe::nested_digests_refused(&self.executor.client, config).await {
             Ok(refused) => {
-                *self.nested.lock().expect("nobody panics while holding it") = Some(refused);
+                *self.nested_digests.lock().expect("nobody panics while holding it") =
+                    Some(refused);
                 refused
             }
             Err(error) => {
@@ -387,38 +388,38 @@ impl Reconciler {
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().expect("nobody panics while holding it")
+    fn key_states(&self) -> MutexGuard<'_, KeyStates> {
+        self.key_states.lock().expect("nobody panics while holding it")
     }
 }
 
-impl Notes {
+impl KeyStates {
     fn forget(&mut self, key: &str) {
-        self.planned.retain(|planned| planned != key);
+        self.with_plan.retain(|with_plan| with_plan != key);
         self.by_key.remove(key);
     }
 
-    fn note(
+    fn record(
         &mut self,
         key: &str,
-        kept: Option<Arc<CachedPlan>>,
+        cached_plan: Option<Arc<CachedPlan>>,
         written: Vec<(String, String)>,
         created: Vec<String>,
     ) {
-        self.planned.retain(|planned| planned != key);
-        if kept.is_some() {
-            self.planned.push_back(key.to_owned());
+        self.with_plan.retain(|with_plan| with_plan != key);
+        if cached_plan.is_some() {
+            self.with_plan.push_back(key.to_owned());
         }
-        let note = self.by_key.entry(key.to_owned()).or_default();
-        note.kept = kept;
-        note.written = written;
-        note.created = created;
-        note.written_at = Some(Instant::now());
-        if self.planned.len() > MAX_CACHED_PLANS
-            && let Some(oldest) = self.planned.pop_front()
-            && let Some(note) = self.by_key.get_mut(&oldest)
+        let state = self.by_key.entry(key.to_owned()).or_default();
+        state.cached_plan = cached_plan;
+        state.written = written;
+        state.created = created;
+        state.written_at = Some(Instant::now());
+        if self.with_plan.len() > MAX_CACHED_PLANS
+            && let Some(oldest) = self.with_plan.pop_front()
+            && let Some(state) = self.by_key.get_mut(&oldest)
         {
-            note.kept = None;
+            state.cached_plan = None;
         }
     }
 }
@@ -444,7 +445,7 @@ fn written(action: &Action) -> Option<(String, String)> {
 }
 
 /// What somebody must mend before a step can be carried out.
-fn told(apply_error: &ApplyError) -> Option<Problem> {
+fn to_problem(apply_error: &ApplyError) -> Option<Problem> {
     let class = apply_error.class().filter(|class| *class != ErrorClass::Transient)?;
     Some(Problem {
         class,
@@ -454,7 +455,7 @@ fn told(apply_error: &ApplyError) -> Option<Problem> {
 }
 
 /// What a round reports: a lookup that may go another way next time before anything else.
-fn problem_of(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
+fn reported_problem(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
     let lookup_results = &snapshot.lookup_results;
     let plan = lookup_results.plan.as_ref().and_then(|plan| plan.as_ref().err());
     let exists = lookup_results.exists.values().filter_map(ImageStatus::problem);

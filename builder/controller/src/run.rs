@@ -16,7 +16,7 @@ use super::active_reconciles::ActiveReconciles;
 use super::apply::Executor;
 use super::cluster_cache::{ClusterCache, Trigger};
 use super::http_server::{HealthSource, Server};
-use super::lease::{Lease, Times};
+use super::lease::{Lease, LeaseTimes};
 use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
@@ -56,7 +56,7 @@ pub struct Options {
     /// Whether the accounts of builds need the right to SecurityContextConstraints.
     pub security_context_constraints: bool,
     /// Of the Lease.
-    pub times: Times,
+    pub times: LeaseTimes,
     /// The time that a lookup in a registry may take.
     pub lookup_timeout: Duration,
 }
@@ -162,7 +162,7 @@ pub async fn run(
     let lost = {
         let lease = lease.clone();
         // A task of its own: busy workers must not keep it from being renewed.
-        tokio::spawn(async move { lease.keep().await })
+        tokio::spawn(async move { lease.renew_until_lost().await })
     };
     let mut lost = AbortOnDrop(lost);
     let ended = tokio::select! {

@@ -18,7 +18,7 @@ use mosb_types::ErrorClass;
 
 /// A pool, and why it is or isn't building.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct PoolView {
     /// The pool.
     pub pool: String,
     /// The rendered config that its machines should have; empty before the first.
@@ -35,25 +35,25 @@ pub struct View {
 
 /// How far a pool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
+pub enum PoolPhase {
     /// The image in service is what is wanted.
-    Done,
+    Ready,
     /// Something is going on.
-    UnderWay,
+    Progressing,
     /// The build failed.
     Failed,
     /// Somebody must change something first.
-    Stuck,
+    Blocked,
 }
 
-impl View {
+impl PoolView {
     /// How far it is.
-    pub fn stand(&self) -> Stand {
+    pub fn phase(&self) -> PoolPhase {
         match &self.reason {
             PoolReason::UpToDate(_) | PoolReason::Adopting(_) | PoolReason::Recognised(_) => {
-                Stand::Done
+                PoolPhase::Ready
             }
-            PoolReason::Failed { .. } => Stand::Failed,
+            PoolReason::Failed { .. } => PoolPhase::Failed,
             PoolReason::NotOptedIn
             | PoolReason::LabelIncomplete(_)
             | PoolReason::OtherBuilder(_)
@@ -61,11 +61,11 @@ impl View {
             | PoolReason::BadConfig(_)
             | PoolReason::NoPool(_)
             | PoolReason::NestedRepository(_)
-            | PoolReason::MixedPlatforms(_) => Stand::Stuck,
+            | PoolReason::MixedPlatforms(_) => PoolPhase::Blocked,
             PoolReason::Problem(problem) => match problem.class {
-                ErrorClass::Transient => Stand::UnderWay,
+                ErrorClass::Transient => PoolPhase::Progressing,
                 ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
-                    Stand::Stuck
+                    PoolPhase::Blocked
                 }
             },
             PoolReason::OptingIn
@@ -86,13 +86,13 @@ impl View {
             | PoolReason::Pending { .. }
             | PoolReason::Building { .. }
             | PoolReason::Confirming(_)
-            | PoolReason::Waiting { .. } => Stand::UnderWay,
+            | PoolReason::Waiting { .. } => PoolPhase::Progressing,
         }
     }
 }
 
 /// All pools, and MachineOSConfigs without one, by name; or the one that is meant.
-pub fn views(cache: &ClusterCache, only: Option<&str>) -> Vec<View> {
+pub fn pool_views(cache: &ClusterCache, only: Option<&str>) -> Vec<PoolView> {
     let meant = |pool: &str| only.is_none_or(|only| only == pool);
     let mut keys = Vec::new();
     for pool in cache.pools.list() {
@@ -114,14 +114,14 @@ pub fn views(cache: &ClusterCache, only: Option<&str>) -> Vec<View> {
         meant(pool) && cache.pools.get(pool).is_none()
     });
     keys.extend(lost.iter().map(|config| config.metadata.name.clone()));
-    keys.iter().map(|key| view(cache, key)).collect()
+    keys.iter().map(|key| pool_view(cache, key)).collect()
 }
 
-fn view(cache: &ClusterCache, key: &str) -> View {
-    let world = observe(cache, key, Facts::default());
-    let decision = decide(&world, Timestamp::now());
-    let config = world.config.as_ref();
-    let degraded = world
+fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
+    let snapshot = observe(cache, key, Facts::default());
+    let decision = decide(&snapshot, Timestamp::now());
+    let config = snapshot.config.as_ref();
+    let degraded = snapshot
         .pool
         .as_ref()
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
@@ -147,9 +147,9 @@ fn view(cache: &ClusterCache, key: &str) -> View {
     };
     let current =
         config.and_then(|config| config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
-    let build = world.builds.iter().find(|build| Some(build.metadata.name.as_str()) == current);
-    let pool = world.pool.as_ref();
-    View {
+    let build = snapshot.builds.iter().find(|build| Some(build.metadata.name.as_str()) == current);
+    let pool = snapshot.pool.as_ref();
+    PoolView {
         pool: match (pool, config) {
             (Some(pool), _) => pool.metadata.name.clone(),
             (None, Some(config)) => config.spec.machine_config_pool.name.clone(),

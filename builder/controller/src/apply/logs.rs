@@ -10,8 +10,8 @@ use kube::{Api, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::error;
-use super::super::kept_logs::{KeepLogs, Tail};
-use super::super::logs::{Raw, lines};
+use super::super::log_archive::{ArchiveLogs, LogTail};
+use super::super::logs::{RawLine, lines};
 use super::write::{delete_params, ignore_not_found, post_params};
 use super::{ApplyError, Executor, apply_error};
 use mosb_build::Redactor;
@@ -37,7 +37,7 @@ enum ArchiveError {
 }
 
 impl Executor {
-    pub(super) async fn archive_logs(&self, keep: &KeepLogs) {
+    pub(super) async fn archive_logs(&self, keep: &ArchiveLogs) {
         let why = match timeout(ARCHIVE_TIMEOUT, self.try_archive_logs(keep)).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why.to_string(),
@@ -47,7 +47,7 @@ impl Executor {
         tracing::warn!("machineosbuild {build}: its logs are not kept: {why}");
     }
 
-    async fn try_archive_logs(&self, keep: &KeepLogs) -> Result<(), ArchiveError> {
+    async fn try_archive_logs(&self, keep: &ArchiveLogs) -> Result<(), ArchiveError> {
         let namespace = &self.cache.namespace;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let mut data = Vec::new();
@@ -87,7 +87,7 @@ impl Executor {
         pod: &str,
         container: &str,
         redactor: &Redactor,
-    ) -> Result<Tail, ApplyError> {
+    ) -> Result<LogTail, ApplyError> {
         let namespace = &self.cache.namespace;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let params = LogParams {
@@ -100,7 +100,7 @@ impl Executor {
         let log = pods.log_stream(pod, &params).await;
         let log = log.map_err(apply_error(object(), "get log"))?;
         let mut lines = pin!(lines(log));
-        let mut tail = Tail::default();
+        let mut tail = LogTail::default();
         let failed = |source| apply_error(object(), "get log")(kube::Error::ReadEvents(source));
         while let Some(line) = lines.try_next().await.map_err(failed)? {
             tail.push(&redact(redactor, line));
@@ -110,7 +110,7 @@ impl Executor {
 }
 
 /// A line without credentials. Where it was cut, a part of one may be at its end: as much as that may be is left out.
-fn redact(redactor: &Redactor, line: Raw) -> String {
+fn redact(redactor: &Redactor, line: RawLine) -> String {
     let mut text = redactor.redact(&line.text);
     if line.is_cut {
         let mut end = text.len().saturating_sub(redactor.longest_secret());
@@ -119,7 +119,7 @@ fn redact(redactor: &Redactor, line: Raw) -> String {
         }
         text.truncate(end);
     }
-    Raw { text, ..line }.with_remark()
+    RawLine { text, ..line }.with_cut_mark()
 }
 
 /// Puts it in the place of what was kept of an earlier attempt, or by us before we were killed.
@@ -159,8 +159,8 @@ async fn put(
 mod tests {
     use k8s_openapi::ByteString;
 
-    use super::super::super::logs::{CUT, LINE};
     use super::*;
+    use crate::logs::{CUT_MARK, MAX_LINE};
 
     #[test]
     fn no_part_of_a_credential_is_left_where_a_line_was_cut() {
@@ -169,14 +169,14 @@ mod tests {
         let redactor = Redactor::from_secrets([data]);
         // However much of it was read.
         for read in 0..=secret.len() {
-            let text = format!("{}{}", "é".repeat(LINE / 2), &secret[..read]);
-            let cut = Raw { text, is_cut: true };
+            let text = format!("{}{}", "é".repeat(MAX_LINE / 2), &secret[..read]);
+            let cut = RawLine { text, is_cut: true };
             let found = redact(&redactor, cut);
-            let text = found.strip_suffix(CUT).unwrap();
+            let text = found.strip_suffix(CUT_MARK).unwrap();
             assert!(text.chars().all(|c| c == 'é'), "{read}");
-            assert!(text.len() > LINE - 4 * secret.len());
+            assert!(text.len() > MAX_LINE - 4 * secret.len());
         }
-        let whole = Raw { text: format!("a {secret}"), is_cut: false };
+        let whole = RawLine { text: format!("a {secret}"), is_cut: false };
         assert_eq!(redact(&redactor, whole), "a [secret]");
     }
 }

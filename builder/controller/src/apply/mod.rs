@@ -201,7 +201,7 @@ impl Executor {
             }
         }
         let telling =
-            told.into_iter().map(|event| events::tell(&self.client, &self.instance, event));
+            told.into_iter().map(|event| events::emit(&self.client, &self.instance, event));
         for said in join_all(telling).await {
             if let Err(error) = said {
                 tracing::warn!("{error}");

@@ -116,7 +116,7 @@ pub struct ClusterCache {
     /// Deployments that render pools, by `namespace/name`, and how many pods they want.
     pub renderers: Arc<IndexedStore<i32>>,
     /// The settings.
-    pub(super) last_read: observe::LastRead,
+    pub(super) settings_cache: observe::SettingsCache,
 }
 
 /// What a change is about, so that those are woken whom it concerns.
@@ -200,7 +200,7 @@ impl ClusterCache {
             rendering: false,
             pool_settings: Default::default(),
             renderers: Arc::default(),
-            last_read: observe::LastRead::default(),
+            settings_cache: observe::SettingsCache::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What is kept of a pod before it goes, or before its build is told to have failed.
 
 use super::super::action::Action;
-use super::super::kept_logs::KeepLogs;
+use super::super::log_archive::ArchiveLogs;
 use super::DecisionBuilder;
 use super::annotations::attempt_of;
 use mosb_plan::api::MachineOsBuild;
@@ -24,7 +24,7 @@ impl DecisionBuilder<'_> {
         let result = result.filter(|result| result.job_uid == seen.workload.uid());
         let told_by = result.map(|result| result.outcome.told_by());
         let attempt = attempt_of(&seen.workload);
-        let keep = newest.and_then(|pod| KeepLogs::of(build, attempt, pod, told_by));
+        let keep = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, told_by));
         self.actions.extend(keep.map(|keep| Action::ArchiveLogs(Box::new(keep))));
     }
 }

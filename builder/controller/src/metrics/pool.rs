@@ -76,7 +76,7 @@ impl Metrics {
     }
 
     /// Counts what was just written.
-    pub fn wrote(&self, snapshot: &Snapshot, actions: &[Action]) {
+    pub fn record_actions(&self, snapshot: &Snapshot, actions: &[Action]) {
         let Some(pool) = snapshot.pool.as_ref().map(|pool| pool.metadata.name.clone()) else {
             return;
         };
@@ -92,7 +92,7 @@ impl Metrics {
                 Action::WriteBuildStatus { name, status, .. } => {
                     let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
                     if let Some(before) = before.filter(|build| !build.is_pre_built()) {
-                        self.build_wrote(&pool, before, status, snapshot.results.get(name));
+                        self.record_build_status(&pool, before, status, snapshot.results.get(name));
                     }
                 }
                 _ => {}
@@ -100,7 +100,7 @@ impl Metrics {
         }
     }
 
-    fn build_wrote(
+    fn record_build_status(
         &self,
         pool: &str,
         before: &MachineOsBuild,
@@ -320,7 +320,7 @@ mod tests {
                 resource_version: String::new(),
                 status: Box::new(ended.status),
             };
-            metrics.wrote(&before, &[action]);
+            metrics.record_actions(&before, &[action]);
             let text = metrics.text();
             let lines: Vec<&str> = text
                 .lines()
@@ -418,8 +418,8 @@ mod tests {
             resource_version: String::new(),
             status: Box::new(ended.status),
         };
-        metrics.wrote(&snapshot(build("Building")), std::slice::from_ref(&action));
-        metrics.wrote(&snapshot(build("Succeeded")), &[action]);
+        metrics.record_actions(&snapshot(build("Building")), std::slice::from_ref(&action));
+        metrics.record_actions(&snapshot(build("Succeeded")), &[action]);
         let text = metrics.text();
         for line in [
             "ocl_build_total{pool=\"worker\",state=\"succeeded\"} 1",

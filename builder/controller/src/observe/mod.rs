@@ -25,7 +25,7 @@ use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
-pub use settings::{IMAGE_CONFIG, LastRead};
+pub use settings::{IMAGE_CONFIG, SettingsCache};
 
 /// What was found out about a cluster that no watch tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
             names
         }
         Trigger::Secret(name) => {
-            let everybodys = cache.settings_name(name) || name.starts_with("etc-pki-");
+            let everybodys = cache.settings_use_secret(name) || name.starts_with("etc-pki-");
             let configs = cache.configs.filter_list(|config| {
                 let spec = &config.spec;
                 let own = spec.base_image_pull_secret.as_ref();
@@ -160,7 +160,7 @@ impl ClusterCache {
     }
 
     /// Whether the settings name this Secret, so that lookups for every pool read it.
-    pub(super) fn settings_name(&self, secret: &str) -> bool {
+    pub(super) fn settings_use_secret(&self, secret: &str) -> bool {
         self.settings().is_ok_and(|(settings, _)| {
             let proxy = settings.proxy.and_then(|proxy| proxy.secret);
             settings.global_pull_secret == secret || proxy.as_deref() == Some(secret)
@@ -310,7 +310,7 @@ fn results(cache: &ClusterCache, name: &str) -> BTreeMap<String, JobResult> {
 /// The result in a ConfigMap, if there is one that is believed.
 pub(super) fn result_in(map: &ConfigMap) -> Option<JobResult> {
     match JobResult::from_config_map(map.data.as_ref()?) {
-        Ok(Some(result)) => match result::not_believed(&map.metadata, &result) {
+        Ok(Some(result)) => match result::untrusted_reason(&map.metadata, &result) {
             None => Some(result),
             Some(why) => {
                 tracing::warn!("configmap {}: its result is ignored: {why}", map.name_any());

@@ -9,7 +9,7 @@ use mosb_plan::api::job_name;
 
 /// Why a result is not believed from the ConfigMap that it is in. Anybody may have put our labels on one, and a build's sidecar may write all of its
 /// own, its metadata too: so the name is the build's, and the owner is the Job, Pod or Build that the result says it is of.
-pub(super) fn not_believed(map: &ObjectMeta, result: &JobResult) -> Option<String> {
+pub(super) fn untrusted_reason(map: &ObjectMeta, result: &JobResult) -> Option<String> {
     let name = result_name(&result.build);
     if map.name.as_ref() != Some(&name) {
         return Some(format!("it is of build {}, whose result is in {name}", result.build));
@@ -89,7 +89,7 @@ mod tests {
             let map: ObjectMeta = serde_json::from_value(map).unwrap();
             let result = json!({ "jobUid": uid, "build": build, "outcome": "NeedsContainerfile", "reasons": [] });
             let result: JobResult = serde_json::from_value(result).unwrap();
-            let why = not_believed(&map, &result);
+            let why = untrusted_reason(&map, &result);
             assert_eq!(why.is_none(), want, "{what}: {why:?}");
         }
     }

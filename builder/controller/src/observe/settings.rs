@@ -15,20 +15,20 @@ use mosb_types::Finding;
 pub const IMAGE_CONFIG: &str = "cluster";
 
 /// The settings, and what the reader should know of them.
-type Read = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
+type SettingsResult = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
 
 /// As they were last read, and of what.
 #[derive(Debug, Default)]
-pub struct LastRead(Mutex<Option<(Sources, Read)>>);
+pub struct SettingsCache(Mutex<Option<(Sources, SettingsResult)>>);
 
-impl LastRead {
-    fn get(&self, sources: &Sources) -> Option<Read> {
+impl SettingsCache {
+    fn get(&self, sources: &Sources) -> Option<SettingsResult> {
         let last = self.lock();
         let (of, read) = last.as_ref()?;
-        of.are(sources).then(|| read.clone())
+        of.is_same(sources).then(|| read.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Sources, Read)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Sources, SettingsResult)>> {
         self.0.lock().expect("nobody panics while holding it: comparing and cloning don't")
     }
 }
@@ -45,7 +45,7 @@ struct Sources {
 
 impl Sources {
     /// Whether they are the very same: whoever changes one puts another in its place.
-    fn are(&self, others: &Self) -> bool {
+    fn is_same(&self, others: &Self) -> bool {
         let maps = |sources: &Self| {
             [&sources.ours, &sources.images].map(|map| map.as_ref().map(Arc::as_ptr))
         };
@@ -60,7 +60,7 @@ impl Sources {
             && self.mirror_sets.iter().zip(&others.mirror_sets).all(same)
     }
 
-    fn read(&self) -> Read {
+    fn read(&self) -> SettingsResult {
         let map = self.ours.as_ref();
         let text = map.and_then(|map| map.data.as_ref()?.get(CONFIG_KEY));
         let settings = match text {
@@ -84,7 +84,7 @@ impl ClusterCache {
     ///
     /// # Errors
     /// Our ConfigMap can't be read.
-    pub fn settings(&self) -> Read {
+    pub fn settings(&self) -> SettingsResult {
         let sources = Sources {
             ours: self.named(CONFIG_MAP),
             images: self.named(OPERATOR_IMAGES),
@@ -92,10 +92,10 @@ impl ClusterCache {
             mirror_sets: self.mirror_sets.iter().flat_map(|store| store.list()).collect(),
             image_config: self.image_configs.get(IMAGE_CONFIG),
         };
-        let known = self.last_read.get(&sources);
+        let known = self.settings_cache.get(&sources);
         known.unwrap_or_else(|| {
             let read = sources.read();
-            *self.last_read.lock() = Some((sources, read.clone()));
+            *self.settings_cache.lock() = Some((sources, read.clone()));
             read
         })
     }

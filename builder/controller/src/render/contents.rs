@@ -14,18 +14,18 @@ use super::snapshot::Member;
 use mosb_plan::api::MachineConfig;
 
 /// Reads on their way at once.
-const PARALLEL: usize = 16;
+const PARALLEL_READS: usize = 16;
 /// Bytes of JSON that are kept: what all pools of a cluster share is read once.
-const KEPT: usize = 64 << 20;
+const MAX_CACHED_BYTES: usize = 64 << 20;
 
 /// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    kept: Mutex<Kept>,
+    cached: Mutex<CachedConfigs>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedConfigs {
     configs: BTreeMap<String, Arc<MachineConfig>>,
     size: usize,
 }
@@ -48,12 +48,12 @@ impl Contents {
         });
         // Made before the first is awaited: a stream that makes them can't be sent to another thread.
         let read: Vec<_> = read.collect();
-        stream::iter(read).buffered(PARALLEL).try_collect().await
+        stream::iter(read).buffered(PARALLEL_READS).try_collect().await
     }
 
     fn known(&self, member: &Member) -> Option<Arc<MachineConfig>> {
-        let kept = self.lock();
-        let known = kept.configs.get(&member.name)?;
+        let cached = self.lock();
+        let known = cached.configs.get(&member.name)?;
         let metadata = &known.metadata;
         let labels = &metadata.labels;
         let annotations = &metadata.annotations;
@@ -77,18 +77,18 @@ impl Contents {
             ApplyError::Api(Error::Unreadable { object, cause: cause.to_string() })
         })?;
         let config = Arc::new(config);
-        let mut kept = self.lock();
-        if kept.size + size > KEPT {
-            *kept = Kept::default();
+        let mut cached = self.lock();
+        if cached.size + size > MAX_CACHED_BYTES {
+            *cached = CachedConfigs::default();
         }
         // What it replaces counts on until all are dropped: the bound holds all the more.
-        kept.size += size;
-        kept.configs.insert(name.to_owned(), Arc::clone(&config));
+        cached.size += size;
+        cached.configs.insert(name.to_owned(), Arc::clone(&config));
         Ok(config)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().expect("nobody panics while holding it: maps don't")
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedConfigs> {
+        self.cached.lock().expect("nobody panics while holding it: maps don't")
     }
 }
 

@@ -6,25 +6,25 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::super::lookup::Problem;
-use super::collect;
-use super::snapshot::{Inputs, Made, Snapshot};
+use super::garbage;
+use super::snapshot::{Inputs, Made, RenderSnapshot};
 use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
 use mosb_plan::api::{Condition, condition, labels};
 
 /// What to do about a snapshot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
+pub struct RenderDecision {
     /// What must be known first: put the answer into the snapshot, and decide again; there are no steps.
-    pub ask: Option<Question>,
+    pub lookup: Option<RenderLookup>,
     /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
-    pub steps: Vec<Step>,
+    pub actions: Vec<RenderAction>,
     /// How far the pool is.
     pub reason: RenderReason,
 }
 
 /// What is not known from metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum RenderLookup {
     /// What the pool's MachineConfigs come to.
     Render,
     /// Which rendered configs nodes have or shall have.
@@ -33,16 +33,16 @@ pub enum Question {
 
 /// One change. Done twice it ends where once does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum RenderAction {
     /// Tell something, once.
-    Tell(Event),
+    Event(Event),
     /// Create the rendered config that was just made; one that is there with the same content is fine.
     Create {
         /// Its name.
         name: String,
     },
     /// Let the pool name it: `spec.configuration`, and the annotation `mosb.dev/rendered-from`.
-    Move {
+    SetConfiguration {
         /// Name of the rendered config.
         name: String,
         /// Names of the MachineConfigs, sorted.
@@ -53,7 +53,7 @@ pub enum Step {
         pins: BTreeMap<String, String>,
     },
     /// Replace the pool's list of conditions, in which only our entry is another.
-    Say {
+    ReplaceConditions {
         /// All of them.
         conditions: Vec<Condition>,
     },
@@ -105,119 +105,129 @@ impl fmt::Display for RenderReason {
 /// Everything that should change, in order. Pure: same world, same steps.
 ///
 /// A pool that is paused is rendered too: what waits then are its machines.
-pub fn decide(world: &Snapshot, now: Timestamp) -> Decision {
-    if let Some(who) = &world.other_renderer {
-        return Decision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
+pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
+    if let Some(who) = &snapshot.other_renderer {
+        return RenderDecision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
     }
-    if world.pool.metadata.is_being_deleted() {
-        return Decision::of(RenderReason::Deleting, Vec::new());
+    if snapshot.pool.metadata.is_being_deleted() {
+        return RenderDecision::of(RenderReason::Deleting, Vec::new());
     }
-    if world.pool.spec.machine_config_selector.is_none() {
-        return Decision::of(RenderReason::ByHand, Vec::new());
+    if snapshot.pool.spec.machine_config_selector.is_none() {
+        return RenderDecision::of(RenderReason::ByHand, Vec::new());
     }
-    let inputs = match &world.inputs {
+    let inputs = match &snapshot.inputs {
         Ok(inputs) => inputs,
-        Err(problem) => return degraded(world, problem, now),
+        Err(problem) => return degraded(snapshot, problem, now),
     };
-    if is_settled(world, inputs) {
-        return settled(world, now);
+    if is_settled(snapshot, inputs) {
+        return settled(snapshot, now);
     }
-    match &world.answers.made {
-        None => Decision::asking(Question::Render, RenderReason::Rendering),
-        Some(Err(problem)) => degraded(world, problem, now),
-        Some(Ok(made)) => moved(world, inputs, made, now),
+    match &snapshot.answers.made {
+        None => RenderDecision::looking_up(RenderLookup::Render, RenderReason::Rendering),
+        Some(Err(problem)) => degraded(snapshot, problem, now),
+        Some(Ok(made)) => set_configuration(snapshot, inputs, made, now),
     }
 }
 
 /// Whether the pool has what its MachineConfigs come to, as far as that is known without reading them.
-fn is_settled(world: &Snapshot, inputs: &Inputs) -> bool {
-    let configuration = &world.pool.spec.configuration;
-    let mut rendered = world.rendered.iter();
+fn is_settled(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
+    let configuration = &snapshot.pool.spec.configuration;
+    let mut rendered = snapshot.rendered.iter();
     let is_there =
         rendered.any(|one| one.name == configuration.name && !one.is_edited && !one.deleting);
-    is_there && has_stamp(world, inputs, &configuration.name) && has_sources(world, inputs)
+    is_there && has_stamp(snapshot, inputs, &configuration.name) && has_sources(snapshot, inputs)
 }
 
-fn has_stamp(world: &Snapshot, inputs: &Inputs, name: &str) -> bool {
-    world.pool.metadata.annotation(labels::RENDERED_FROM) == Some(&inputs.stamp(name))
+fn has_stamp(snapshot: &RenderSnapshot, inputs: &Inputs, name: &str) -> bool {
+    snapshot.pool.metadata.annotation(labels::RENDERED_FROM) == Some(&inputs.stamp(name))
 }
 
-fn has_sources(world: &Snapshot, inputs: &Inputs) -> bool {
-    let sources = world.pool.spec.configuration.source.iter();
+fn has_sources(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
+    let sources = snapshot.pool.spec.configuration.source.iter();
     sources.map(|source| source.name.as_str()).eq(inputs.sources())
 }
 
 /// Nothing is to be rendered; what nobody needs any more goes.
-fn settled(world: &Snapshot, now: Timestamp) -> Decision {
-    let reason = RenderReason::Rendered(world.pool.spec.configuration.name.clone());
-    let steps: Vec<Step> = said(world, None, now).into_iter().collect();
-    let superfluous = collect::superfluous(world);
-    if !steps.is_empty() || superfluous.is_empty() {
-        return Decision::of(reason, steps);
+fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
+    let reason = RenderReason::Rendered(snapshot.pool.spec.configuration.name.clone());
+    let actions: Vec<RenderAction> = degraded_condition(snapshot, None, now).into_iter().collect();
+    let unused_configs = garbage::unused_configs(snapshot);
+    if !actions.is_empty() || unused_configs.is_empty() {
+        return RenderDecision::of(reason, actions);
     }
-    match &world.answers.on_nodes {
-        None => Decision::asking(Question::Nodes, reason),
-        Some(on_nodes) => {
-            let unused = superfluous.into_iter().filter(|one| !on_nodes.contains(&one.name));
-            let steps =
-                unused.map(|one| Step::Delete { name: one.name.clone(), uid: one.uid.clone() });
-            Decision::of(reason, steps.collect())
+    match &snapshot.answers.configs_on_nodes {
+        None => RenderDecision::looking_up(RenderLookup::Nodes, reason),
+        Some(configs_on_nodes) => {
+            let unused =
+                unused_configs.into_iter().filter(|one| !configs_on_nodes.contains(&one.name));
+            let actions = unused
+                .map(|one| RenderAction::Delete { name: one.name.clone(), uid: one.uid.clone() });
+            RenderDecision::of(reason, actions.collect())
         }
     }
 }
 
 /// The pool stays as it is, and says why.
-fn degraded(world: &Snapshot, problem: &Problem, now: Timestamp) -> Decision {
-    let steps = said(world, Some(problem), now).into_iter().collect();
-    Decision::of(RenderReason::Degraded(problem.clone()), steps)
+fn degraded(snapshot: &RenderSnapshot, problem: &Problem, now: Timestamp) -> RenderDecision {
+    let actions = degraded_condition(snapshot, Some(problem), now).into_iter().collect();
+    RenderDecision::of(RenderReason::Degraded(problem.clone()), actions)
 }
 
 /// The pool gets what was made.
-fn moved(world: &Snapshot, inputs: &Inputs, made: &Made, now: Timestamp) -> Decision {
+fn set_configuration(
+    snapshot: &RenderSnapshot,
+    inputs: &Inputs,
+    made: &Made,
+    now: Timestamp,
+) -> RenderDecision {
     let name = &made.name;
-    let mut steps = Vec::new();
+    let mut actions = Vec::new();
     let is_there = |one: &super::SeenRendered| one.name == *name && !one.deleting;
-    if !world.rendered.iter().any(is_there) {
-        let on = || Regarding::new("MachineConfigPool", &world.pool.metadata);
+    if !snapshot.rendered.iter().any(is_there) {
+        let on = || Regarding::new("MachineConfigPool", &snapshot.pool.metadata);
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
         let reason = EventReason::RenderedConfigGenerated;
-        steps.push(Step::Tell(Event::new(on(), reason, name, note)));
+        actions.push(RenderAction::Event(Event::new(on(), reason, name, note)));
         if let Some(image) = &made.overriding {
             let note = format!(
                 "a MachineConfig decides on the base OS image of {name}: {image}; updates of the cluster don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
-            steps.push(Step::Tell(Event::new(on(), reason, image, note)));
+            actions.push(RenderAction::Event(Event::new(on(), reason, image, note)));
         }
-        steps.push(Step::Create { name: name.clone() });
+        actions.push(RenderAction::Create { name: name.clone() });
     }
-    let is_named = world.pool.spec.configuration.name == *name;
-    if !is_named || !has_stamp(world, inputs, name) || !has_sources(world, inputs) {
-        steps.push(Step::Move {
+    let is_named = snapshot.pool.spec.configuration.name == *name;
+    if !is_named || !has_stamp(snapshot, inputs, name) || !has_sources(snapshot, inputs) {
+        actions.push(RenderAction::SetConfiguration {
             name: name.clone(),
             sources: inputs.sources().map(str::to_owned).collect(),
             stamp: inputs.stamp(name),
             pins: made.pins.clone(),
         });
     }
-    steps.extend(said(world, None, now));
-    Decision::of(RenderReason::Rendered(name.clone()), steps)
+    actions.extend(degraded_condition(snapshot, None, now));
+    RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
 }
 
 /// The message of a problem that was reported before stays, as the same problem may be told in other words each time.
-fn said(world: &Snapshot, wrong: Option<&Problem>, now: Timestamp) -> Option<Step> {
-    let earlier = world.earlier_problem.as_ref().map(|earlier| &earlier.cause);
+fn degraded_condition(
+    snapshot: &RenderSnapshot,
+    wrong: Option<&Problem>,
+    now: Timestamp,
+) -> Option<RenderAction> {
+    let earlier = snapshot.earlier_problem.as_ref().map(|earlier| &earlier.cause);
     let is_same = wrong.is_some_and(|wrong| earlier == Some(&wrong.cause()));
-    let old = condition(&world.pool.status.conditions, RENDER_DEGRADED);
+    let old = condition(&snapshot.pool.status.conditions, RENDER_DEGRADED);
     if is_same && old.is_some_and(Condition::is_true) {
         return None;
     }
     let wrong = wrong.map(|problem| (&*problem.reason, &*problem.message));
-    let conditions = render_conditions(&world.pool.status.conditions, wrong, now)?;
-    Some(Step::Say { conditions })
+    let conditions = render_conditions(&snapshot.pool.status.conditions, wrong, now)?;
+    Some(RenderAction::ReplaceConditions { conditions })
 }
 
-impl Decision {
+impl RenderDecision {
     /// Why the pool can't be rendered, if it can't.
     pub(super) fn problem(&self) -> Option<&Problem> {
         match &self.reason {
@@ -230,11 +240,11 @@ impl Decision {
         }
     }
 
-    fn of(reason: RenderReason, steps: Vec<Step>) -> Self {
-        Self { ask: None, steps, reason }
+    fn of(reason: RenderReason, actions: Vec<RenderAction>) -> Self {
+        Self { lookup: None, actions, reason }
     }
 
-    fn asking(question: Question, reason: RenderReason) -> Self {
-        Self { ask: Some(question), ..Self::of(reason, Vec::new()) }
+    fn looking_up(question: RenderLookup, reason: RenderReason) -> Self {
+        Self { lookup: Some(question), ..Self::of(reason, Vec::new()) }
     }
 }

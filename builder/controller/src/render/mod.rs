@@ -1,6 +1,6 @@
 //! `mosb controller --render`: where nobody else does, the MachineConfigs of a pool become its rendered one.
 //!
-//! As for builds: what is seen of a pool becomes a [`Snapshot`], [`decide`] says what should change, and it is changed. In come
+//! As for builds: what is seen of a pool becomes a [`RenderSnapshot`], [`decide`] says what should change, and it is changed. In come
 //! metadata of MachineConfigs; their contents are read only when what a pool was rendered from changed ([`Inputs`]), which is
 //! known from a fingerprint on the pool, so that a restart reads nothing and fetches nothing anew.
 //!
@@ -16,11 +16,11 @@
 //! | `act` | carries out steps |
 //! | `renderer` | the queue of pools, and the rounds |
 
-mod act;
-mod answer;
-mod collect;
+mod apply;
 mod contents;
 mod decide;
+mod garbage;
+mod lookups;
 mod observe;
 mod renderer;
 mod snapshot;
@@ -28,8 +28,8 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-pub(super) use answer::without_components;
-pub use decide::{Decision, Question, RenderReason, Step, decide};
+pub use decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
+pub(super) use lookups::without_components;
 pub use observe::observe;
 pub use renderer::Renderer;
-pub use snapshot::{Answers, Inputs, Made, Member, SeenRendered, Snapshot};
+pub use snapshot::{Inputs, Made, Member, RenderResults, RenderSnapshot, SeenRendered};

@@ -9,7 +9,7 @@ use super::super::cluster_cache::{ClusterCache, OS_IMAGE_URL, Trigger};
 use super::super::inputs;
 use super::super::lookup::Problem;
 use super::super::observe::RENDERER;
-use super::snapshot::{Answers, Inputs, Member, SeenRendered, Snapshot};
+use super::snapshot::{Inputs, Member, RenderResults, RenderSnapshot, SeenRendered};
 use mosb_image::Digest;
 use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
@@ -18,33 +18,33 @@ use mosb_plan::render::is_rendered_one;
 use mosb_types::ErrorClass;
 
 /// The pool of this name; none if there is none.
-pub fn observe(cache: &ClusterCache, name: &str) -> Option<Snapshot> {
+pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     let pool = cache.pools.get(name)?;
     let rendered = rendered(cache, &pool);
-    Some(Snapshot {
+    Some(RenderSnapshot {
         other_renderer: cache.other_renderer(),
         inputs: settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings }),
         named: named(cache, &rendered),
         rendered,
         pool: (*pool).clone(),
-        answers: Answers::default(),
+        answers: RenderResults::default(),
         earlier_problem: None,
     })
 }
 
 /// The digest of all that the rendering of a pool would have to differ in to go another way; what mosb itself writes into the
 /// pool's status is left out.
-pub(super) fn inputs_digest(cache: &ClusterCache, world: &Snapshot) -> Digest {
-    let metadata = &world.pool.metadata;
+pub(super) fn inputs_digest(cache: &ClusterCache, snapshot: &RenderSnapshot) -> Digest {
+    let metadata = &snapshot.pool.metadata;
     let text = format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         metadata.labels,
         metadata.annotations,
         metadata.deletion_timestamp,
-        world.pool.spec,
-        world.other_renderer,
-        world.inputs,
-        world.rendered,
+        snapshot.pool.spec,
+        snapshot.other_renderer,
+        snapshot.inputs,
+        snapshot.rendered,
         cache.daemon_sets.is_empty(),
         pool_settings(cache),
         inputs::shared_versions(cache),
@@ -78,7 +78,7 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
         }
         Trigger::All => names(cache.pools.list()),
         // Tags are pinned with the logins of one, through the proxy of another.
-        Trigger::Secret(name) if cache.settings_name(name) => names(cache.pools.list()),
+        Trigger::Secret(name) if cache.settings_use_secret(name) => names(cache.pools.list()),
         Trigger::Config(..)
         | Trigger::ManagedObject(_)
         | Trigger::Secret(_)

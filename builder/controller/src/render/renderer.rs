@@ -17,17 +17,17 @@ use super::super::lease::Lease;
 use super::super::lookups::{LookupError, Resolver, busy_pause};
 use super::super::pending_problem::PendingProblem;
 use super::super::queue::{Queue, Requeue};
-use super::act::Acting;
-use super::answer;
+use super::apply::RenderExecutor;
 use super::contents::Contents;
-use super::decide::{Decision, Question, RenderReason, Step, decide};
+use super::decide::{RenderAction, RenderDecision, RenderLookup, RenderReason, decide};
+use super::lookups;
 use super::observe::{affected_pools, inputs_digest, observe};
-use super::snapshot::Snapshot;
+use super::snapshot::RenderSnapshot;
 use mosb_image::Digest;
 
 /// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
 /// long, or at last after the second time.
-const BREATH: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
+const DEBOUNCE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
 /// While a watch is away that nothing may be decided without.
 const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
 /// A watch that has not told of our own write after so long does not hold anything up.
@@ -48,14 +48,14 @@ pub struct Renderer {
     queue: Queue<String>,
     active: Arc<ActiveReconciles>,
     contents: Contents,
-    notes: Mutex<BTreeMap<String, Note>>,
+    pool_states: Mutex<BTreeMap<String, PoolState>>,
     /// Before that, all pools are still to be looked at.
     works: AtomicBool,
 }
 
 /// What is kept of a pool from one look to the next; nothing of it is needed.
 #[derive(Debug, Default)]
-struct Note {
+struct PoolState {
     /// When it was woken since the last look, first and last.
     enqueued: Option<(Instant, Instant)>,
     /// What was last logged.
@@ -83,7 +83,7 @@ impl Renderer {
             queue: Queue::default(),
             active,
             contents: Contents::default(),
-            notes: Mutex::default(),
+            pool_states: Mutex::default(),
             works: AtomicBool::new(false),
         }
     }
@@ -102,13 +102,13 @@ impl Renderer {
         let mut pools = affected_pools(&self.resolver.cache, trigger);
         let now = Instant::now();
         {
-            let mut notes = self.notes();
+            let mut pool_states = self.pool_states();
             if let Trigger::MachineConfig(name) = trigger {
-                let used = notes.iter().filter(|(_, note)| note.used.contains(name));
+                let used = pool_states.iter().filter(|(_, state)| state.used.contains(name));
                 pools.extend(used.map(|(pool, _)| pool.clone()));
             }
             for pool in &pools {
-                let enqueued = &mut notes.entry(pool.clone()).or_default().enqueued;
+                let enqueued = &mut pool_states.entry(pool.clone()).or_default().enqueued;
                 let first = enqueued.map_or(now, |(first, _)| first);
                 *enqueued = Some((first, now));
             }
@@ -141,31 +141,31 @@ impl Renderer {
         if let Some(wait) = self.debounce(pool) {
             return Requeue::CacheStale(wait);
         }
-        let Some(mut world) = observe(&self.resolver.cache, pool) else {
-            self.notes().remove(pool);
+        let Some(mut snapshot) = observe(&self.resolver.cache, pool) else {
+            self.pool_states().remove(pool);
             return Requeue::Never;
         };
-        if self.is_behind(pool, &world) {
+        if self.is_cache_stale(pool, &snapshot) {
             // The watch tells what we wrote, and wakes us.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
-        let inputs = inputs_digest(&self.resolver.cache, &world);
-        let problem = self.note(pool, |note| note.problem.clone());
+        let inputs = inputs_digest(&self.resolver.cache, &snapshot);
+        let problem = self.state(pool, |state| state.problem.clone());
         if let Some(problem) = problem.filter(|problem| problem.is_of(&inputs)) {
             if is_paused {
                 return Requeue::Paused;
             }
-            world.earlier_problem = Some(problem.earlier());
+            snapshot.earlier_problem = Some(problem.earlier());
         }
-        let decided = match self.reconcile_once(pool, &mut world, inputs).await {
+        let decided = match self.reconcile_once(pool, &mut snapshot, inputs).await {
             Ok(None) => return Requeue::CacheStale(busy_pause()),
             Ok(Some(decision)) => Ok(decision),
             Err(apply_error) => Err(apply_error),
         };
-        self.note(pool, |note| {
-            let problem = decided.as_ref().ok().and_then(Decision::problem);
-            let new = |problem| PendingProblem::new(note.problem.as_ref(), inputs, problem);
-            note.problem = problem.map(new);
+        self.state(pool, |state| {
+            let problem = decided.as_ref().ok().and_then(RenderDecision::problem);
+            let new = |problem| PendingProblem::new(state.problem.as_ref(), inputs, problem);
+            state.problem = problem.map(new);
         });
         match decided {
             Ok(decision) => match decision.problem() {
@@ -189,53 +189,58 @@ impl Renderer {
     async fn reconcile_once(
         &self,
         pool: &str,
-        world: &mut Snapshot,
+        snapshot: &mut RenderSnapshot,
         inputs: Digest,
-    ) -> Result<Option<Decision>, ApplyError> {
+    ) -> Result<Option<RenderDecision>, ApplyError> {
         let mut object = None;
-        let mut decision = decide(world, Timestamp::now());
+        let mut decision = decide(snapshot, Timestamp::now());
         for _ in 0..MAX_LOOKUP_ROUNDS {
-            match decision.ask {
+            match decision.lookup {
                 None => break,
-                Some(Question::Render) => {
+                Some(RenderLookup::Render) => {
                     object = tokio::select! {
-                    rendered = self.render(pool, world) => rendered?,
-                    () = self.changed(pool, inputs) => return Ok(None),
+                    rendered = self.render(pool, snapshot) => rendered?,
+                    () = self.until_inputs_change(pool, inputs) => return Ok(None),
                     };
-                    if world.answers.made.is_none() {
+                    if snapshot.answers.made.is_none() {
                         return Ok(None);
                     }
                 }
-                Some(Question::Nodes) => {
-                    let named = answer::on_nodes(&self.resolver).await?;
-                    world.answers.on_nodes = Some(named);
+                Some(RenderLookup::Nodes) => {
+                    let named = lookups::configs_on_nodes(&self.resolver).await?;
+                    snapshot.answers.configs_on_nodes = Some(named);
                 }
             }
-            decision = decide(world, Timestamp::now());
+            decision = decide(snapshot, Timestamp::now());
         }
-        self.log_transition(pool, world, &decision.reason);
-        let acting = Acting {
+        self.log_transition(pool, snapshot, &decision.reason);
+        let executor = RenderExecutor {
             resolver: &self.resolver,
             lease: &self.lease,
             instance: &self.instance,
-            metadata: &world.pool.metadata,
+            metadata: &snapshot.pool.metadata,
             object,
         };
-        acting.all(&decision.steps).await?;
-        let writes = |step: &Step| matches!(step, Step::Move { .. } | Step::Say { .. });
-        if decision.steps.iter().any(writes) {
-            let version = world.pool.metadata.resource_version().to_owned();
-            self.note(pool, |note| note.overwritten = Some((Instant::now(), version)));
+        executor.apply_all(&decision.actions).await?;
+        let writes = |action: &RenderAction| {
+            matches!(
+                action,
+                RenderAction::SetConfiguration { .. } | RenderAction::ReplaceConditions { .. }
+            )
+        };
+        if decision.actions.iter().any(writes) {
+            let version = snapshot.pool.metadata.resource_version().to_owned();
+            self.state(pool, |state| state.overwritten = Some((Instant::now(), version)));
         }
         Ok(Some(decision))
     }
 
     /// Until something is otherwise than these inputs. What is fetched may take minutes, and is of no use then.
-    async fn changed(&self, pool: &str, inputs: Digest) {
+    async fn until_inputs_change(&self, pool: &str, inputs: Digest) {
         let cache = &self.resolver.cache;
         loop {
             tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
-            let now = observe(cache, pool).map(|world| inputs_digest(cache, &world));
+            let now = observe(cache, pool).map(|snapshot| inputs_digest(cache, &snapshot));
             if now != Some(inputs) {
                 return;
             }
@@ -243,31 +248,35 @@ impl Renderer {
     }
 
     /// Puts the answer into the snapshot; the object to create, if it is one.
-    async fn render(&self, pool: &str, world: &mut Snapshot) -> Result<Option<Value>, ApplyError> {
-        let inputs = match &world.inputs {
+    async fn render(
+        &self,
+        pool: &str,
+        snapshot: &mut RenderSnapshot,
+    ) -> Result<Option<Value>, ApplyError> {
+        let inputs = match &snapshot.inputs {
             Ok(inputs) => inputs.clone(),
             Err(_) => return Ok(None),
         };
         let began = Instant::now();
-        let answer = answer::render(&self.resolver, &self.contents, world, &inputs).await?;
+        let answer = lookups::render(&self.resolver, &self.contents, snapshot, &inputs).await?;
         let (made, object) = match answer {
             Ok(draft) => (Ok(draft.made), Some(draft.object)),
             Err(LookupError::Problem(problem)) => (Err(problem), None),
             Err(LookupError::Busy(_)) => return Ok(None),
         };
         tracing::debug!("pool {pool}: rendered in {} ms", began.elapsed().as_millis());
-        world.answers.made = Some(made);
+        snapshot.answers.made = Some(made);
         Ok(object)
     }
 
     /// How long changes are still awaited; none if it is time to look.
     fn debounce(&self, pool: &str) -> Option<Duration> {
-        self.note(pool, |note| {
-            let (first, last) = note.enqueued?;
-            let end = (last + BREATH.0).min(first + BREATH.1);
+        self.state(pool, |state| {
+            let (first, last) = state.enqueued?;
+            let end = (last + DEBOUNCE.0).min(first + DEBOUNCE.1);
             let wait = end.saturating_duration_since(Instant::now());
             if wait.is_zero() {
-                note.enqueued = None;
+                state.enqueued = None;
                 return None;
             }
             Some(wait)
@@ -275,27 +284,27 @@ impl Renderer {
     }
 
     /// Whether the stores still show what was before our last write.
-    fn is_behind(&self, pool: &str, world: &Snapshot) -> bool {
-        let seen = world.pool.metadata.resource_version();
-        self.note(pool, |note| {
-            let written = note.overwritten.as_ref();
+    fn is_cache_stale(&self, pool: &str, snapshot: &RenderSnapshot) -> bool {
+        let seen = snapshot.pool.metadata.resource_version();
+        self.state(pool, |state| {
+            let written = state.overwritten.as_ref();
             written.is_some_and(|(at, version)| at.elapsed() < OWN_WRITE_TIMEOUT && seen == version)
         })
     }
 
     /// One line a state; and what the pool has, for whom a change of that concerns.
-    fn log_transition(&self, pool: &str, world: &Snapshot, reason: &RenderReason) {
+    fn log_transition(&self, pool: &str, snapshot: &RenderSnapshot, reason: &RenderReason) {
         let mut used = BTreeSet::new();
-        if let Ok(inputs) = &world.inputs {
+        if let Ok(inputs) = &snapshot.inputs {
             used.extend(inputs.sources().map(str::to_owned));
         }
-        if let Some(Ok(made)) = &world.answers.made {
+        if let Some(Ok(made)) = &snapshot.answers.made {
             used.insert(made.name.clone());
         }
         let told = reason.to_string();
-        let before = self.note(pool, |note| {
-            note.used = used;
-            std::mem::replace(&mut note.reason, told.clone())
+        let before = self.state(pool, |state| {
+            state.used = used;
+            std::mem::replace(&mut state.reason, told.clone())
         });
         if before != told {
             match reason {
@@ -315,11 +324,11 @@ impl Renderer {
         }
     }
 
-    fn note<T>(&self, pool: &str, take: impl FnOnce(&mut Note) -> T) -> T {
-        take(self.notes().entry(pool.to_owned()).or_default())
+    fn state<T>(&self, pool: &str, take: impl FnOnce(&mut PoolState) -> T) -> T {
+        take(self.pool_states().entry(pool.to_owned()).or_default())
     }
 
-    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
-        self.notes.lock().expect("nobody panics while holding it")
+    fn pool_states(&self) -> MutexGuard<'_, BTreeMap<String, PoolState>> {
+        self.pool_states.lock().expect("nobody panics while holding it")
     }
 }

@@ -16,7 +16,7 @@ const FORMAT: u32 = 1;
 
 /// One pool, and everything that decides how it is rendered.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct RenderSnapshot {
     /// The pool.
     pub pool: MachineConfigPool,
     /// Who else renders pools: then nothing is done.
@@ -28,7 +28,7 @@ pub struct Snapshot {
     /// Rendered configs that a pool or a MachineOSBuild names.
     pub named: BTreeSet<String>,
     /// What was found out in this round.
-    pub answers: Answers,
+    pub answers: RenderResults,
     /// The problem that the last reconcile reported, if nothing changed since that it depends on.
     pub earlier_problem: Option<EarlierProblem>,
 }
@@ -93,11 +93,11 @@ pub struct SeenRendered {
 
 /// What was found out in this round.
 #[derive(Debug, Clone, Default)]
-pub struct Answers {
+pub struct RenderResults {
     /// What rendering came to.
     pub made: Option<Result<Made, Problem>>,
     /// Rendered configs that nodes have or shall have.
-    pub on_nodes: Option<BTreeSet<String>>,
+    pub configs_on_nodes: Option<BTreeSet<String>>,
 }
 
 /// A rendered config that is ready to be created.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::cluster_cache::{ClusterCache, Trigger};
 use super::super::lookup::Problem;
 use super::super::snapshot::EarlierProblem;
-use super::act::{Existing, judge};
+use super::apply::{Existing, compare_existing};
 use super::*;
 use crate::status::EventReason;
 use mosb_plan::api::labels;
@@ -50,20 +50,20 @@ fn rendered(name: &str, created: i64) -> SeenRendered {
 }
 
 /// A pool that has the rendered config OLD of exactly these inputs.
-fn settled() -> Snapshot {
+fn settled() -> RenderSnapshot {
     let pool = json!({
     "metadata": { "name": "infra", "uid": POOL, "resourceVersion": "7",
             "annotations": { labels::RENDERED_FROM: inputs().stamp(OLD) } },
     "spec": { "machineConfigSelector": { "matchLabels": { "a": "b" } }, "configuration": { "name": OLD, "source": [{ "name": "00-worker" }, { "name": "50-infra" }] } },
     "status": { "conditions": [{ "type": "Updated", "status": "True" }, { "type": "RenderDegraded", "status": "False" }] },
     });
-    Snapshot {
+    RenderSnapshot {
         pool: serde_json::from_value(pool).unwrap(),
         other_renderer: None,
         inputs: Ok(inputs()),
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
-        answers: Answers::default(),
+        answers: RenderResults::default(),
         earlier_problem: None,
     }
 }
@@ -77,24 +77,24 @@ fn problem(class: ErrorClass) -> Problem {
 }
 
 /// What is otherwise than when all is settled, and the steps.
-type Case<'a> = (&'a str, &'a dyn Fn(&mut Snapshot), &'a [&'a str]);
+type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
 
 /// What the steps are, in few words.
-fn words(decision: &Decision) -> Vec<String> {
-    if let Some(question) = decision.ask {
+fn words(decision: &RenderDecision) -> Vec<String> {
+    if let Some(question) = decision.lookup {
         return vec![format!("{question:?}")];
     }
-    let word = |step: &Step| match step {
-        Step::Tell(event) => event.reason.as_str().to_owned(),
-        Step::Create { name } => format!("create {}", &name[..16]),
-        Step::Move { name, .. } => format!("move {}", &name[..16]),
-        Step::Say { conditions } => {
+    let word = |action: &RenderAction| match action {
+        RenderAction::Event(event) => event.reason.as_str().to_owned(),
+        RenderAction::Create { name } => format!("create {}", &name[..16]),
+        RenderAction::SetConfiguration { name, .. } => format!("move {}", &name[..16]),
+        RenderAction::ReplaceConditions { conditions } => {
             let ours = conditions.last().unwrap();
             format!("say {}", ours.status)
         }
-        Step::Delete { name, .. } => format!("delete {name}"),
+        RenderAction::Delete { name, .. } => format!("delete {name}"),
     };
-    decision.steps.iter().map(word).collect()
+    decision.actions.iter().map(word).collect()
 }
 
 #[test]
@@ -106,122 +106,123 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
             pins: Default::default(),
         }))
     };
-    let change = |world: &mut Snapshot| world.inputs.as_mut().unwrap().members[1].generation = 3;
+    let change =
+        |snapshot: &mut RenderSnapshot| snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
     let (create, go) = ("create rendered-infra-1", "move rendered-infra-1");
     let cases: &[Case] = &[
         ("nothing changed", &|_| {}, &[]),
         (
             "another controller renders",
-            &|world| {
-                change(world);
-                world.other_renderer = Some("Deployment a/b".to_owned());
+            &|snapshot| {
+                change(snapshot);
+                snapshot.other_renderer = Some("Deployment a/b".to_owned());
             },
             &[],
         ),
         (
             "the pool goes",
-            &|world| {
-                change(world);
-                world.pool.metadata.deletion_timestamp = Some(Time(now()));
+            &|snapshot| {
+                change(snapshot);
+                snapshot.pool.metadata.deletion_timestamp = Some(Time(now()));
             },
             &[],
         ),
         (
             "nobody said what it selects",
-            &|world| {
-                change(world);
-                world.pool.spec.machine_config_selector = None;
+            &|snapshot| {
+                change(snapshot);
+                snapshot.pool.spec.machine_config_selector = None;
             },
             &[],
         ),
         ("a changed MachineConfig", &change, &["Render"]),
         (
             "a MachineConfig made anew",
-            &|world| world.inputs.as_mut().unwrap().members[0].uid = "other".to_owned(),
+            &|snapshot| snapshot.inputs.as_mut().unwrap().members[0].uid = "other".to_owned(),
             &["Render"],
         ),
         (
             "one that is gone",
-            &|world| drop(world.inputs.as_mut().unwrap().members.pop()),
+            &|snapshot| drop(snapshot.inputs.as_mut().unwrap().members.pop()),
             &["Render"],
         ),
         (
             "another role",
-            &|world| world.inputs.as_mut().unwrap().members[0].role = "worker".to_owned(),
+            &|snapshot| snapshot.inputs.as_mut().unwrap().members[0].role = "worker".to_owned(),
             &["Render"],
         ),
         (
             "another base image",
-            &|world| world.inputs.as_mut().unwrap().settings = json!({}),
+            &|snapshot| snapshot.inputs.as_mut().unwrap().settings = json!({}),
             &["Render"],
         ),
-        ("the rendered config is gone", &|world| world.rendered.clear(), &["Render"]),
+        ("the rendered config is gone", &|snapshot| snapshot.rendered.clear(), &["Render"]),
         (
             "the rendered config was edited",
-            &|world| world.rendered[0].is_edited = true,
+            &|snapshot| snapshot.rendered[0].is_edited = true,
             &["Render"],
         ),
         (
             "somebody let the pool name another one",
-            &|world| {
-                world.pool.spec.configuration.name = NEW.to_owned();
-                world.rendered.push(rendered(NEW, 2));
+            &|snapshot| {
+                snapshot.pool.spec.configuration.name = NEW.to_owned();
+                snapshot.rendered.push(rendered(NEW, 2));
             },
             &["Render"],
         ),
         (
             "somebody changed the sources",
-            &|world| drop(world.pool.spec.configuration.source.pop()),
+            &|snapshot| drop(snapshot.pool.spec.configuration.source.pop()),
             &["Render"],
         ),
         (
             "a paused pool",
-            &|world| {
-                world.pool.spec.paused = true;
-                change(world);
+            &|snapshot| {
+                snapshot.pool.spec.paused = true;
+                change(snapshot);
             },
             &["Render"],
         ),
         (
             "a new rendered config",
-            &|world| {
-                change(world);
-                world.answers.made = made(None);
+            &|snapshot| {
+                change(snapshot);
+                snapshot.answers.made = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
         (
             "with an administrator's base",
-            &|world| {
-                change(world);
-                world.answers.made = made(Some("registry.example.com/own@sha256:1"));
+            &|snapshot| {
+                change(snapshot);
+                snapshot.answers.made = made(Some("registry.example.com/own@sha256:1"));
             },
             &["RenderedConfigGenerated", "OSImageURLOverridden", create, go],
         ),
         (
             "one that was there before",
-            &|world| {
-                change(world);
-                world.rendered.push(rendered(NEW, 2));
-                world.answers.made = made(None);
+            &|snapshot| {
+                change(snapshot);
+                snapshot.rendered.push(rendered(NEW, 2));
+                snapshot.answers.made = made(None);
             },
             &[go],
         ),
         (
             "one that is on its way out",
-            &|world| {
-                change(world);
-                world.rendered.push(rendered(NEW, 2));
-                world.rendered[1].deleting = true;
-                world.answers.made = made(None);
+            &|snapshot| {
+                change(snapshot);
+                snapshot.rendered.push(rendered(NEW, 2));
+                snapshot.rendered[1].deleting = true;
+                snapshot.answers.made = made(None);
             },
             &["RenderedConfigGenerated", create, go],
         ),
         (
             "the same content of other inputs",
-            &|world| {
-                change(world);
-                world.answers.made = Some(Ok(Made {
+            &|snapshot| {
+                change(snapshot);
+                snapshot.answers.made = Some(Ok(Made {
                     name: OLD.to_owned(),
                     overriding: None,
                     pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
@@ -231,80 +232,80 @@ fn a_pool_comes_to_the_rendered_config_of_its_machine_configs() {
         ),
         (
             "what can't be rendered",
-            &|world| {
-                change(world);
-                world.answers.made = Some(Err(problem(ErrorClass::InvalidInput)));
+            &|snapshot| {
+                change(snapshot);
+                snapshot.answers.made = Some(Err(problem(ErrorClass::InvalidInput)));
             },
             &["say True"],
         ),
         (
             "settings that can't be read",
-            &|world| world.inputs = Err(problem(ErrorClass::InvalidInput)),
+            &|snapshot| snapshot.inputs = Err(problem(ErrorClass::InvalidInput)),
             &["say True"],
         ),
         (
             "what is mended by taking it back",
-            &|world| world.pool.status.conditions[1].status = "True".to_owned(),
+            &|snapshot| snapshot.pool.status.conditions[1].status = "True".to_owned(),
             &["say False"],
         ),
         (
             "what is mended by something new",
-            &|world| {
-                change(world);
-                world.pool.status.conditions[1].status = "True".to_owned();
-                world.answers.made = made(None);
+            &|snapshot| {
+                change(snapshot);
+                snapshot.pool.status.conditions[1].status = "True".to_owned();
+                snapshot.answers.made = made(None);
             },
             &["RenderedConfigGenerated", create, go, "say False"],
         ),
     ];
     for (what, edit, want) in cases {
-        let mut world = settled();
-        edit(&mut world);
-        assert_eq!(words(&decide(&world, now())), *want, "{what}");
+        let mut snapshot = settled();
+        edit(&mut snapshot);
+        assert_eq!(words(&decide(&snapshot, now())), *want, "{what}");
     }
 }
 
 #[test]
 fn what_a_pool_gets_is_written_whole() {
-    let mut world = settled();
-    world.inputs.as_mut().unwrap().members[1].generation = 3;
-    world.answers.made = Some(Ok(Made {
+    let mut snapshot = settled();
+    snapshot.inputs.as_mut().unwrap().members[1].generation = 3;
+    snapshot.answers.made = Some(Ok(Made {
         name: NEW.to_owned(),
         overriding: None,
         pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
     }));
-    let decision = decide(&world, now());
-    let Step::Tell(event) = &decision.steps[0] else {
+    let decision = decide(&snapshot, now());
+    let RenderAction::Event(event) = &decision.actions[0] else {
         panic!("{decision:?}");
     };
     assert_eq!(event.reason, EventReason::RenderedConfigGenerated);
     assert_eq!(event.note, format!("{NEW} of 2 MachineConfigs"));
     assert_eq!((event.on.kind, &*event.on.uid), ("MachineConfigPool", POOL));
-    let inputs = world.inputs.as_ref().unwrap();
-    let want = Step::Move {
+    let inputs = snapshot.inputs.as_ref().unwrap();
+    let want = RenderAction::SetConfiguration {
         name: NEW.to_owned(),
         sources: vec!["00-worker".to_owned(), "50-infra".to_owned()],
         stamp: inputs.stamp(NEW),
         pins: [("a:1".to_owned(), "a@sha256:1".to_owned())].into(),
     };
-    assert_eq!(decision.steps[2], want);
+    assert_eq!(decision.actions[2], want);
     assert_ne!(inputs.stamp(NEW), inputs.stamp(OLD));
 }
 
 #[test]
 fn a_problem_is_reported_once_whatever_its_words_are() {
-    let mut world = settled();
-    world.inputs.as_mut().unwrap().members.clear();
+    let mut snapshot = settled();
+    snapshot.inputs.as_mut().unwrap().members.clear();
     let wrong = problem(ErrorClass::Transient);
-    world.answers.made = Some(Err(wrong.clone()));
-    let decision = decide(&world, now());
+    snapshot.answers.made = Some(Err(wrong.clone()));
+    let decision = decide(&snapshot, now());
     assert_eq!(decision.problem(), Some(&wrong));
-    let Step::Say { conditions } = &decision.steps[0] else {
+    let RenderAction::ReplaceConditions { conditions } = &decision.actions[0] else {
         panic!("{decision:?}");
     };
     let ours = conditions.last().unwrap();
     assert!(ours.says("True", "InvalidMachineConfigs", &wrong.message));
-    world.pool.status.conditions = conditions.clone();
+    snapshot.pool.status.conditions = conditions.clone();
 
     let again = Problem { message: "50-infra: in other words".to_owned(), ..wrong.clone() };
     let elsewhere = Problem { message: "60-infra: in other words".to_owned(), ..wrong.clone() };
@@ -314,46 +315,54 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         ("after a change of the inputs", None, &again, true),
         ("of another object", Some(&wrong), &elsewhere, true),
     ] {
-        world.earlier_problem = earlier
+        snapshot.earlier_problem = earlier
             .map(|earlier| EarlierProblem { cause: earlier.cause(), lasted: Duration::ZERO });
-        world.answers.made = Some(Err(now_wrong.clone()));
-        let steps = decide(&world, now()).steps;
-        assert_eq!(!steps.is_empty(), is_written, "{what}: {steps:?}");
+        snapshot.answers.made = Some(Err(now_wrong.clone()));
+        let actions = decide(&snapshot, now()).actions;
+        assert_eq!(!actions.is_empty(), is_written, "{what}: {actions:?}");
     }
 }
 
 #[test]
 fn what_nobody_names_goes_but_for_the_newest() {
     let name = |n: i64| format!("rendered-infra-{n:032}");
-    let with = |edit: &dyn Fn(&mut Snapshot)| {
-        let mut world = settled();
-        world.rendered.extend((1..=5).map(|n| rendered(&name(n), 10 + n)));
-        edit(&mut world);
-        words(&decide(&world, now()))
+    let with = |edit: &dyn Fn(&mut RenderSnapshot)| {
+        let mut snapshot = settled();
+        snapshot.rendered.extend((1..=5).map(|n| rendered(&name(n), 10 + n)));
+        edit(&mut snapshot);
+        words(&decide(&snapshot, now()))
     };
-    let on_nodes = |names: &[String]| Some(names.iter().cloned().collect());
+    let configs_on_nodes = |names: &[String]| Some(names.iter().cloned().collect());
     let delete = |n: i64| format!("delete {}", name(n));
-    let all = on_nodes(&[]);
+    let all = configs_on_nodes(&[]);
     for (what, edit, want) in [
         (
             "nodes are asked first",
-            &(|_: &mut Snapshot| {}) as &dyn Fn(&mut Snapshot),
+            &(|_: &mut RenderSnapshot| {}) as &dyn Fn(&mut RenderSnapshot),
             vec!["Nodes".to_owned()],
         ),
-        ("three stay", &|world| world.answers.on_nodes = all.clone(), vec![delete(2), delete(1)]),
-        ("a node has one", &|world| world.answers.on_nodes = on_nodes(&[name(1)]), vec![delete(2)]),
+        (
+            "three stay",
+            &|snapshot| snapshot.answers.configs_on_nodes = all.clone(),
+            vec![delete(2), delete(1)],
+        ),
+        (
+            "a node has one",
+            &|snapshot| snapshot.answers.configs_on_nodes = configs_on_nodes(&[name(1)]),
+            vec![delete(2)],
+        ),
         (
             "a build or another pool names one",
-            &|world| {
-                world.named.insert(name(2));
-                world.answers.on_nodes = all.clone();
+            &|snapshot| {
+                snapshot.named.insert(name(2));
+                snapshot.answers.configs_on_nodes = all.clone();
             },
             vec![delete(1)],
         ),
         (
             "others' stay",
-            &|world| {
-                for one in &mut world.rendered[1..3] {
+            &|snapshot| {
+                for one in &mut snapshot.rendered[1..3] {
                     one.is_ours = false;
                 }
             },
@@ -361,8 +370,8 @@ fn what_nobody_names_goes_but_for_the_newest() {
         ),
         (
             "what is on its way out is no candidate",
-            &|world| {
-                for one in &mut world.rendered[1..3] {
+            &|snapshot| {
+                for one in &mut snapshot.rendered[1..3] {
                     one.deleting = true;
                 }
             },
@@ -370,7 +379,7 @@ fn what_nobody_names_goes_but_for_the_newest() {
         ),
         (
             "what is to be rendered goes first",
-            &|world| world.rendered[0].is_edited = true,
+            &|snapshot| snapshot.rendered[0].is_edited = true,
             vec!["Render".to_owned()],
         ),
     ] {
@@ -386,14 +395,15 @@ fn what_has_the_name_already_is_judged_by_its_content_and_owner() {
             "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
     };
     let wanted = object("a", Some(POOL));
-    let judged = |there: Value| match judge(&serde_json::from_value(there).unwrap(), &wanted) {
-        Existing::Fine => "fine",
-        Existing::Leaving => "leaving",
-        Existing::Clash(problem) => {
-            assert!(problem.message.contains(NEW), "{}", problem.message);
-            "clash"
-        }
-    };
+    let judged =
+        |there: Value| match compare_existing(&serde_json::from_value(there).unwrap(), &wanted) {
+            Existing::Same => "fine",
+            Existing::Deleting => "leaving",
+            Existing::Different(problem) => {
+                assert!(problem.message.contains(NEW), "{}", problem.message);
+                "clash"
+            }
+        };
     let mut ignore_not_found = wanted.clone();
     ignore_not_found["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     for (what, there, want) in [
@@ -446,18 +456,18 @@ fn cache() -> ClusterCache {
 #[test]
 fn a_pool_is_seen_with_what_it_selects_and_its_rendered_configs() {
     let cache = cache();
-    let world = observe(&cache, "infra").unwrap();
-    let inputs = world.inputs.unwrap();
+    let snapshot = observe(&cache, "infra").unwrap();
+    let inputs = snapshot.inputs.unwrap();
     assert_eq!(inputs.sources().collect::<Vec<_>>(), ["00-worker", "50-infra"]);
-    let seen: Vec<_> = world.rendered.iter().collect();
+    let seen: Vec<_> = snapshot.rendered.iter().collect();
     let [old, new] = seen[..] else {
         panic!("{seen:?}");
     };
     assert_eq!((&*old.name, old.is_ours, old.is_edited), (OLD, true, true), "it was edited");
     assert_eq!((&*new.name, new.is_ours), (NEW, false), "somebody else's");
-    assert_eq!(world.named, [OLD.to_owned()].into());
+    assert_eq!(snapshot.named, [OLD.to_owned()].into());
     assert!(observe(&cache, "gone").is_none());
-    assert_eq!(world.other_renderer, None);
+    assert_eq!(snapshot.other_renderer, None);
     for (name, want) in [
         ("mosb/machine-config-controller", true),
         ("openshift-machine-config-operator/machine-config-controller", true),

@@ -32,7 +32,7 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         builder_image,
         render: wanted.render,
         security_context_constraints: wanted.security_context_constraints,
-        times: controller::lease::Times::default(),
+        times: controller::lease::LeaseTimes::default(),
         lookup_timeout: wanted.lookup_timeout,
     };
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;

@@ -12,7 +12,7 @@ use super::print_line;
 use crate::cli::ExitCode;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildInfo, ClusterStatus, PoolStatus, ReasonInfo, RebuildRequest};
-use mosb_controller::{self as controller, ClusterCache, LogLine, Namespaces, Stand, View};
+use mosb_controller::{self as controller, ClusterCache, LogLine, Namespaces, PoolPhase, PoolView};
 use mosb_plan::api::BuildName;
 
 pub async fn status(
@@ -21,18 +21,21 @@ pub async fn status(
     pool: Option<&str>,
 ) -> Result<ClusterStatus> {
     let cache = ClusterCache::read(client, namespaces).await?;
-    let views = controller::views(&cache, pool);
-    if let (Some(pool), true) = (pool, views.is_empty()) {
+    let pool_views = controller::pool_views(&cache, pool);
+    if let (Some(pool), true) = (pool, pool_views.is_empty()) {
         return Err(no_pool(pool).into());
     }
-    Ok(ClusterStatus { namespace: namespaces.own.clone(), pools: views.iter().map(told).collect() })
+    Ok(ClusterStatus {
+        namespace: namespaces.own.clone(),
+        pools: pool_views.iter().map(told).collect(),
+    })
 }
 
 fn no_pool(pool: &str) -> Error {
     Error::NoPool { pool: pool.to_owned() }
 }
 
-fn told(view: &View) -> PoolStatus {
+fn told(view: &PoolView) -> PoolStatus {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     PoolStatus {
         pool: view.pool.clone(),
@@ -53,9 +56,9 @@ fn told(view: &View) -> PoolStatus {
 }
 
 /// The one pool that is meant, and that has a MachineOSConfig.
-fn opted_in(cache: &ClusterCache, pool: &str) -> Result<(View, String), Error> {
-    let mut views = controller::views(cache, Some(pool));
-    let view = views.pop().ok_or_else(|| no_pool(pool))?;
+fn opted_in(cache: &ClusterCache, pool: &str) -> Result<(PoolView, String), Error> {
+    let mut pool_views = controller::pool_views(cache, Some(pool));
+    let view = pool_views.pop().ok_or_else(|| no_pool(pool))?;
     let config = view.config.clone().ok_or_else(|| Error::NotOptedIn { pool: pool.to_owned() })?;
     Ok((view, config))
 }
@@ -100,7 +103,7 @@ pub async fn logs(
     if matches!(live, Ok(Some(told)) if told > 0) {
         return Ok(());
     }
-    let kept = controller::kept_logs(client, namespace, &name, build.metadata.uid()).await?;
+    let kept = controller::archived_logs(client, namespace, &name, build.metadata.uid()).await?;
     let (why, (attempt, lines)) = match (live, kept) {
         (Err(error), Some(kept)) => (error.to_string(), kept),
         (Ok(None), Some(kept)) => (format!("{name} has no pod any more"), kept),
@@ -139,14 +142,14 @@ pub async fn wait(
     timeout_at(end, cache.watch_health.wait_for_sync()).await.map_err(|_| over())?;
     let mut before = String::new();
     loop {
-        let mut views = controller::views(&cache, Some(pool));
-        let view = views.pop().ok_or_else(|| no_pool(pool))?;
+        let mut pool_views = controller::pool_views(&cache, Some(pool));
+        let view = pool_views.pop().ok_or_else(|| no_pool(pool))?;
         let status = told(&view);
-        match view.stand() {
-            Stand::Done => return Ok((status, 0)),
-            Stand::Failed => return Ok((status, 1)),
-            Stand::Stuck => return Ok((status, 2)),
-            Stand::UnderWay => {}
+        match view.phase() {
+            PoolPhase::Ready => return Ok((status, 0)),
+            PoolPhase::Failed => return Ok((status, 1)),
+            PoolPhase::Blocked => return Ok((status, 2)),
+            PoolPhase::Progressing => {}
         }
         if status.reason.message != before {
             before.clone_from(&status.reason.message);

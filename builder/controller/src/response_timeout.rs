@@ -12,27 +12,27 @@ use tower_http::timeout::TimeoutBody;
 
 /// An answer begins no later, whatever is tried again meanwhile: as long as an admission webhook may take at most. Its next part
 /// comes no later either.
-pub(super) const ANSWER: Duration = Duration::from_secs(30);
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The next part of a watch, whose own reader is the one that loses patience, and of a log, in which nothing may be said for hours.
-const FOLLOWED: Duration = Duration::from_secs(24 * 3600);
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Breaks off answers whose next part does not come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PartsLayer;
+pub(super) struct BodyTimeoutLayer;
 
-/// See [`PartsLayer`].
+/// See [`BodyTimeoutLayer`].
 #[derive(Debug, Clone)]
-pub(super) struct Parts<S>(S);
+pub(super) struct BodyTimeout<S>(S);
 
-impl<S> Layer<S> for PartsLayer {
-    type Service = Parts<S>;
+impl<S> Layer<S> for BodyTimeoutLayer {
+    type Service = BodyTimeout<S>;
 
-    fn layer(&self, inner: S) -> Parts<S> {
-        Parts(inner)
+    fn layer(&self, inner: S) -> BodyTimeout<S> {
+        BodyTimeout(inner)
     }
 }
 
-impl<S, B> Service<Request<Body>> for Parts<S>
+impl<S, B> Service<Request<Body>> for BodyTimeout<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -47,18 +47,18 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let limit = limit(request.uri());
+        let limit = body_timeout(request.uri());
         let limited =
             move |response: Response<B>| response.map(|body| TimeoutBody::new(limit, body));
         self.0.call(request).map_ok(limited).boxed()
     }
 }
 
-fn limit(asked: &Uri) -> Duration {
+fn body_timeout(asked: &Uri) -> Duration {
     let mut asked = asked.query().unwrap_or_default().split('&');
     match asked.any(|one| matches!(one, "watch=true" | "follow=true")) {
-        true => FOLLOWED,
-        false => ANSWER,
+        true => FOLLOW_TIMEOUT,
+        false => RESPONSE_TIMEOUT,
     }
 }
 
@@ -92,13 +92,13 @@ mod tests {
             ("/apis/y/v1/pools?watch=true&timeoutSeconds=290", false),
             ("/api/v1/namespaces/x/pods/build/log?follow=true", false),
         ] {
-            let mut service = PartsLayer.layer(service_fn(stuck));
+            let mut service = BodyTimeoutLayer.layer(service_fn(stuck));
             let request = Request::get(asked).body(Body::empty()).unwrap();
             let answer = service.call(request).await.unwrap();
             let begun = Instant::now();
-            let read = timeout(ANSWER * 10, answer.into_body().collect()).await;
+            let read = timeout(RESPONSE_TIMEOUT * 10, answer.into_body().collect()).await;
             assert_eq!(matches!(read, Ok(Err(_))), is_broken_off, "{asked}");
-            assert_eq!(begun.elapsed() <= ANSWER * 2, is_broken_off, "{asked}");
+            assert_eq!(begun.elapsed() <= RESPONSE_TIMEOUT * 2, is_broken_off, "{asked}");
         }
     }
 }

@@ -16,15 +16,15 @@ use mosb_plan::api::{
 use mosb_plan::payload::gzip;
 
 /// The most that is kept of a container's log: its end, in bytes. A pod has three containers, and an object holds a MiB.
-const LIMIT: usize = 64 << 10;
+const MAX_LOG_BYTES: usize = 64 << 10;
 /// The most containers whose logs are kept.
-const CONTAINERS: usize = 8;
+const MAX_CONTAINERS: usize = 8;
 /// What a key of the Secret ends with; before it stands the container's place in the order in which they run, and its name.
-const SUFFIX: &str = ".log.gz";
+const KEY_SUFFIX: &str = ".log.gz";
 
 /// Whose logs are kept, and what of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeepLogs {
+pub struct ArchiveLogs {
     /// The MachineOSBuild.
     pub build: BuildName,
     /// This very one, the owner.
@@ -45,7 +45,7 @@ pub struct KeepLogs {
     pub secrets: Vec<String>,
 }
 
-impl KeepLogs {
+impl ArchiveLogs {
     /// Of a pod of a build, in which this container told the result; none if no container of it was seen to have begun.
     pub fn of(
         build: &MachineOsBuild,
@@ -55,7 +55,7 @@ impl KeepLogs {
     ) -> Option<Self> {
         let meta = &build.metadata;
         let mut containers = super::logs::containers(pod);
-        containers.truncate(CONTAINERS);
+        containers.truncate(MAX_CONTAINERS);
         let seen = containers.iter();
         let seen = seen.filter(|name| state(pod, name) == Some(true)).cloned();
         let mut begun: BTreeSet<String> = seen.collect();
@@ -92,15 +92,15 @@ impl KeepLogs {
     }
 
     /// The object, of the logs by container.
-    pub fn secret(&self, logs: &[(String, Tail)]) -> Secret {
+    pub fn secret(&self, logs: &[(String, LogTail)]) -> Secret {
         let logs = logs.iter().enumerate();
         let data = logs.map(|(place, (container, tail))| {
-            let key = format!("{place}-{}{SUFFIX}", shortened(container, 63));
+            let key = format!("{place}-{}{KEY_SUFFIX}", shortened(container, 63));
             (key, ByteString(gzip::packed(tail.text().as_bytes())))
         });
         Secret {
             metadata: ObjectMeta {
-                name: Some(name(&self.build)),
+                name: Some(secret_name(&self.build)),
                 labels: Some(self.labels.clone()),
                 annotations: Some(self.annotations.clone()),
                 owner_references: Some(vec![OwnerReference {
@@ -137,20 +137,20 @@ fn secrets(pod: &Pod) -> Vec<String> {
 }
 
 /// Name of the Secret with a build's logs.
-pub fn name(build: &BuildName) -> String {
+pub fn secret_name(build: &BuildName) -> String {
     object_name("log", build)
 }
 
 /// The logs in a Secret of this very build: which attempt they are of, and the text by container, in order.
-pub fn read(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, String)>)> {
+pub fn read_secret(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, String)>)> {
     let meta = &secret.metadata;
     let mut owners = meta.owner_references.iter().flatten();
     owners.find(|owner| owner.uid == build_uid)?;
     let attempt = meta.annotations.as_ref()?.get(labels::ATTEMPT)?;
     let data = secret.data.iter().flatten();
     let logs = data.filter_map(|(key, value)| {
-        let (_, container) = key.strip_suffix(SUFFIX)?.split_once('-')?;
-        let text = gzip::unpacked(&value.0, LIMIT).ok()??;
+        let (_, container) = key.strip_suffix(KEY_SUFFIX)?.split_once('-')?;
+        let text = gzip::unpacked(&value.0, MAX_LOG_BYTES).ok()??;
         Some((container.to_owned(), String::from_utf8_lossy(&text).into_owned()))
     });
     Some((attempt.parse().ok()?, logs.collect()))
@@ -158,22 +158,22 @@ pub fn read(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, Strin
 
 /// The end of a text, in whole lines as far as there is room for one.
 #[derive(Debug, Default)]
-pub struct Tail {
+pub struct LogTail {
     lines: VecDeque<String>,
     size: usize,
 }
 
-impl Tail {
+impl LogTail {
     /// Takes the next line, without its end.
     pub fn push(&mut self, line: &str) {
-        let mut start = line.len().saturating_sub(LIMIT - 1);
+        let mut start = line.len().saturating_sub(MAX_LOG_BYTES - 1);
         while !line.is_char_boundary(start) {
             start += 1;
         }
         let line = &line[start..];
         self.size += line.len() + 1;
         self.lines.push_back(line.to_owned());
-        while self.size > LIMIT
+        while self.size > MAX_LOG_BYTES
             && let Some(first) = self.lines.pop_front()
         {
             self.size -= first.len() + 1;
@@ -224,23 +224,23 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_read_by_its_build_alone() {
-        let keep = KeepLogs::of(&build(), 3, &pod(), None).unwrap();
-        let begun = |keep: &KeepLogs| keep.begun.iter().cloned().collect::<Vec<_>>();
+        let keep = ArchiveLogs::of(&build(), 3, &pod(), None).unwrap();
+        let begun = |keep: &ArchiveLogs| keep.begun.iter().cloned().collect::<Vec<_>>();
         assert_eq!(begun(&keep), ["image-build", "wait-for-done"]);
-        let told = KeepLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
+        let told = ArchiveLogs::of(&build(), 3, &pod(), Some(Container::ImagePush)).unwrap();
         assert_eq!(begun(&told), ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(keep.containers, ["image-build", "image-push", "wait-for-done"]);
         assert_eq!(keep.secrets, ["etc-pki-entitlement", "final-x", "proxy-x"]);
-        let mut tail = Tail::default();
+        let mut tail = LogTail::default();
         ["one", "", "twö"].iter().for_each(|line| tail.push(line));
         let logs =
-            [("image-build".to_owned(), tail), ("wait-for-done".to_owned(), Tail::default())];
+            [("image-build".to_owned(), tail), ("wait-for-done".to_owned(), LogTail::default())];
         let secret = keep.secret(&logs);
         assert_eq!(secret, keep.secret(&logs), "the same bytes");
         let text = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let want = vec![text("image-build", "one\n\ntwö\n"), text("wait-for-done", "")];
-        assert_eq!(read(&secret, "u"), Some((3, want)));
-        assert_eq!(read(&secret, "v"), None, "of one that is gone");
+        assert_eq!(read_secret(&secret, "u"), Some((3, want)));
+        assert_eq!(read_secret(&secret, "v"), None, "of one that is gone");
         let meta = &secret.metadata;
         assert!(meta.name.as_ref().unwrap().starts_with("log-worker-0a0a"));
         for key in [
@@ -254,22 +254,22 @@ mod tests {
 
         let mut silent = pod();
         silent.status = None;
-        assert_eq!(KeepLogs::of(&build(), 1, &silent, Some(Container::ImagePush)), None);
+        assert_eq!(ArchiveLogs::of(&build(), 1, &silent, Some(Container::ImagePush)), None);
     }
 
     #[test]
     fn only_the_end_is_kept() {
-        let mut tail = Tail::default();
+        let mut tail = LogTail::default();
         for n in 0..10_000 {
             tail.push(&format!("{n} é"));
         }
         let text = tail.text();
-        assert!(text.len() <= LIMIT && text.len() > LIMIT - 16, "{}", text.len());
+        assert!(text.len() <= MAX_LOG_BYTES && text.len() > MAX_LOG_BYTES - 16, "{}", text.len());
         assert!(text.ends_with("\n9999 é\n"));
-        for line in ["x".repeat(LIMIT * 2), "é".repeat(LIMIT)] {
+        for line in ["x".repeat(MAX_LOG_BYTES * 2), "é".repeat(MAX_LOG_BYTES)] {
             tail.push(&line);
             let text = tail.text();
-            assert!(text.len() <= LIMIT && text.len() > LIMIT - 4);
+            assert!(text.len() <= MAX_LOG_BYTES && text.len() > MAX_LOG_BYTES - 4);
             assert!(line.ends_with(text.trim_end()));
         }
     }

@@ -13,10 +13,10 @@ use super::super::Error;
 use super::super::apply::ApplyError;
 use super::super::lookup::Problem;
 use super::super::lookups::{LookupError, LookupPermit, Resolver};
-use super::act::{Existing, judge};
+use super::apply::{Existing, compare_existing};
 use super::contents::{Contents, find};
 use super::observe::{controller_config, images, observe};
-use super::snapshot::{Inputs, Made, Snapshot};
+use super::snapshot::{Inputs, Made, RenderSnapshot};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_ignition::snapshot::{Contents as Fetched, Reference};
@@ -32,7 +32,7 @@ const FETCHES: u32 = 4;
 
 /// A rendered config, and the object to create.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct RenderedDraft {
     pub made: Made,
     pub object: Value,
 }
@@ -41,11 +41,11 @@ pub(super) struct Draft {
 pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
-    world: &Snapshot,
+    snapshot: &RenderSnapshot,
     inputs: &Inputs,
-) -> Result<Result<Draft, LookupError>, ApplyError> {
+) -> Result<Result<RenderedDraft, LookupError>, ApplyError> {
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    let request = match request(resolver, world, configs) {
+    let request = match request(resolver, snapshot, configs) {
         Ok(request) => request,
         Err(problem) => return Ok(Err(problem.into())),
     };
@@ -55,7 +55,7 @@ pub(super) async fn render(
     };
     let pins = request.pins.clone();
     // Without an end of its own, a round that is ended would tell nobody why.
-    let pool = &world.pool.metadata.name;
+    let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
     let rendering = async { Ok(rendered(resolver, request).await?) };
     let rendering = resolver.limits.within_several(FETCHES, what, rendering);
@@ -65,8 +65,8 @@ pub(super) async fn render(
     };
     let name = rendered.config.name().to_string();
     let (refused, clash) = futures_util::try_join!(
-        refused(resolver, world, &rendered.config),
-        clash(resolver, world, &name, &rendered.object)
+        find_refusal(resolver, snapshot, &rendered.config),
+        find_different(resolver, snapshot, &name, &rendered.object)
     )?;
     if let Some(problem) = without_base(resolver, &rendered).or(clash).or(refused) {
         return Ok(Err(problem.into()));
@@ -78,7 +78,7 @@ pub(super) async fn render(
     let mut warnings = rendered.warnings.iter();
     let overridden = warnings.any(|warning| warning.code == "os-image-overridden");
     let overriding = rendered.config.os_image_url.filter(|_| overridden);
-    Ok(Ok(Draft { made: Made { name, overriding, pins }, object: rendered.object }))
+    Ok(Ok(RenderedDraft { made: Made { name, overriding, pins }, object: rendered.object }))
 }
 
 /// What the pool's MachineConfigs come to without those that bring it a pre-built image, on the release's own base. Nothing of it
@@ -95,21 +95,21 @@ pub(crate) async fn without_components(
         reason: "no-pool".to_owned(),
         message: format!("machineconfigpool {pool}: there is none any more"),
     };
-    let world = observe(&resolver.cache, pool).ok_or_else(gone)?;
-    let mut inputs = world.inputs.clone()?;
+    let snapshot = observe(&resolver.cache, pool).ok_or_else(gone)?;
+    let mut inputs = snapshot.inputs.clone()?;
     inputs.members.retain(|one| !is_component_name(&one.name));
     let contents = Contents::default();
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    let request = pin(resolver, request(resolver, &world, configs)?).await?;
+    let request = pin(resolver, request(resolver, &snapshot, configs)?).await?;
     Ok(rendered(resolver, request).await?.config)
 }
 
 fn request(
     resolver: &Resolver,
-    world: &Snapshot,
+    snapshot: &RenderSnapshot,
     configs: Vec<Arc<MachineConfig>>,
 ) -> Result<Request, Problem> {
-    let name = &world.pool.metadata.name;
+    let name = &snapshot.pool.metadata.name;
     let pool: PoolName = name.parse().map_err(|cause| Problem {
         class: ErrorClass::InvalidInput,
         reason: "bad-pool-name".to_owned(),
@@ -129,7 +129,7 @@ fn request(
         |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
     Ok(Request {
         pool,
-        pool_object: Some(world.pool.clone()),
+        pool_object: Some(snapshot.pool.clone()),
         controller_config,
         pool_settings: pool_settings.map(|settings| PoolSettings::clone(&settings)).collect(),
         os_image,
@@ -192,7 +192,7 @@ async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Pro
             (outcome, request, fetched)
         });
         (outcome, request, fetched) = merging.await.expect("rendering does not panic");
-        match outcome.map_err(|error| told(&resolver.cache.namespace, &error))? {
+        match outcome.map_err(|error| to_problem(&resolver.cache.namespace, &error))? {
             Outcome::Rendered(rendered) => return Ok(*rendered),
             Outcome::Needs(needs) => fetch_all(resolver, &needs, &mut fetched).await?,
         }
@@ -215,7 +215,7 @@ async fn fetch_all(
 }
 
 /// All that is wrong, in one sentence each.
-fn told(namespace: &str, error: &render::Error) -> Problem {
+fn to_problem(namespace: &str, error: &render::Error) -> Problem {
     let told = |finding: &Finding| {
         let place = match finding.object.as_deref() {
             Some(GIVEN) => format!("ConfigMap {namespace}/mosb-config"),
@@ -248,12 +248,12 @@ fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
 }
 
 /// What the pool's machines could not take of it without being installed anew.
-async fn refused(
+async fn find_refusal(
     resolver: &Resolver,
-    world: &Snapshot,
+    snapshot: &RenderSnapshot,
     new: &RenderedConfig,
 ) -> Result<Option<Problem>, Error> {
-    let name = &world.pool.spec.configuration.name;
+    let name = &snapshot.pool.spec.configuration.name;
     if name.is_empty() || name == new.name().as_str() {
         return Ok(None);
     }
@@ -291,26 +291,26 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
 }
 
 /// What of the name is there already, unless mosb made it and nobody touched it.
-async fn clash(
+async fn find_different(
     resolver: &Resolver,
-    world: &Snapshot,
+    snapshot: &RenderSnapshot,
     name: &str,
     object: &Value,
 ) -> Result<Option<Problem>, Error> {
-    let mut there = world.rendered.iter();
+    let mut there = snapshot.rendered.iter();
     let is_doubtful = there.any(|one| one.name == name && (one.is_edited || !one.is_ours));
     if !is_doubtful {
         return Ok(None);
     }
     let found = find(&resolver.client, name).await?;
-    Ok(found.and_then(|found| match judge(&found, object) {
-        Existing::Clash(problem) => Some(problem),
-        Existing::Fine | Existing::Leaving => None,
+    Ok(found.and_then(|found| match compare_existing(&found, object) {
+        Existing::Different(problem) => Some(problem),
+        Existing::Same | Existing::Deleting => None,
     }))
 }
 
 /// The rendered configs that nodes have or shall have.
-pub(super) async fn on_nodes(resolver: &Resolver) -> Result<BTreeSet<String>, Error> {
+pub(super) async fn configs_on_nodes(resolver: &Resolver) -> Result<BTreeSet<String>, Error> {
     let api: Api<Node> = Api::all(resolver.client.clone());
     let nodes = api.list_metadata(&ListParams::default()).await;
     let nodes = nodes.map_err(Error::api("nodes", "list"))?;

@@ -14,13 +14,13 @@ use super::super::lookup::Problem;
 use super::super::lookups::Resolver;
 use super::super::{Error, error, events};
 use super::contents::find;
-use super::decide::Step;
+use super::decide::RenderAction;
 use mosb_plan::api::{API_VERSION, Metadata, labels};
 use mosb_types::ErrorClass;
 
 /// With what steps about one pool are carried out.
 #[derive(Debug)]
-pub(super) struct Acting<'a> {
+pub(super) struct RenderExecutor<'a> {
     pub resolver: &'a Resolver,
     /// Without which nothing is written.
     pub lease: &'a Lease,
@@ -32,31 +32,31 @@ pub(super) struct Acting<'a> {
     pub object: Option<Value>,
 }
 
-impl Acting<'_> {
+impl RenderExecutor<'_> {
     /// Carries out the steps in their order. The first that fails ends it.
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub async fn all(&self, steps: &[Step]) -> Result<(), ApplyError> {
+    pub async fn apply_all(&self, actions: &[RenderAction]) -> Result<(), ApplyError> {
         let mut version = self.metadata.resource_version().to_owned();
-        for step in steps {
+        for action in actions {
             if !self.lease.is_held() {
                 return Err(self.lease.lost().into());
             }
-            match step {
-                Step::Tell(event) => {
-                    let told = events::tell(&self.resolver.client, self.instance, event).await;
+            match action {
+                RenderAction::Event(event) => {
+                    let told = events::emit(&self.resolver.client, self.instance, event).await;
                     if let Err(error) = told {
                         tracing::warn!("{error}");
                     }
                 }
-                Step::Create { name } => self.create(name).await?,
-                Step::Move { name, sources, stamp, pins } => {
+                RenderAction::Create { name } => self.create(name).await?,
+                RenderAction::SetConfiguration { name, sources, stamp, pins } => {
                     let pins = (!pins.is_empty()).then(|| json!(pins).to_string());
                     let annotations = json!({ labels::RENDERED_FROM: stamp, labels::PINS: pins });
-                    version = self.moved(&version, name, sources, annotations).await?;
+                    version = self.set_configuration(&version, name, sources, annotations).await?;
                 }
-                Step::Say { conditions } => {
+                RenderAction::ReplaceConditions { conditions } => {
                     let change = json!({ "metadata": { "resourceVersion": version },
                         "status": { "conditions": conditions } });
                     let api = self.api(Kind::MachineConfigPool);
@@ -66,7 +66,7 @@ impl Acting<'_> {
                     let written = written.map_err(apply_error(self.pool(), "patch status"))?;
                     version = written.metadata.resource_version.unwrap_or_default();
                 }
-                Step::Delete { name, uid } => {
+                RenderAction::Delete { name, uid } => {
                     let params = delete_params(uid, PropagationPolicy::Background);
                     let answer = self.api(Kind::MachineConfig).delete(name, &params).await;
                     ignore_not_found(format!("machineconfig {name}"), answer)?;
@@ -95,17 +95,17 @@ impl Acting<'_> {
             Ok(_) => Ok(()),
             Err(error) if error::is_conflict(&error) => {
                 let there = find(&self.resolver.client, name).await?;
-                match there.map(|there| judge(&there, wanted)) {
-                    Some(Existing::Fine) => Ok(()),
-                    Some(Existing::Clash(problem)) => Err(ApplyError::Problem(problem)),
-                    Some(Existing::Leaving) | None => Err(ApplyError::Conflict(object)),
+                match there.map(|there| compare_existing(&there, wanted)) {
+                    Some(Existing::Same) => Ok(()),
+                    Some(Existing::Different(problem)) => Err(ApplyError::Problem(problem)),
+                    Some(Existing::Deleting) | None => Err(ApplyError::Conflict(object)),
                 }
             }
             Err(error) => Err(Error::api(object, "create")(error).into()),
         }
     }
 
-    async fn moved(
+    async fn set_configuration(
         &self,
         version: &str,
         name: &str,
@@ -136,21 +136,21 @@ impl Acting<'_> {
 #[derive(Debug, PartialEq)]
 pub(super) enum Existing {
     /// Just that, made by us before, or by somebody else.
-    Fine,
+    Same,
     /// It is on its way out, or its owner is.
-    Leaving,
+    Deleting,
     /// Something else.
-    Clash(Problem),
+    Different(Problem),
 }
 
 /// Judges an object by what would be made in its place.
-pub(super) fn judge(there: &DynamicObject, wanted: &Value) -> Existing {
+pub(super) fn compare_existing(there: &DynamicObject, wanted: &Value) -> Existing {
     let name = there.metadata.name.as_deref().unwrap_or_default();
     if there.metadata.deletion_timestamp.is_some() {
-        return Existing::Leaving;
+        return Existing::Deleting;
     }
     if there.data.get("spec") != wanted.get("spec") {
-        return Existing::Clash(Problem {
+        return Existing::Different(Problem {
             class: ErrorClass::InvalidInput,
             reason: "not-ours".to_owned(),
             message: format!(
@@ -164,8 +164,8 @@ pub(super) fn judge(there: &DynamicObject, wanted: &Value) -> Existing {
     match controllers.next() {
         // Of an earlier pool of this name: it goes with that.
         Some(other) if owner.is_some_and(|owner| owner["uid"] != other.uid.as_str()) => {
-            Existing::Leaving
+            Existing::Deleting
         }
-        _ => Existing::Fine,
+        _ => Existing::Same,
     }
 }
