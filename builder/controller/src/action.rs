@@ -1,4 +1,4 @@
-//! What a decision consists of: questions, steps, the reason for both.
+//! The result of a decision: lookups to resolve, actions to apply, and the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,13 @@ use mosb_plan::api::{
     MachineOsConfigStatus, PoolName,
 };
 
-/// What to do about a snapshot.
+/// The result of [`decide`](crate::decide) for one snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What must be known first. Not empty: answer all of it, put the answers into the snapshot, decide again; there are no steps.
+    /// Facts that the snapshot lacks. If this is not empty, there are no actions: resolve all
+    /// lookups, add the results to the snapshot and decide again.
     pub lookups: Vec<Lookup>,
-    /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
+    /// Changes, in this order. The first error ends the pass; a failed event is only logged.
     pub actions: Vec<Action>,
     /// Why the pool is or isn't building.
     pub reason: PoolReason,
@@ -28,202 +29,152 @@ pub struct Decision {
     pub requeue_after: Option<Duration>,
 }
 
-/// One change. Done twice it ends where once does; done on an older view it is refused by its UID and resourceVersion.
+/// One change. Applying it twice has the result of applying it once. The UID and resourceVersion
+/// make the API server reject an action that was decided on an outdated view.
 ///
-/// A resourceVersion is that of the snapshot. Where an earlier step of the same decision wrote the same object, the version which that write
-/// returned takes its place.
+/// A resourceVersion is that of the snapshot. If an earlier action of the same decision wrote the
+/// same object, the executor uses the version that this write returned.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Create a MachineOSConfig for a pool that opted in by its label, owned by the pool, with the annotation `mosb.dev/made-for-label`.
+    /// Create a MachineOSConfig for a pool that opted in by its label, owned by the pool, with the
+    /// annotation `mosb.dev/made-for-label`.
     CreateConfig {
-        /// Name, which is the pool's.
+        /// Also the name of the pool.
         name: String,
-        /// UID of the pool.
         pool_uid: String,
-        /// What it says.
         spec: MachineOsConfigSpec,
     },
     /// Change the spec of a MachineOSConfig that we made for a label.
     UpdateConfig {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
-        /// What it says now.
         spec: MachineOsConfigSpec,
     },
     /// Delete a MachineOSConfig that we made for a label.
     DeleteConfig {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
-    /// Create the MachineConfig that brings a pool its pre-built image, claimed.
+    /// Create and claim the MachineConfig that sets a pool's pre-built image.
     CreateComponent {
-        /// The pool.
         pool: PoolName,
-        /// The image.
         image: PinnedRef,
-        /// Name of the MachineOSConfig that it serves.
+        /// The MachineOSConfig that claims it.
         config: String,
     },
-    /// Claim such a MachineConfig, and let it bring another image.
+    /// Claim such a MachineConfig, and optionally set another image.
     UpdateComponent {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
-        /// The other image; none to leave the one that it has.
+        /// `None` keeps the current image.
         image: Option<PinnedRef>,
-        /// Name of the MachineOSConfig that it serves.
+        /// The MachineOSConfig that claims it.
         config: String,
     },
-    /// Delete such a MachineConfig.
     DeleteComponent {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
-    /// Create a MachineOSBuild: name, labels, annotations, owner, finalizer and spec are all in it.
+    /// Create a complete MachineOSBuild: name, labels, annotations, owner, finalizer and spec.
     CreateBuild {
-        /// The object; its status is empty.
+        /// Its status is empty.
         build: Box<MachineOsBuild>,
     },
     /// Replace the status of a MachineOSBuild.
     WriteBuildStatus {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
-        /// All of the status.
         status: Box<MachineOsBuildStatus>,
     },
     /// Change annotations of a MachineOSBuild.
     AnnotateBuild(Annotate),
     /// Delete a MachineOSBuild, in the foreground.
     DeleteBuild {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
-    /// Create what runs a build, suspended; an existing one is an error to decide about again.
+    /// Create the suspended workload of a build. If it exists already, the reconciler decides
+    /// again.
     CreateWorkload {
-        /// The build.
         build: String,
-        /// This very one, the owner.
+        /// UID of the owner.
         build_uid: String,
-        /// Which workload of the build it is, from 1.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// What kind of object it is.
         builder: ImageBuilderType,
-        /// What it is made for.
         method: JobMethod,
     },
-    /// Create what a workload needs, owned by it; what exists already with this owner is left as it is.
+    /// Create the inputs of a workload, owned by it. Existing inputs with this owner are not
+    /// changed.
     CreateInputs {
-        /// The build.
         build: String,
-        /// Its UID.
         build_uid: String,
-        /// What kind of object the workload is.
         builder: ImageBuilderType,
-        /// Name of the workload.
         workload: String,
-        /// This very one, the owner.
+        /// UID of the owner.
         workload_uid: String,
-        /// Which workload of the build it is.
+        /// Attempt number, from 1.
         attempt: u32,
-        /// What it is made for.
         method: JobMethod,
     },
-    /// Let a workload begin.
     Unsuspend {
-        /// What kind of object it is.
         builder: ImageBuilderType,
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
     },
-    /// Keep what the pod of a build has said, in the place of what is kept of an earlier one. That it can't be kept hinders nothing.
+    /// Archive the logs of a build's pod, replacing those of an earlier attempt. A failure is only
+    /// logged.
     ArchiveLogs(Box<ArchiveLogs>),
-    /// Delete a workload in the background; what it owns goes with it.
+    /// Delete a workload in the background, with everything that it owns.
     DeleteWorkload {
-        /// What kind of object it is.
         builder: ImageBuilderType,
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
-    /// Delete a leftover that stands in the way of an input.
+    /// Delete a leftover object that has the name of an input.
     DeleteInput {
-        /// What it is.
         kind: InputKind,
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
     /// Change annotations of a MachineOSConfig.
     AnnotateConfig(Annotate),
     /// Replace the status of a MachineOSConfig.
     WriteConfigStatus {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
-        /// All of the status.
         status: Box<MachineOsConfigStatus>,
     },
-    /// Replace the list of conditions of a pool, in which only our entry is another.
+    /// Replace the list of conditions of a pool, in which only our entry changes.
     WritePoolCondition {
-        /// Name of the pool.
         name: String,
-        /// This very one.
         uid: String,
-        /// As it was seen.
         resource_version: String,
-        /// All of them.
         conditions: Vec<Condition>,
     },
     /// Change annotations of a pool.
     AnnotatePool(Annotate),
-    /// Note which image holds the tree of a base, in the ConfigMap `mosb-base-trees`.
+    /// Record which image holds the tree of a base, in the ConfigMap `mosb-base-trees`.
     RecordBaseTree {
-        /// Manifest of the base.
         base: Digest,
         /// Manifest of the image with its tree.
         image: Digest,
     },
-    /// Tell something, once: an event of this name that exists already is left as it is.
+    /// Emit an event. An existing event of this name is not changed.
     Event(Event),
 }
 
 /// A change of annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Annotate {
-    /// Name of the object.
     pub name: String,
-    /// This very one.
     pub uid: String,
-    /// As it was seen.
     pub resource_version: String,
-    /// Added or replaced.
     pub set: BTreeMap<String, String>,
-    /// Taken away.
     pub remove: BTreeSet<String>,
 }

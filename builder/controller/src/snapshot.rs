@@ -1,4 +1,4 @@
-//! Everything that a decision is made of: what was observed, and what was answered. No credential is ever in it.
+//! The input of a decision: observed objects and lookup results. It never contains credentials.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,69 +13,66 @@ use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 
-/// What was observed of one MachineOSConfig and of everything that serves it.
+/// Everything observed for one MachineOSConfig.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Name of the MachineOSConfig, which may be gone.
+    /// Name of the MachineOSConfig, which may have been deleted.
     pub name: String,
-    /// The MachineOSConfig; none where nobody opted in, or any more.
+    /// `None` if there is no MachineOSConfig (any more).
     pub config: Option<MachineOsConfig>,
     /// Names of other MachineOSConfigs for the same pool.
     pub rivals: Vec<String>,
     /// The pool that the MachineOSConfig names; without one, the pool of this name.
     pub pool: Option<MachineConfigPool>,
-    /// What the ConfigMaps say that go with the pool's label `layering-enabled`; none without the label.
+    /// The ConfigMaps for the pool's label `layering-enabled`; `None` without the label.
     pub label: Option<LabelOptIn>,
     /// All MachineOSBuilds that name the MachineOSConfig, whoever made them.
     pub builds: Vec<MachineOsBuild>,
-    /// All that runs builds, with the label of the MachineOSConfig or owned by one of the builds.
+    /// All workloads with the label of the MachineOSConfig or owned by one of the builds.
     pub workloads: Vec<SeenWorkload>,
     /// All ephemeral objects with the label of the MachineOSConfig.
     pub inputs: Vec<SeenInput>,
-    /// What the ConfigMaps `digest-<build>` say, by build. Whose workload says it is checked here, not by the observer.
+    /// Contents of the ConfigMaps `digest-<build>`, by build. The decision, not the observer,
+    /// checks which workload a result belongs to.
     pub results: BTreeMap<String, JobResult>,
-    /// The component MachineConfigs of the pool, and those that were claimed for this MachineOSConfig.
+    /// The component MachineConfigs of the pool, and those that were claimed for this
+    /// MachineOSConfig.
     pub components: Vec<SeenComponent>,
-    /// The images of component MachineConfigs, of whichever pool, that the pool's config was rendered from.
+    /// Images of component MachineConfigs (of any pool) that the pool's config was rendered from.
     pub prebuilt: BTreeSet<String>,
-    /// Component MachineConfigs, of whichever pool, that the pool's config was rendered from and that are gone.
+    /// Deleted component MachineConfigs (of any pool) that the pool's config was rendered from.
     pub lost_components: Vec<String>,
     /// The platforms of the pool's nodes; empty without a node.
     pub pool_platforms: BTreeSet<Platform>,
     /// Where the pool's images may be built.
     pub build_nodes: BuildNodes,
-    /// What holds for all pools.
     pub cluster: Cluster,
-    /// The versions of what lookups read.
+    /// resourceVersions of the objects that lookups read.
     pub versions: Versions,
-    /// What this reconcile was answered so far.
     pub lookup_results: LookupResults,
-    /// The problem that the last reconcile reported, if nothing changed since that it depends on.
+    /// The problem that the last reconcile reported, if its inputs are unchanged.
     pub earlier_problem: Option<EarlierProblem>,
 }
 
-/// A problem that was met before with the same inputs.
+/// A problem that was reported before with the same inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierProblem {
-    /// As [`Problem::cause`](super::lookup::Problem::cause) names it.
     pub cause: String,
     /// For how long there have been problems with these inputs.
     pub lasted: Duration,
 }
 
-/// What runs a build, and its pods.
+/// A workload and its pods.
 #[derive(Debug, Clone)]
 pub struct SeenWorkload {
-    /// The Job, or what stands in its place.
     pub workload: Workload,
-    /// Pods that it controls.
     pub pods: Vec<Pod>,
-    /// For how long no watch told anything new of it and its pods.
+    /// Time since the last watch event for the workload and its pods.
     pub quiet: Duration,
 }
 
 impl SeenWorkload {
-    /// The pods that build: those that it controls, or itself.
+    /// The pods that it controls, or the Pod itself.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         let itself = match &self.workload {
             Workload::Pod(pod) => Some(&**pod),
@@ -85,54 +82,46 @@ impl SeenWorkload {
     }
 }
 
-/// An object that a build pod needs, as far as it matters whether it is there.
+/// An object that a build pod needs, reduced to what decisions use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeenInput {
-    /// What it is.
     pub kind: InputKind,
-    /// Its name.
     pub name: String,
-    /// Given by the API server.
     pub uid: String,
-    /// UID of the workload that owns it; empty without one.
+    /// UID of the owning workload; empty without one.
     pub workload_uid: String,
-    /// Its annotation `machine-os-build`, else its label, which is cut where a name is too long.
+    /// The annotation `machine-os-build`, else the label, in which a long name is shortened.
     pub build: String,
-    /// Whether its deletion was asked for.
     pub deleting: bool,
 }
 
-/// A MachineConfig that brings a pool its pre-built image.
+/// A MachineConfig that sets a pool's pre-built image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenComponent {
-    /// Its name.
     pub name: String,
-    /// Given by the API server.
     pub uid: String,
-    /// As it was seen.
     pub resource_version: String,
-    /// The pool in its name.
+    /// The pool that its name contains.
     pub pool: PoolName,
-    /// The image that it is annotated with, as it stands.
+    /// Value of its image annotation, not parsed.
     pub image: String,
     /// The MachineOSConfig that claimed it.
     pub claim: Option<String>,
-    /// Whether that MachineOSConfig is there and names the pool.
+    /// Whether the claiming MachineOSConfig exists and names the pool.
     pub is_claim_good: bool,
     /// Whether any MachineOSConfig names the pool.
     pub is_wanted: bool,
-    /// Whether its deletion was asked for.
     pub deleting: bool,
 }
 
 impl SeenComponent {
-    /// Whether it brings this image, with or without a tag beside the digest.
+    /// Whether it sets this image, with or without a tag beside the digest.
     pub fn brings(&self, image: &PinnedRef) -> bool {
         self.image.parse::<PinnedRef>().as_ref() == Ok(image)
     }
 }
 
-/// What the ConfigMaps `on-cluster-build-config` and `on-cluster-build-custom-dockerfile` say.
+/// Contents of the ConfigMaps `on-cluster-build-config` and `on-cluster-build-custom-dockerfile`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelOptIn {
     /// The data of `on-cluster-build-config`; none without the ConfigMap.
@@ -144,54 +133,53 @@ pub struct LabelOptIn {
 /// Where the images of a pool may be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BuildNodes {
-    /// On any node, or on those that the settings name.
+    /// Any node, or the nodes that the settings select.
     #[default]
     Any,
-    /// On control-plane nodes of the pool.
+    /// Only control-plane nodes of the pool.
     ControlPlane {
         /// Whether the cluster has one.
         exists: bool,
     },
 }
 
-/// What holds for all pools of a cluster.
+/// Cluster-wide facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// Another builder that is at work: what it is, for a person.
+    /// Description of another active builder.
     pub other_builder: Option<String>,
-    /// Whether a Machine Config Operator runs, which makes and keeps MachineOSConfigs by its own rules.
+    /// Whether a Machine Config Operator manages MachineOSConfigs.
     pub machine_config_operator: bool,
     /// Whether machines apply rendered configs themselves, so that not every config needs an image.
     pub machine_config_daemon: bool,
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
-    /// The release's own base image: instead of a pre-built one.
+    /// The release's own base image, used instead of a pre-built one.
     pub stock_base: Option<String>,
-    /// How often a `RUN` line that failed is tried again.
+    /// How often a failed `RUN` line is retried.
     pub run_retries: u32,
-    /// The trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
+    /// Trees that builds pushed: base manifest to image (ConfigMap `mosb-base-trees`).
     pub base_trees: BTreeMap<Digest, Digest>,
-    /// Where Jobs, ConfigMaps and Secrets are.
+    /// Namespace of Jobs, ConfigMaps and Secrets.
     pub namespace: String,
-    /// Whether the cluster's CRDs refuse a digest in a repository with more than one component before its name.
+    /// Whether the cluster's CRDs refuse a digest in a repository with more than one component
+    /// before its name.
     pub nested_digests_refused: bool,
 }
 
-/// Whether a cluster has something.
+/// Whether a cluster has a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Support {
-    /// It has.
     Yes,
-    /// It has not.
     No,
-    /// The settings say that it is not to be used.
+    /// Disabled in the settings.
     Forbidden,
-    /// Not found out yet.
+    /// Not checked yet.
     #[default]
     Unknown,
 }
 
-/// The manifest of the base that a build is planned on, where it was made by a plan.
+/// The base manifest that a build was planned on, if it has a plan.
 pub fn base_of(build: &MachineOsBuild) -> Option<Digest> {
     let base = build.metadata.annotation(labels::BASE)?;
     base.parse().ok().map(|base: PinnedRef| base.digest())

@@ -1,5 +1,5 @@
-//! The ConfigMap that says which images hold the trees of bases. It is a cache: what can't be written is logged, and later builds read
-//! their base again.
+//! The ConfigMap `mosb-base-trees`, which maps bases to the images that hold their trees. It is a
+//! cache: a failed write is logged, and later builds read the layers of the base again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::{Executor, patch_params, post_params};
 use mosb_image::Digest;
 
 impl Executor {
-    /// Adds an entry, and removes those of bases that no build names.
+    /// Adds an entry, and removes the entries of bases that no build uses.
     pub(super) async fn record_base_tree(&self, base: &Digest, image: &Digest) {
         let builds = self.cache.builds.list();
         let mut used: BTreeSet<Digest> = builds.iter().filter_map(|b| base_of(b)).collect();
@@ -40,7 +40,7 @@ impl Executor {
     ) -> Result<(), Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
         let object = format!("configmap {}/{BASE_TREES}", self.cache.namespace);
-        // A key holds no colon.
+        // A ConfigMap key can't contain a colon.
         let key = Digest::hex;
         let mut data = Map::new();
         data.extend(unused.iter().map(|base| (key(base), Value::Null)));

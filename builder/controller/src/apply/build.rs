@@ -1,4 +1,4 @@
-//! What runs a build, and what that needs.
+//! Creates and deletes workloads and their inputs.
 
 use std::fmt::Debug;
 
@@ -30,7 +30,7 @@ use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{ImageBuilderType, labels};
 use mosb_types::ErrorClass;
 
-/// A kind of the namespace that serves builds.
+/// A namespaced kind that builds use.
 trait NamespacedKind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
     + Clone
@@ -48,7 +48,7 @@ impl<K> NamespacedKind for K where
         + DeserializeOwned
 {
 }
-/// As the API calls an object without what is in it.
+/// Media type of an object's metadata without its contents.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 impl Executor {
@@ -56,7 +56,7 @@ impl Executor {
         Api::namespaced(self.client.clone(), &self.cache.namespace)
     }
 
-    /// An object of the namespace, for people.
+    /// Kind, namespace and name, for messages.
     fn describe<K: NamespacedKind>(&self, name: &str) -> String {
         let kind = K::kind(&()).to_lowercase();
         format!("{kind} {}/{name}", self.cache.namespace)
@@ -110,7 +110,7 @@ impl Executor {
         .map(|made| pass.created.extend(made))
     }
 
-    /// The UID of what was created; none if it is there already.
+    /// Returns the UID of the created object; `None` if it exists already.
     async fn create_controlled<K: NamespacedKind>(
         &self,
         new: &K,
@@ -132,7 +132,7 @@ impl Executor {
                     {
                         Ok(None)
                     }
-                    // Of an attempt before, or of a build before, on its way out.
+                    // It belongs to an earlier attempt or build and is being deleted.
                     Some(there) if there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT) => {
                         Err(ApplyError::Conflict(object))
                     }
@@ -156,7 +156,7 @@ impl Executor {
         let inputs = workload::inputs(&request, uid);
         drop(request);
         let creating = inputs.iter().map(|input| self.create_input(input, uid));
-        // All of them, so that one which fails does not hold up the others.
+        // Create all of them: one failure must not delay the others.
         let mut done = Ok(());
         for made in join_all(creating).await {
             match made {
@@ -167,7 +167,7 @@ impl Executor {
         done
     }
 
-    /// The UID of what was created; none if it is there already.
+    /// Returns the UID of the created object; `None` if it exists already.
     async fn create_input(
         &self,
         input: &Input,
@@ -211,7 +211,7 @@ impl Executor {
         }
     }
 
-    /// Creates it, and has only the metadata sent back: what was sent is known, and may be large.
+    /// Requests only the metadata in the response, because the object may be large.
     async fn create_large<K>(&self, new: &K) -> Result<PartialObjectMeta<K>, kube::Error>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize,

@@ -25,7 +25,7 @@ impl Executor {
         let object = format!("machineconfig {}", component.metadata.name);
         let new: DynamicObject =
             serde_json::from_value(to_json(&component)).expect("an object of the API");
-        // One that is there already will be seen.
+        // If it exists already, the watch will show it.
         let created = self.api(KIND).create(&post_params(), &new).await;
         created.map(drop).map_err(apply_error(object, "create"))
     }

@@ -1,4 +1,4 @@
-//! Keeps what a build's pod said. Whatever hinders that is told in our own log, and never hinders the build.
+//! Archives the logs of a build's pod. A failure is logged and does not affect the build.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,15 +17,16 @@ use super::{ApplyError, Executor, apply_error};
 use mosb_build::Redactor;
 use mosb_plan::api::labels;
 
-/// How long a build's next step may wait for it.
+/// How long archiving may delay the next action of a build.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long all logs together are waited for that a kubelet has not told of yet, and how often they are asked for.
+/// How long to retry, for all containers together, if the kubelet does not serve a log yet, and the
+/// delay between tries.
 const KUBELET_LOG_TIMEOUT: Duration = Duration::from_secs(5);
 const LOG_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// So many lines are asked for, of which nodes keep at most 16 KiB each in one piece.
+/// Lines to request per container. Nodes store at most 16 KiB of a line in one piece.
 const MAX_LINES: i64 = 1000;
 
-/// Why the logs of a build are not kept.
+/// Why the logs of a build are not archived.
 #[derive(Debug, thiserror::Error)]
 enum ArchiveError {
     #[error("secret {0} is gone, so it can't be hidden")]
@@ -62,7 +63,8 @@ impl Executor {
         let began = Instant::now();
         for container in &keep.containers {
             let mut tail = self.tail(&keep.pod, container, &redactor).await;
-            // The API server gives no log before the kubelet has told that its container began.
+            // The API server returns no log until the kubelet has reported that the container
+            // started.
             while tail.is_err()
                 && keep.begun.contains(container)
                 && began.elapsed() < KUBELET_LOG_TIMEOUT
@@ -72,7 +74,7 @@ impl Executor {
             }
             match tail {
                 Ok(tail) => logs.push((container.clone(), tail)),
-                // Its node, or the container, may be gone; what the others said is kept.
+                // The node or container may be gone. The other logs are still archived.
                 Err(why) => tracing::debug!("container {container} of pod {}: {why}", keep.pod),
             }
         }
@@ -109,7 +111,8 @@ impl Executor {
     }
 }
 
-/// A line without credentials. Where it was cut, a part of one may be at its end: as much as that may be is left out.
+/// Redacts credentials in a line. A cut line may end in a part of a credential, so as much as that
+/// part could be is removed.
 fn redact(redactor: &Redactor, line: RawLine) -> String {
     let mut text = redactor.redact(&line.text);
     if line.is_cut {
@@ -122,7 +125,7 @@ fn redact(redactor: &Redactor, line: RawLine) -> String {
     RawLine { text, ..line }.with_cut_mark()
 }
 
-/// Puts it in the place of what was kept of an earlier attempt, or by us before we were killed.
+/// Replaces the logs of an earlier attempt, or those written before a restart.
 async fn put(
     secrets: &Api<Secret>,
     namespace: &str,
@@ -142,7 +145,7 @@ async fn put(
     if let Some(there) = there {
         let mut owners = there.owner_references().iter();
         let is_ours = owners.any(|owner| owner.uid == build_uid)
-            // Of a build before, on its way out.
+            // It belongs to an earlier build and is being deleted.
             || there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT);
         if !is_ours {
             return Err(ArchiveError::InTheWay);
@@ -167,7 +170,7 @@ mod tests {
         let secret = "correct-horse-battery";
         let data = [("password".to_owned(), ByteString(secret.into()))].into();
         let redactor = Redactor::from_secrets([data]);
-        // However much of it was read.
+        // Wherever the credential was cut.
         for read in 0..=secret.len() {
             let text = format!("{}{}", "é".repeat(MAX_LINE / 2), &secret[..read]);
             let cut = RawLine { text, is_cut: true };

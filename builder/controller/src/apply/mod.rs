@@ -1,5 +1,6 @@
-//! Carries out steps. Each carries the UID and the resourceVersion that it was decided from: on an older view it is refused,
-//! and decided again.
+//! Applies the actions of a decision. Each action has the UID and resourceVersion that it was
+//! decided on, so the API server rejects it if the object changed, and the reconciler decides
+//! again.
 
 mod base_trees;
 mod build;
@@ -27,20 +28,18 @@ use crate::workload::kind;
 use mosb_plan::api::component_name;
 use mosb_types::ErrorClass;
 
-/// With what steps are carried out.
+/// Applies actions.
 #[derive(Clone)]
 pub struct Executor {
-    /// The API.
     pub client: Client,
-    /// What is seen of it.
     pub cache: Arc<ClusterCache>,
-    /// Without which nothing is written.
+    /// Nothing is written unless the lease is held.
     pub lease: Lease,
-    /// Who we are, for events.
+    /// The reporting instance of events.
     pub instance: String,
-    /// The image that build pods run where the settings name none.
+    /// The image of build pods if the settings name none.
     pub builder_image: Option<String>,
-    /// Whether the accounts of builds need the right to SecurityContextConstraints.
+    /// Whether ServiceAccounts of builds need permission to use SecurityContextConstraints.
     pub security_context_constraints: bool,
 }
 
@@ -53,25 +52,22 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-/// What the steps of one decision share.
+/// State that the actions of one decision share.
 #[derive(Debug)]
 pub struct ReconcilePass<'a> {
-    /// The MachineOSConfig.
     pub config: &'a str,
-    /// What the plan was made with, if there was one.
+    /// The plan of this decision, if there is one.
     pub plan: Option<Arc<CachedPlan>>,
-    /// What was found out about the cluster.
     pub facts: Facts,
-    /// The resourceVersions that earlier steps left, by UID.
+    /// resourceVersions after our writes, by UID.
     versions: BTreeMap<String, String>,
-    /// UIDs and resourceVersions that earlier steps left and later ones changed.
+    /// UIDs and resourceVersions of our writes that later actions changed again.
     superseded: Vec<(String, String)>,
-    /// UIDs of what earlier steps created of builds, Jobs and their inputs.
+    /// UIDs of created builds, workloads and inputs.
     created: Vec<String>,
 }
 
 impl<'a> ReconcilePass<'a> {
-    /// No step was done yet.
     pub fn new(config: &'a str, plan: Option<Arc<CachedPlan>>, facts: Facts) -> Self {
         Self {
             config,
@@ -83,22 +79,23 @@ impl<'a> ReconcilePass<'a> {
         }
     }
 
-    /// The version of an object: as it was seen, or as an earlier step left it.
+    /// The version of an object: as seen, or after our last write.
     fn version<'s>(&'s self, uid: &str, seen: &'s str) -> &'s str {
         self.versions.get(uid).map_or(seen, String::as_str)
     }
 
-    /// The version that the last step left of an object, if one wrote it.
+    /// The version after our last write, if there was one.
     pub fn written_version(&self, uid: &str) -> Option<&str> {
         self.versions.get(uid).map(String::as_str)
     }
 
-    /// UIDs and resourceVersions of objects that steps left behind: who sees one of these sees what was.
+    /// UIDs and resourceVersions that our later writes replaced: a view that shows one of them is
+    /// outdated.
     pub fn superseded(&self) -> &[(String, String)] {
         &self.superseded
     }
 
-    /// UIDs of builds, Jobs and inputs of Jobs that were created.
+    /// UIDs of created builds, workloads and inputs.
     pub fn created(&self) -> &[String] {
         &self.created
     }
@@ -111,22 +108,22 @@ impl<'a> ReconcilePass<'a> {
     }
 }
 
-/// Why a step was not carried out.
+/// Why an action was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Somebody else wrote, or our view was old: read again and decide again.
+    /// Another client changed the object, or our view was outdated.
     #[error("{0}: it is another one by now; deciding again")]
     Conflict(String),
     /// The API.
     #[error(transparent)]
     Api(#[from] Error),
-    /// What no workload can be made of.
+    /// The workload can't be created from this configuration.
     #[error("{}", .0.message)]
     Problem(Problem),
 }
 
 impl ApplyError {
-    /// What to do; none if it is only to be decided again.
+    /// `None` for a conflict: read and decide again.
     pub fn class(&self) -> Option<ErrorClass> {
         match self {
             Self::Conflict(_) => None,
@@ -135,7 +132,7 @@ impl ApplyError {
         }
     }
 
-    /// The word for logs and metrics.
+    /// Code for logs and metrics.
     pub fn reason(&self) -> &str {
         match self {
             Self::Conflict(_) => "stale",
@@ -159,7 +156,7 @@ impl From<ApplyError> for Problem {
     }
 }
 
-/// Of an answer to a write: a conflict, or an object that is gone, means that our view was old.
+/// Converts the error of a write. A conflict or a missing object means that our view was outdated.
 pub(super) fn apply_error(
     object: String,
     verb: &'static str,
@@ -174,8 +171,8 @@ pub(super) fn apply_error(
 }
 
 impl Executor {
-    /// Carries out the steps in their order. The first that fails ends it; events of the steps before are told all the same,
-    /// unless the Lease was lost: then the next holder decides what is told.
+    /// Applies the actions in order and stops at the first error. Events of the actions before are
+    /// emitted all the same, unless the Lease was lost: then the next holder emits them.
     ///
     /// # Errors
     /// [`ApplyError`].
@@ -274,7 +271,7 @@ impl Executor {
     }
 }
 
-/// What a step does, for the log.
+/// Describes an action for the log.
 fn describe(action: &Action) -> String {
     match action {
         Action::CreateConfig { name, .. } => format!("creating machineosconfig {name}"),

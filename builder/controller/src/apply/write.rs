@@ -21,7 +21,7 @@ pub(super) const CONFIG: Kind = Kind::MachineOsConfig;
 pub(super) const BUILD: Kind = Kind::MachineOsBuild;
 pub(super) const POOL: Kind = Kind::MachineConfigPool;
 
-/// Deletes the very object, and nothing that has its name since.
+/// Deletes only the object with this UID, not a newer one of the same name.
 pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParams {
     DeleteParams {
         propagation_policy: Some(policy),
@@ -30,7 +30,8 @@ pub(crate) fn delete_params(uid: &str, policy: PropagationPolicy) -> DeleteParam
     }
 }
 
-/// Gone is as good as deleted. A conflict may be another one of its name, or somebody else's change: what is there tells.
+/// A missing object counts as deleted. A conflict may be another object of the same name or another
+/// client's change, so the reconciler decides again.
 pub(crate) fn ignore_not_found<T>(
     object: String,
     answer: Result<T, kube::Error>,
@@ -79,7 +80,7 @@ impl Executor {
         }))
         .expect("an object of the API");
         let created = self.api(CONFIG).create(&post_params(), &object).await;
-        // One that is there already is the administrator's own, and will be seen.
+        // If it exists already, it is the administrator's own, and the watch will show it.
         created.map(drop).map_err(apply_error(format!("machineosconfig {name}"), "create"))
     }
 
@@ -91,7 +92,7 @@ impl Executor {
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
         let mut spec = to_json(spec);
-        // What is not said any more is taken away.
+        // Remove fields that are no longer set.
         for field in ["baseImagePullSecret", "containerFile"] {
             if spec.get(field).is_none() {
                 spec[field] = Value::Null;
@@ -131,7 +132,7 @@ impl Executor {
                 let owner = build.metadata.owner_references.first();
                 let owner = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
                 match there {
-                    // An earlier round of ours made it, or it is on its way out; the watch tells.
+                    // Created by an earlier pass, or being deleted: the watch will show it.
                     None => Err(ApplyError::Conflict(object)),
                     Some(there)
                         if controlled_by(&there.metadata, owner)
@@ -174,7 +175,7 @@ impl Executor {
         self.replace_status(CONFIG, (name, uid, version), to_json(status), pass).await
     }
 
-    /// All of a status. The API server takes the rest of the object from what it has.
+    /// Replaces the whole status. The API server ignores the rest of the object.
     async fn replace_status(
         &self,
         kind: Kind,
@@ -239,7 +240,7 @@ impl Executor {
         conditions: &[Condition],
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        // An atomic list: all of it is written, on the version that it was read from.
+        // An atomic list: write all of it, on the version that it was read from.
         let change = json!({ "metadata": { "resourceVersion": version },
             "status": { "conditions": to_json(&conditions) } });
         let api = self.api(POOL);
@@ -250,7 +251,7 @@ impl Executor {
     }
 }
 
-/// Whether the very owner controls it.
+/// Whether the owner with this UID controls the object.
 pub(super) fn controlled_by(meta: &ObjectMeta, uid: &str) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)

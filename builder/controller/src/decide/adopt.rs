@@ -1,4 +1,5 @@
-//! A build that takes over the image in service, because machines apply the difference of the configs themselves.
+//! Builds that reuse (adopt) the image in service, because machines apply the change of the config
+//! themselves.
 
 use super::super::lookup::{ImageStatus, Lookup, Planned};
 use super::super::pool_reason::PoolReason;
@@ -18,7 +19,8 @@ impl<'a> DecisionBuilder<'a> {
         current.or_else(|| self.snapshot.builds.iter().find(has_it))
     }
 
-    /// The image in service, if the new rendered config is all that changed and machines apply the difference themselves.
+    /// The image in service, if only the rendered config changed and machines apply the difference
+    /// themselves.
     pub(super) fn adoptable(&self, planned: &Planned) -> Option<(&'a MachineOsBuild, PinnedRef)> {
         let source = self.in_service().filter(|_| self.desired.build_on == BuildOn::OsChange)?;
         let rendered = &source.spec.machine_config.name;
@@ -36,7 +38,8 @@ impl<'a> DecisionBuilder<'a> {
         adoptable.then_some((source, image))
     }
 
-    /// The pre-built image, as long as it is what is in service: it may have been made of what the pool has by now.
+    /// The pre-built image if it is in service: the pool's current MachineConfigs may give the same
+    /// image.
     pub(super) fn recognisable(&self) -> Option<(&'a MachineOsBuild, PinnedRef)> {
         let source = self.in_service().filter(|build| build.is_pre_built())?;
         let annotations = &self.config.metadata.annotations;
@@ -47,7 +50,7 @@ impl<'a> DecisionBuilder<'a> {
         Some((source, image))
     }
 
-    /// Copies the image of another build, once the registry answered for it.
+    /// Copies the image of another build, once the registry confirmed it.
     pub(super) fn adopt(&mut self, build: &'a MachineOsBuild) -> Result<BuildProgress, Lookup> {
         let from = build.metadata.annotation(labels::ADOPTED_FROM);
         let mut builds = self.snapshot.builds.iter();

@@ -1,4 +1,4 @@
-//! A pre-built image after it was put in service: taken again, told of, and what is left of seeding.
+//! A pre-built image after it was put in service: reuse it, report it, and clean up.
 
 use super::super::action::{Action, Annotate};
 use super::super::lookup::{ImageStatus, Lookup};
@@ -8,12 +8,12 @@ use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 
-/// What the condition `Seeded` says, and what it says once that MachineConfig is gone.
+/// Message of the condition `Seeded`, before and after its MachineConfig is deleted.
 const SEEDED_MESSAGE: &str = "the pool's first image was built elsewhere";
 const COMPONENT_MISSING_MESSAGE: &str = "the pool's first image was built elsewhere; the MachineConfig that brought it is gone, so the pool's rendered config names another OS image";
 
 impl DecisionBuilder<'_> {
-    /// Takes the pre-built image again where it is of exactly what is wanted, as any image that was built before.
+    /// Reuses the pre-built image if it matches the desired state.
     pub(super) fn reuse_seeded_build(&mut self) -> Result<Option<PoolReason>, Lookup> {
         let annotations = &self.config.metadata.annotations;
         if annotations.contains_key(labels::REBUILD) {
@@ -31,7 +31,7 @@ impl DecisionBuilder<'_> {
         }
     }
 
-    /// What the condition `Seeded` is to say, where it says anything.
+    /// Update of the condition `Seeded`, if it applies.
     pub(super) fn seeded(
         &mut self,
         build: &MachineOsBuild,
@@ -64,7 +64,7 @@ impl DecisionBuilder<'_> {
         })
     }
 
-    /// Once all is as it should be: what is left of seeding goes.
+    /// Cleans up after seeding, once there is nothing else to do.
     pub(super) fn after_seeding(&mut self) {
         if !self.actions.is_empty() || self.seed.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! What a workload and a build say of themselves in annotations.
+//! Reads the annotations of workloads and builds.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(super) fn attempt_of(workload: &Workload) -> u32 {
     attempt.and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// What a workload needs, as it says itself.
+/// The inputs that a workload lists in its annotation `mosb.dev/needs`.
 pub(super) fn needs_of(workload: &Workload) -> BTreeSet<(InputKind, String)> {
     let text = workload.annotation(labels::NEEDS).unwrap_or_default();
     let words = text.split_whitespace();

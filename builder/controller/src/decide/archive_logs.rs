@@ -1,4 +1,4 @@
-//! What is kept of a pod before it goes, or before its build is told to have failed.
+//! Archives the logs of a pod before the pod is deleted or its build is reported as failed.
 
 use super::super::action::Action;
 use super::super::log_archive::ArchiveLogs;
@@ -7,8 +7,8 @@ use super::annotations::attempt_of;
 use mosb_plan::api::MachineOsBuild;
 
 impl DecisionBuilder<'_> {
-    /// Keeps the logs of the newest pod of a build. This comes before what makes it needless, so that it is decided again
-    /// if we are killed between.
+    /// Archives the logs of the newest pod of a build. The action comes before those that delete
+    /// the pod, so it is decided again if the controller is killed in between.
     pub(super) fn archive_logs(&mut self, build: &MachineOsBuild) {
         let workloads = self.workloads_of(build);
         let workloads = workloads.filter(|seen| seen.pods().next().is_some());

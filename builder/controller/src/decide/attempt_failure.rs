@@ -1,4 +1,4 @@
-//! A Job that ended without an image: is there another one, and when?
+//! Failed attempts: whether and when a build is retried.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
 use mosb_types::ErrorClass;
 
-/// Jobs of a build that say themselves that it will pass, and may lie: two and a half hours of them.
+/// Retries of an error that the build reports as transient itself, because its report may be forged
+/// by a `RUN` line: two and a half hours.
 const MAX_UNTRUSTED_ATTEMPTS: u32 = 20;
 
-/// What a program that failed is told as: here buildah, by what it ran.
+/// Reason of a failed program, here buildah.
 const PROGRAM_FAILED_REASON: &str = "program-failed";
 
-/// No pause between two Jobs is longer.
+/// The longest delay between two attempts.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
-/// How a Job ended without an image.
+/// How an attempt ended without an image.
 #[derive(Debug, Clone)]
 pub(super) enum AttemptFailure {
-    /// Its pod did not tell.
+    /// The workload reported no result.
     NoResult(NoResultCause),
-    /// Its pod told.
     Reported {
         step: Container,
         class: ErrorClass,
@@ -31,11 +31,11 @@ pub(super) enum AttemptFailure {
         message: String,
         last_lines: Vec<String>,
     },
-    /// Its pod told a digest that the registry has not.
+    /// The pod reported a digest that the registry does not have.
     ImageMissing(String),
 }
 
-/// How often, and how soon: the Jobs that may end like this, without a number as many as it takes; the first pause and the longest, in seconds.
+/// The number of attempts (`None`: unlimited), and the first and longest delay in seconds.
 struct RetryPolicy {
     tries: Option<u32>,
     first: u64,
@@ -43,11 +43,11 @@ struct RetryPolicy {
 }
 
 impl AttemptFailure {
-    /// `run_retries` is how often the settings let a failed `RUN` line be tried again.
+    /// `run_retries`: how often the settings allow a failed `RUN` line to be retried.
     fn retry_policy(&self, run_retries: u32) -> RetryPolicy {
         let of = |tries, first, longest| RetryPolicy { tries, first, longest };
         match self {
-            // What happened to the pod says nothing about the build.
+            // Unrelated to the build.
             Self::NoResult(NoResultCause::Evicted(_) | NoResultCause::NodeLost(_)) => {
                 of(None, 5, 300)
             }
@@ -59,7 +59,8 @@ impl AttemptFailure {
             Self::NoResult(NoResultCause::Failed(_)) | Self::ImageMissing(_) => {
                 of(Some(3), 10, 300)
             }
-            // What a `RUN` line ends with says nothing about why, so that it is tried again only where somebody asked for it.
+            // A failed `RUN` line may be transient or not, so it is retried only if the settings
+            // ask for it.
             Self::Reported {
                 step: Container::ImageBuild,
                 class: ErrorClass::Rejected,
@@ -68,7 +69,7 @@ impl AttemptFailure {
             } if reason == PROGRAM_FAILED_REASON => {
                 of(Some(run_retries.saturating_add(1)), 30, MAX_BACKOFF.as_secs())
             }
-            // The pod tried as often as is worth it.
+            // The pod retried already.
             Self::Reported { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
             Self::Reported { class, .. } => match class {
                 ErrorClass::Transient => of(None, 10, MAX_BACKOFF.as_secs()),
@@ -78,12 +79,13 @@ impl AttemptFailure {
         }
     }
 
-    /// Whether it counts against a build that it happened.
+    /// Whether it counts as a failure of the build.
     pub fn counts(&self) -> bool {
         self.retry_policy(0).tries.is_some()
     }
 
-    /// Whether there is no other Job after so many that count, this one among them, and so many at all.
+    /// Whether there is no further attempt, after `failures` that count (including this one) and
+    /// `attempt` attempts.
     pub fn is_final(
         &self,
         failures: u32,
@@ -96,21 +98,21 @@ impl AttemptFailure {
             || self.is_untrusted(method) && attempt >= MAX_UNTRUSTED_ATTEMPTS
     }
 
-    /// Whether an administrator's `RUN` line that left its chroot may have told it.
+    /// Whether an administrator's `RUN` line that escaped its chroot may have forged the report.
     fn is_untrusted(&self, method: JobMethod) -> bool {
         let told_by_build = |step| step == Container::ImageBuild;
         method == JobMethod::Containerfile
             && matches!(self, Self::Reported { step, .. } if told_by_build(*step))
     }
 
-    /// How long the next Job waits after this attempt, the first being 1.
+    /// The delay after this attempt, which is 1 for the first.
     pub fn pause(&self, attempt: u32) -> Duration {
         let RetryPolicy { first, longest, .. } = self.retry_policy(0);
         let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(20));
         Duration::from_secs(doubled.min(longest))
     }
 
-    /// One line of what happened.
+    /// A one-line summary.
     pub fn line(&self) -> String {
         match self {
             Self::NoResult(NoResultCause::Evicted(why)) => format!("its pod was evicted: {why}"),
@@ -134,7 +136,7 @@ impl AttemptFailure {
         }
     }
 
-    /// All of it, for the condition `Failed`.
+    /// The full message, for the condition `Failed`.
     pub fn message(&self) -> String {
         match self {
             Self::Reported { step, reason, message, last_lines, .. } => {

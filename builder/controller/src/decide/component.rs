@@ -1,7 +1,8 @@
 //! The component MachineConfig, by which a pool's rendered config names its pre-built image: when
 //! it is created, claimed, replaced and deleted (`docs/reference/api.md`, Pre-built images).
 //!
-//! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed, so that manifests can be applied in any order.
+//! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed,
+//! so that manifests can be applied in any order.
 
 use super::super::action::Action;
 use super::super::snapshot::{SeenComponent, Snapshot};
@@ -10,22 +11,23 @@ use super::seed::Seed;
 use crate::status::SEEDED;
 use mosb_plan::api::{component_name, condition};
 
-/// How far the MachineConfig of a pre-built image is.
+/// The state of the component MachineConfig.
 pub(super) enum Component {
-    /// It is there, claimed, and brings the image.
+    /// It exists, is claimed and sets the image.
     Ready(String),
-    /// It is going away, and another one takes its place.
+    /// It is being deleted and will be created again.
     Deleting(String),
-    /// This is to be done.
+    /// These actions are needed.
     Pending {
         name: String,
-        /// Whether the pool will be pointed at another image by it.
+        /// Whether they change the pool's image.
         points: bool,
         actions: Vec<Action>,
     },
 }
 
-/// The end of those that were claimed for this MachineOSConfig, and whose pool has none any more.
+/// Deletes component MachineConfigs that this MachineOSConfig claimed and whose pool has no
+/// MachineOSConfig any more.
 pub(super) fn obsolete_components(snapshot: &Snapshot) -> Vec<Action> {
     let components = snapshot.components.iter().filter(|one| {
         one.claim.as_ref() == Some(&snapshot.name) && !one.is_wanted && !one.deleting
@@ -36,7 +38,7 @@ pub(super) fn obsolete_components(snapshot: &Snapshot) -> Vec<Action> {
 }
 
 impl Seed {
-    /// How far the MachineConfig is. One in the other spelling will do if it brings the image.
+    /// The state of the component. One with the alternative name is used if it sets the image.
     pub fn component(&self, snapshot: &Snapshot) -> Component {
         let name = component_name(&self.pool);
         let of_pool = || snapshot.components.iter().filter(|one| one.pool == self.pool);
@@ -79,7 +81,7 @@ fn claim(one: &SeenComponent, image: Option<mosb_image::PinnedRef>, config: &str
 }
 
 impl DecisionBuilder<'_> {
-    /// Those of the pool, whoever claimed them.
+    /// The components of the pool, with any claim.
     fn components(&self) -> impl Iterator<Item = &SeenComponent> {
         let of_pool = |one: &&SeenComponent| one.pool == self.desired.pool && !one.deleting;
         self.snapshot.components.iter().filter(of_pool)
@@ -90,7 +92,7 @@ impl DecisionBuilder<'_> {
         self.components().next().is_none()
     }
 
-    /// Claims again what lost its claim, so that it goes with the MachineOSConfig.
+    /// Restores a lost claim, so that the component is deleted with the MachineOSConfig.
     pub(super) fn reclaim_components(&mut self) {
         let seeded = condition(&self.config.status.conditions, SEEDED).is_some();
         let lost = |one: &&SeenComponent| match one.claim {

@@ -1,4 +1,4 @@
-//! A new build, and the end of those that nobody wants any more.
+//! Creates new builds, and interrupts and deletes superseded ones.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use mosb_plan::api::{
 pub(super) const MAX_LABEL_VALUE: usize = 63;
 
 impl DecisionBuilder<'_> {
-    /// Makes a build of this plan; with a source, one that adopts its image.
+    /// Creates a build from this plan. With a source, the build adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
         let desired = &self.desired;
         let annotation = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -54,7 +54,7 @@ impl DecisionBuilder<'_> {
         self.actions.push(Action::CreateBuild { build: Box::new(build) });
     }
 
-    /// A build of what is wanted, with this name and these annotations.
+    /// A build of the desired state, with this name and these annotations.
     pub(super) fn new_build(
         &self,
         name: &str,
@@ -93,7 +93,7 @@ impl DecisionBuilder<'_> {
         }
     }
 
-    /// Tells the pool that another config is on its way to an image.
+    /// Emits an event on the pool: its rendered config changed.
     fn emit_config_change_event(&mut self, planned: &Planned) {
         let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
         let mut builds = self.snapshot.builds.iter();
@@ -112,7 +112,8 @@ impl DecisionBuilder<'_> {
         self.actions.push(Action::Event(event));
     }
 
-    /// Puts an end to all builds of ours but this one and those that succeeded; of these, to what is left of their Jobs.
+    /// Interrupts all builds of ours except `keep` and those that succeeded, and cleans up the
+    /// workloads of the latter.
     pub(super) fn supersede(&mut self, keep: Option<&MachineOsBuild>) {
         let keep = keep.map(|build| build.metadata.uid());
         let ours: Vec<_> = self.ours().collect();
@@ -125,7 +126,7 @@ impl DecisionBuilder<'_> {
         }
     }
 
-    /// Interrupts a build that is on its way, and deletes it with all it has.
+    /// Interrupts and deletes an active build.
     pub(super) fn interrupt(&mut self, build: &MachineOsBuild) {
         if self.is_deleted(build) {
             return;
@@ -145,7 +146,7 @@ impl DecisionBuilder<'_> {
         self.actions.iter().any(is)
     }
 
-    /// Writes a build's status if it is another.
+    /// Writes a build's status if it changed.
     pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
         if status != build.status {
             self.actions.push(write_status(build, status));
@@ -153,7 +154,7 @@ impl DecisionBuilder<'_> {
     }
 }
 
-/// The end of a build: it says that it was interrupted if it was on its way, and goes with all it has.
+/// Marks an active build as interrupted, and deletes it.
 pub(super) fn interrupt_actions(build: &MachineOsBuild, why: &str, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     if !build.status.is_terminal() {

@@ -1,4 +1,4 @@
-//! What is wanted of a pool, checked: everything that can be known without asking anybody.
+//! The desired build of a pool, validated as far as that needs no lookup.
 
 use serde_json::json;
 
@@ -14,16 +14,16 @@ use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
 use mosb_types::canonical_json;
 
-/// Part of the fingerprints of what is wanted. It is not the format of images: an image that was written by an earlier version
-/// is still what is wanted.
+/// Part of the fingerprints of the desired state. It is not the image format: an image that an
+/// earlier version wrote still matches.
 const FINGERPRINT_FORMAT: u32 = 1;
 
-/// What is wanted of a pool.
+/// The desired build of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DesiredBuild {
     pub pool: PoolName,
     pub rendered: RenderedName,
-    /// What its image is built by, which is no part of what is wanted: whatever builds it, it is the same image.
+    /// Not part of the fingerprints: every builder gives the same image.
     pub builder: ImageBuilderType,
     pub push: RepoRef,
     pub push_secret: String,
@@ -32,16 +32,15 @@ pub(super) struct DesiredBuild {
     pub containerfile: Option<String>,
     pub instead: Option<BaseInstead>,
     pub build_on: BuildOn,
-    /// What the build of exactly this is annotated with.
+    /// Value of annotation `mosb.dev/wanted` of a build that matches.
     pub wanted: String,
-    /// What the build that stands for a pre-built image of exactly this is annotated with: a base is no part of it.
+    /// The same for a build that represents a pre-built image; it does not depend on a base.
     pub seeded: String,
 }
 
 /// Which rendered configs get an image of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BuildOn {
-    /// Each.
     EveryConfig,
     /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a
     /// machine-config-daemon can't apply.
@@ -49,7 +48,7 @@ pub(super) enum BuildOn {
 }
 
 impl DesiredBuild {
-    /// What is wanted, or why it can't be built.
+    /// The desired build, or why there is none.
     pub fn of(
         snapshot: &Snapshot,
         config: &MachineOsConfig,
@@ -70,7 +69,7 @@ impl DesiredBuild {
         let push = push_repository(&spec.rendered_image_push_spec, snapshot)?;
 
         let configuration = &pool.spec.configuration.name;
-        // A pre-built image is there before its machines are.
+        // A pre-built image exists before its machines.
         let installing = snapshot.cluster.machine_config_daemon
             && pool.status.configuration.name.is_empty()
             && config.metadata.annotation(labels::PRE_BUILT_IMAGE).is_none();
@@ -101,7 +100,7 @@ impl DesiredBuild {
         let architecture = platform.as_ref().map_or("", Platform::architecture);
         let containerfile = spec.containerfile(architecture).map(str::to_owned);
 
-        // A rendered config may name the image for a while after its MachineConfig is gone.
+        // A rendered config may still name the image after its MachineConfig was deleted.
         let mut of = snapshot.prebuilt.clone();
         of.extend(snapshot.builds.iter().filter_map(seeded_image));
         let instead = (!of.is_empty())
@@ -137,7 +136,7 @@ impl DesiredBuild {
         Ok(desired)
     }
 
-    /// The fingerprint of the same wish for another rendered config.
+    /// The fingerprint for another rendered config.
     pub fn wanted_with(&self, rendered: &str) -> String {
         let instead = self.instead.as_ref().map(|base| &base.stock);
         let value = json!({
@@ -147,7 +146,7 @@ impl DesiredBuild {
         Digest::of(&canonical_json(&value)).hex()
     }
 
-    /// The fingerprint of the same wish for another rendered config, whose image was built elsewhere.
+    /// The fingerprint for another rendered config whose image is pre-built.
     pub fn seeded_with(&self, rendered: &str) -> String {
         let value = json!({
             "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
@@ -162,7 +161,7 @@ impl DesiredBuild {
     }
 }
 
-/// What runs the builds: the annotation, else what goes with the pool's label, else a Job.
+/// The builder: from the annotation, else from the label's ConfigMap, else a Job.
 fn builder(snapshot: &Snapshot, config: &MachineOsConfig) -> Result<ImageBuilderType, String> {
     let field = &config.spec.image_builder.image_builder_type;
     if field != ImageBuilderType::Job.as_str() {
@@ -192,7 +191,7 @@ fn push_spec(push: &RepoRef, rendered: &RenderedName) -> String {
     format!("{push}:{}", rendered.tag())
 }
 
-/// Where images are pushed, if this cluster can tell of them.
+/// The push repository, if this cluster's CRDs accept its digests.
 fn push_repository(spec: &str, snapshot: &Snapshot) -> Result<RepoRef, PoolReason> {
     let nested = !snapshot.cluster.nested_digests_refused;
     plan::push_repository(spec, nested).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! A workload that has ended: the image, another workload, or the end of the build.
+//! A finished workload: report the image, retry, or fail the build.
 
 use jiff::SignedDuration;
 
@@ -24,7 +24,7 @@ use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_types::Finding;
 
 impl<'a> DecisionBuilder<'a> {
-    /// The pod told how it ended.
+    /// Handles the result that the pod reported.
     pub(super) fn finish(
         &mut self,
         build: &'a MachineOsBuild,
@@ -52,7 +52,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// A digest was told: the registry must answer for it.
+    /// Asks the registry to confirm a reported digest.
     fn confirm_image(
         &mut self,
         build: &'a MachineOsBuild,
@@ -93,7 +93,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// It ended without an image: another one, or the end of the build.
+    /// Records a failed attempt: retries, or fails the build.
     pub(super) fn record_failure(
         &mut self,
         build: &MachineOsBuild,
@@ -121,7 +121,7 @@ impl<'a> DecisionBuilder<'a> {
                 let (what, namespace) = (kind(workload.builder()), &self.snapshot.cluster.namespace);
                 let called = format!("{}/{}", what.to_lowercase(), workload.name());
                 let read = match workload {
-                    // Only OpenShift's own client knows which pod that is.
+                    // Only `oc` knows which pod that is.
                     Workload::Build(_) => format!("oc -n {namespace} logs {called}"),
                     Workload::Job(_) | Workload::Pod(_) => {
                         format!("kubectl -n {namespace} logs {called} --all-containers, or mosb logs {name}")
@@ -157,7 +157,7 @@ impl<'a> DecisionBuilder<'a> {
         )
     }
 
-    /// A direct build found that something must be run.
+    /// A direct build found that something must be run: the next attempt uses the Containerfile.
     fn switch_to_containerfile(
         &mut self,
         build: &MachineOsBuild,
@@ -186,7 +186,8 @@ impl<'a> DecisionBuilder<'a> {
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
-    /// Once a build has its image, nothing else is kept of it but its logs and what was learnt about the base.
+    /// Deletes everything of a build that has its image, except archived logs and the recorded tree
+    /// of the base.
     pub(super) fn clean_up(&mut self, build: &MachineOsBuild) {
         let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
         for seen in workloads {
@@ -199,7 +200,7 @@ impl<'a> DecisionBuilder<'a> {
                     ..
                 } = result.outcome
                 && method_of(build) == JobMethod::Direct
-                // A tree of another base would decide what later builds on that one look like.
+                // A tree of another base would change the images of later builds on that base.
                 && base_of(build) == Some(tree.base)
                 && !self.snapshot.cluster.base_trees.contains_key(&tree.base)
             {
@@ -214,7 +215,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             self.delete_workload(workload);
         }
-        // The account of a Pod was there before the Pod, so it does not go with it.
+        // The ServiceAccount of a Pod is created before the Pod, so the Pod does not own it.
         let inputs = self.snapshot.inputs.iter();
         let own = inputs.filter(|one| one.build == build.metadata.name && !one.deleting);
         for account in own.filter(|one| one.kind == InputKind::ServiceAccount) {

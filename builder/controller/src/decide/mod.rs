@@ -1,24 +1,26 @@
-//! The decision: from a snapshot to the steps that bring the cluster nearer to what is wanted.
+//! The decision: a pure function from a snapshot to the actions that bring the cluster closer to
+//! the desired state.
 //!
-//! | file | decides |
+//! | module | decides |
 //! | --- | --- |
-//! | `opt_in` | whether anybody asks for images |
-//! | `component` | which MachineConfig brings the pool its pre-built image |
-//! | `desired` | what is wanted, and whether it can be built at all |
-//! | `seed` | how a pre-built image is put in service, before anything else is thought of |
-//! | `seeded` | what is said and left of it afterwards |
-//! | `choose` | which build that is: the one there is, an older one, an adopted one, a new one |
-//! | `create` | what a new build looks like, and which builds it puts an end to |
-//! | `adopt` | whether it takes over the image in service |
-//! | `drive` | what has come of its Job |
-//! | `prepare` | what a Job needs before it begins |
-//! | `end` | what a Job that has ended means for its build |
-//! | `keep` | what is kept of its pod |
-//! | `workload` | what is read from a Job, or whatever else runs a build |
-//! | `attempt` | whether a Job that failed gets a successor, and when |
-//! | `report_status` | what MachineOSConfig and pool say of it |
+//! | `opt_in` | whether the pool gets images at all |
+//! | `component` | which MachineConfig sets the pool's pre-built image |
+//! | `desired_build` | the desired state, and whether it can be built |
+//! | `seed` | how a pre-built image is put in service, before anything else |
+//! | `after_seeding` | how it is reported and reused afterwards |
+//! | `select_build` | which build fits: an existing, older, adopted or new one |
+//! | `create_build` | what a new build contains, and which builds it supersedes |
+//! | `adopt` | whether a build reuses the image in service |
+//! | `progress` | what the state of its workload means |
+//! | `start_workload` | what a workload needs before it starts |
+//! | `finish_attempt` | what the end of a workload means for its build |
+//! | `archive_logs` | which logs are archived |
+//! | `annotations` | what annotations of builds and workloads say |
+//! | `attempt_failure` | whether and when a failed attempt is retried |
+//! | `report_status` | the status of MachineOSConfig and pool |
 //!
-//! Every round sees everything anew; a step that was lost is simply decided again. Whatever takes part in a decision is in an object.
+//! Invariant: a decision depends on nothing but the snapshot and the time. All state is in API
+//! objects, so an action that was lost is simply decided again.
 
 mod adopt;
 mod after_seeding;
@@ -53,13 +55,13 @@ use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_types::ErrorClass;
 
-/// Objects that are applied together are seen within this time.
+/// Objects that are applied together are visible within this time.
 const APPLY_SKEW: Duration = Duration::from_secs(5);
 
-/// A problem that may pass by itself is reported once it has lasted this long.
+/// A transient problem is reported once it has lasted this long.
 const REPORT_DELAY: Duration = Duration::from_secs(60);
 
-/// Everything that should change, in order. Pure: same world, same steps.
+/// Decides what to change. Pure: the same snapshot and time give the same decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &snapshot.cluster.other_builder {
         return Decision::nothing(PoolReason::OtherBuilder(who.clone()));
@@ -79,7 +81,8 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
     let blocked = |reason: PoolReason| {
         let mut actions = Vec::new();
-        // What runs is for an older wish, whatever becomes of this one. Not so where only the nodes went or others came.
+        // An active build is for an older desired state. This does not hold if only nodes were
+        // added or removed.
         let is_older = !matches!(reason, PoolReason::NoNode | PoolReason::MixedPlatforms(_));
         let running = |build: &&MachineOsBuild| {
             is_older
@@ -152,14 +155,15 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
 }
 
-/// How long a MachineOSConfig may still lack its pool: who applies both at once may be seen to have applied it first.
+/// How long a new MachineOSConfig may lack its pool: they may have been applied together, in any
+/// order.
 fn apply_skew_left(config: &MachineOsConfig, now: Timestamp) -> Option<Duration> {
     let created = config.metadata.creation_timestamp.as_ref()?.0;
     let age = now.duration_since(created);
     let age = match age.is_negative() {
         // The API server's clock may be a little ahead.
         true if age.unsigned_abs() <= APPLY_SKEW => Duration::ZERO,
-        // A clock that was set back makes nothing new.
+        // The clock was set back.
         true => return None,
         false => age.unsigned_abs(),
     };
@@ -172,7 +176,8 @@ fn is_ours(build: &MachineOsBuild, config: &MachineOsConfig) -> bool {
         && metadata.is_controlled_by(config.metadata.uid())
 }
 
-/// What to say of a step that the cluster, or what the user wrote, does not allow: nobody would look for it in a log.
+/// Reports on the MachineOSConfig that the cluster rejected an action, because users don't read the
+/// controller's log.
 pub fn report_refusal(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     if let Some(config) = &snapshot.config {
@@ -181,28 +186,28 @@ pub fn report_refusal(snapshot: &Snapshot, problem: Problem, now: Timestamp) -> 
     actions
 }
 
-/// One decision on its way. A question ends it; the steps so far are then forgotten.
+/// Collects the actions of one decision. If a lookup is needed, they are dropped.
 struct DecisionBuilder<'a> {
     snapshot: &'a Snapshot,
     now: Timestamp,
     config: &'a MachineOsConfig,
     pool: &'a MachineConfigPool,
     desired: DesiredBuild,
-    /// The image that must be put in service first; none once it is.
+    /// A pre-built image that must be put in service first.
     seed: Option<Seed>,
     actions: Vec<Action>,
     requeue_after: Option<Duration>,
-    /// Whether it was told in this round that somebody must mend something.
+    /// Whether this decision sets the condition `Blocked`.
     is_blocked: bool,
 }
 
 impl<'a> DecisionBuilder<'a> {
-    /// Whether a build was made by us for this very MachineOSConfig.
+    /// Whether we created a build for this MachineOSConfig (same UID).
     fn is_ours(&self, build: &MachineOsBuild) -> bool {
         is_ours(build, self.config)
     }
 
-    /// The builds that we made and that are not going away.
+    /// Our builds that are not being deleted.
     fn ours(&self) -> impl Iterator<Item = &'a MachineOsBuild> {
         let builds = self.snapshot.builds.iter();
         builds.filter(|build| self.is_ours(build) && !build.metadata.is_being_deleted())
@@ -226,7 +231,7 @@ impl<'a> DecisionBuilder<'a> {
         found.ok_or_else(|| Lookup::Exists {
             image: image.clone(),
             secret: secret.unwrap_or(&self.desired.push_secret).to_owned(),
-            // An image that came from elsewhere may be where nothing is pushed to.
+            // A pre-built image may be outside the push repository.
             pull: match *image.repo() == self.desired.push {
                 true => Pull::Not,
                 false => pull_of(self.config),
@@ -234,7 +239,7 @@ impl<'a> DecisionBuilder<'a> {
         })
     }
 
-    /// Tells of a problem if somebody must mend it, or if it does not pass.
+    /// Reports a problem if a user must act or it persists.
     fn problem(&mut self, problem: &Problem) -> PoolReason {
         let reason = PoolReason::Problem(problem.clone());
         if is_reported(self.snapshot, problem) {
@@ -265,7 +270,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 }
 
-/// Whether a problem is told: somebody must mend it, or it does not pass. When it is looked at again is the queue's to say.
+/// Whether a problem is reported: a user must act, or it persists. The queue decides when to retry.
 fn is_reported(snapshot: &Snapshot, problem: &Problem) -> bool {
     let earlier = snapshot.earlier_problem.as_ref();
     let lasts = earlier.is_some_and(|earlier| earlier.lasted >= REPORT_DELAY);
@@ -273,7 +278,7 @@ fn is_reported(snapshot: &Snapshot, problem: &Problem) -> bool {
     problem.class != ErrorClass::Transient || at_once || lasts
 }
 
-/// What the images of a MachineOSConfig are pulled with.
+/// Pull credentials of a MachineOSConfig.
 fn pull_of(config: &MachineOsConfig) -> Pull {
     match &config.spec.base_image_pull_secret {
         Some(own) => Pull::Own(own.name.clone()),

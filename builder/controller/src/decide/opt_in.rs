@@ -1,4 +1,4 @@
-//! Who asks for images: a MachineOSConfig, or a pool's label from which one is made.
+//! Opting in: by a MachineOSConfig, or by a pool's label, for which one is created.
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use mosb_plan::api::{
     labels,
 };
 
-/// Nobody asks with a MachineOSConfig: makes one if the pool's label asks, else clears what an earlier one left on the pool.
+/// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
 pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
     let Some(pool) = &snapshot.pool else {
         return Decision::nothing(PoolReason::NotOptedIn);
@@ -32,7 +32,7 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
     }
 }
 
-/// What the label says now, for a MachineOSConfig that was made for it; none if there is nothing to do.
+/// Updates a MachineOSConfig that was created for the label; `None` if nothing changed.
 pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
     config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
     let (name, uid) = (config.metadata.name.clone(), config.metadata.uid().to_owned());
@@ -41,7 +41,7 @@ pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Opt
         let action = Action::DeleteConfig { name, uid };
         return Some(Decision::of(PoolReason::OptingOut, vec![action]));
     };
-    // Without its ConfigMaps the last that they said holds.
+    // If the ConfigMaps are missing, keep the last spec.
     let spec = spec(pool, label).ok()?;
     if spec == config.spec {
         return None;
@@ -82,7 +82,7 @@ fn spec(pool: &MachineConfigPool, label: &LabelOptIn) -> Result<MachineOsConfigS
     })
 }
 
-/// Builds, Jobs and what these need go with their owner; what is left is what was written on the pool.
+/// Cleans up the pool. Owner references take care of builds, workloads and inputs.
 fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     let metadata = &pool.metadata;
     let conditions =

@@ -1,4 +1,4 @@
-//! What a build's workload needs next.
+//! The next actions for a build's workload.
 
 use super::super::action::{Action, Annotate};
 use super::super::lookup::{Lookup, Planned, Problem};
@@ -18,16 +18,15 @@ use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
 
-/// What a build has come to after this round.
+/// The result of one pass over a build.
 pub(super) enum BuildProgress {
-    /// This.
     State(MachineOsBuildStatus, PoolReason),
-    /// Its inputs are others by now: it is another build that is wanted.
+    /// The inputs changed, so another build is needed.
     InputsChanged(Planned),
 }
 
 impl<'a> DecisionBuilder<'a> {
-    /// Does what the wanted build needs, and tells what it has come to.
+    /// Advances the desired build and reports its status.
     pub(super) fn advance(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         self.supersede(Some(build));
         if !self.is_ours(build) {
@@ -80,7 +79,7 @@ impl<'a> DecisionBuilder<'a> {
         let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
         let newest = workloads.iter().map(|one| attempt_of(&one.workload)).max();
         if newest.is_some_and(|newest| newest > attempt) {
-            // It is newer than what we see of its build: that is on its way.
+            // The workload is newer than our view of the build, which the watch will update.
             return same(PoolReason::Preparing(name));
         }
         match workloads.iter().find(|one| attempt_of(&one.workload) == attempt) {
@@ -101,7 +100,7 @@ impl<'a> DecisionBuilder<'a> {
         })
     }
 
-    /// There is a workload of this attempt.
+    /// Handles the workload of this attempt.
     fn observe_attempt(
         &mut self,
         build: &'a MachineOsBuild,
@@ -119,7 +118,7 @@ impl<'a> DecisionBuilder<'a> {
                 let lost = AttemptFailure::NoResult(NoResultCause::Deleted);
                 return Ok(self.record_failure(build, Some(workload), attempt, &lost));
             }
-            // What the pod needs comes first: it takes longest.
+            // Create the inputs first, because that takes longest.
             _ if is_waiting(workload, &observation) => {
                 trouble = self.prepare(build, workload, attempt)?;
             }
@@ -195,8 +194,8 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// What the pod of a build reported, as the API server has it now: each kind is watched by a connection of its own, and one that
-    /// stands still must not make a success a loss.
+    /// The result in the API server. Each kind has its own watch, and a delayed one must not turn a
+    /// success into a failure.
     fn workload_result(
         &self,
         build: &MachineOsBuild,
@@ -206,7 +205,7 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(Ok(None));
         };
         if let Workload::Build(_) = workload {
-            // Its own status says it all.
+            // The status of an OpenShift Build is the result.
             return Ok(Ok(None));
         }
         match self.snapshot.lookup_results.results.get(&name) {
@@ -249,7 +248,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 }
 
-/// Whether it does not run because it waits for what it needs.
+/// Whether the workload waits for its inputs.
 fn is_waiting(workload: &Workload, observation: &Observation) -> bool {
     let begins_by_itself = release(workload.builder()).is_none();
     match observation {

@@ -1,4 +1,4 @@
-//! What MachineOSConfig and pool say of the build that is wanted.
+//! Reports the state of the desired build on MachineOSConfig and pool.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use mosb_plan::api::{
 };
 use mosb_types::Finding;
 
-/// Characters of a message: far less than the API takes, which refuses a status with a longer one.
+/// Maximum characters of a message; well below the API's limit, above which it rejects the status.
 const MAX_MESSAGE_CHARS: usize = 4096;
-/// As many as a person reads; `mosb plan` shows all.
+/// `mosb plan` shows all.
 const MAX_WARNINGS: usize = 10;
 
-/// Says on a MachineOSConfig why nothing can be built. The message of a problem that was reported before stays, as the same
-/// problem may be told in other words each time.
+/// Sets the condition `Blocked`. If the same problem was reported before, its message stays,
+/// because the text of a problem may differ each time.
 pub(super) fn block(
     snapshot: &Snapshot,
     config: &MachineOsConfig,
@@ -44,7 +44,7 @@ pub(super) fn block(
     if is_same && blocked.is_some_and(|blocked| blocked.reason == condition_reason) {
         return;
     }
-    // It may quote what somebody wrote.
+    // It may quote user input of any length.
     let message: String = reason.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
     let update = ConditionUpdate {
         kind: BLOCKED,
@@ -54,7 +54,7 @@ pub(super) fn block(
     };
     if let Some(status) = config_status(config, None, &[update], now) {
         let on = Regarding::new("MachineOSConfig", &config.metadata);
-        // As long as it stays blocked, the same cause is the same Event.
+        // While it stays blocked, the same cause gives the same event.
         let update = condition(&status.conditions, BLOCKED);
         let since = update.and_then(|update| update.last_transition_time.as_ref());
         let since = since.map_or(String::new(), |since| since.0.to_string());
@@ -70,7 +70,7 @@ pub(super) fn block(
     }
 }
 
-/// Says on a MachineOSConfig that nothing is in the way any more.
+/// Clears the condition `Blocked`.
 pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, actions: &mut Vec<Action>) {
     let conditions = &config.status.conditions;
     if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
@@ -83,7 +83,7 @@ pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, actions: &mut Ve
 const NOT_BLOCKED: ConditionUpdate<'_> =
     ConditionUpdate { kind: BLOCKED, status: "False", reason: "AsExpected", message: "" };
 
-/// What the condition `Warnings` says.
+/// Contents of the condition `Warnings`.
 struct WarningsCondition {
     reason: String,
     message: String,
@@ -142,20 +142,21 @@ fn push_config_status(
 }
 
 impl DecisionBuilder<'_> {
-    /// Makes MachineOSConfig and pool say what the wanted build has come to.
+    /// Updates the status of MachineOSConfig and pool for the desired build.
     pub(super) fn report_status(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
         self.annotate_config(build);
         let before = self.actions.len();
         self.update_pool_status(build, status);
         let pool = self.actions.split_off(before);
         if !self.is_blocked {
-            // What was in the way may be that the pool can't be written: it is over when that was done.
+            // `Blocked` may be set because the pool can't be written, so clear it only after that
+            // write.
             self.update_config_status(build, status, pool.is_empty());
         }
         self.actions.extend(pool);
     }
 
-    /// The same of a pre-built image. The name comes last: who is named was put in service.
+    /// The same for a pre-built image. The annotation comes last: it marks the image as in service.
     pub(super) fn report_seeded_status(
         &mut self,
         build: &MachineOsBuild,
@@ -166,12 +167,13 @@ impl DecisionBuilder<'_> {
         self.update_pool_status(build, status);
     }
 
-    /// Says that nothing is in the way any more, though nothing is in service yet.
+    /// Clears `Blocked` before an image is in service.
     pub(super) fn unblock(&mut self) {
         unblock(self.config, self.now, &mut self.actions);
     }
 
-    /// The annotations of the MachineOSConfig: which build it is, and that a rebuild needs no asking any more.
+    /// Updates the annotations of the MachineOSConfig: names the build, and removes a rebuild
+    /// request that is done.
     fn annotate_config(&mut self, build: &MachineOsBuild) {
         let metadata = &self.config.metadata;
         let name = &build.metadata.name;
@@ -201,7 +203,7 @@ impl DecisionBuilder<'_> {
         self.actions.push(Action::AnnotateConfig(annotate));
     }
 
-    /// Says what the plan of this round warns of, where nothing else is said of it.
+    /// Updates the condition `Warnings` without changing anything else.
     pub(super) fn update_warnings(&mut self) {
         let plan_warnings = self.plan_warnings();
         let update: Vec<_> =
@@ -211,7 +213,7 @@ impl DecisionBuilder<'_> {
         }
     }
 
-    /// What there is to say about the plan of this round, if there was one.
+    /// The warnings of the plan, if there is a plan.
     fn plan_warnings(&self) -> Option<WarningsCondition> {
         let planned = self.snapshot.lookup_results.plan.as_ref()?.as_ref().ok()?;
         let update = condition(&self.config.status.conditions, WARNINGS);

@@ -1,10 +1,10 @@
-//! A pre-built image on its way into service: an annotation names it, and it becomes the pool's
-//! first build (`docs/reference/api.md`, Pre-built images).
+//! Seeding: puts a pre-built image, requested by an annotation, in service as the pool's first
+//! build.
 //!
-//! In this order: the MachineConfig that brings the image; a rendered config that names it; the registry's
-//! answer; a MachineOSBuild that is over; the MachineOSConfig's status, then the name of the build; the end of the annotation. Until
-//! the MachineOSConfig names the build nothing is planned and nothing is built for it, whatever else changes; and as long as it has
-//! the annotation, what is lost of all this is made again.
+//! Order: the MachineConfig that sets the image; a rendered config that names it; the confirmation
+//! by the registry; a MachineOSBuild that has succeeded; the status of the MachineOSConfig, then
+//! its annotation that names the build; removal of the request. Until the MachineOSConfig names the
+//! build, nothing is planned or built. While the request exists, lost objects are created again.
 
 use std::collections::BTreeMap;
 
@@ -25,14 +25,14 @@ use mosb_plan::plan::pre_built_inputs;
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;
 
-/// An image that is to be put in service before anything is built.
+/// A pre-built image that must be put in service first.
 #[derive(Debug, Clone)]
 pub(super) struct Seed {
     pub pool: PoolName,
     pub image: PinnedRef,
     push_secret: String,
     pull: Pull,
-    /// The build that stands for it, once the pool has a rendered config.
+    /// The build that represents it, once the pool has a rendered config.
     build: Option<SeededBuild>,
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Seed {
 struct SeededBuild {
     name: String,
     inputs: String,
-    /// Whether the MachineOSConfig names it, another one of the same image, or none.
+    /// Whether it is still to be created: the MachineOSConfig names no other build of the image.
     is_next: bool,
 }
 
 impl Seed {
-    /// The image that a MachineOSConfig is to begin with; none if it names none, or has begun with something else.
+    /// The requested image; `None` without a request, or if another image is in use already.
     pub fn of(
         snapshot: &Snapshot,
         config: &MachineOsConfig,
@@ -62,14 +62,14 @@ impl Seed {
             let mut builds = snapshot.builds.iter();
             builds.find(|build| build.metadata.name == name)
         };
-        // What was in service and is gone says nothing; what is named may be another builder's.
+        // A deleted build says nothing, and a named one may be another builder's.
         let in_use = [
             metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD),
             in_service(config).filter(|name| find(name).is_some()),
         ];
         let mut in_use = in_use.into_iter().flatten().peekable();
         let (image, _) = match image {
-            // Of one that has begun it is only to be taken away.
+            // An image is in use already, so the request will only be removed.
             Err(_) if in_use.peek().is_some() => return Ok(None),
             image => image
                 .map_err(|error| bad(format!("annotation {}: {error}", labels::PRE_BUILT_IMAGE)))?,
@@ -110,7 +110,7 @@ impl Seed {
         }))
     }
 
-    /// While the pool has no rendered config: nothing but what its first one is to be rendered from.
+    /// Before the pool's first rendered config: only the component is created.
     pub fn before_there_is_a_config(
         &self,
         snapshot: &Snapshot,
@@ -147,7 +147,7 @@ impl Seed {
         PoolReason::SeedNotRendered { component, image: self.image.to_string() }
     }
 
-    /// The image, if the registry answers for it.
+    /// The image, if the registry confirms it.
     fn confirmed_image<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -173,7 +173,7 @@ impl Seed {
     }
 }
 
-/// The build whose image a MachineOSConfig has in service.
+/// Name of the build whose image is in service.
 fn in_service(config: &MachineOsConfig) -> Option<&str> {
     let status = &config.status;
     let build = status.machine_os_build.as_ref()?;
@@ -181,18 +181,19 @@ fn in_service(config: &MachineOsConfig) -> Option<&str> {
 }
 
 impl<'a> DecisionBuilder<'a> {
-    /// The next thing to do for a pre-built image; none if it was in service, and the pool's config is another one by now.
+    /// The next action for a pre-built image; `None` once it was in service and the pool's config
+    /// has changed.
     pub(super) fn put_in_service(&mut self, seed: &Seed) -> Result<Option<PoolReason>, Lookup> {
         let snapshot = self.snapshot;
         let component = match seed.component(snapshot) {
             Component::Ready(name) => name,
             Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
             Component::Pending { name, points, actions } => {
-                // No pool is pointed at an image that nobody has.
+                // Check the image before the pool uses it.
                 if points && let Err(problem) = seed.confirmed_image(snapshot)? {
                     return Ok(Some(self.problem(&problem)));
                 }
-                // Only once these were allowed is nothing in the way.
+                // Clear `Blocked` only after the API server accepted these.
                 self.actions.extend(actions);
                 self.unblock();
                 return Ok(Some(PoolReason::SeedComponent(name)));
@@ -233,7 +234,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// The build that stands for the image: made, over, served.
+    /// Creates, completes and reports the build that represents the image.
     fn select_seeded(&mut self, seed: &Seed, wanted: &SeededBuild) -> Result<PoolReason, Lookup> {
         let name = &wanted.name;
         let seeding = PoolReason::Seeding(seed.image.to_string());
@@ -242,7 +243,7 @@ impl<'a> DecisionBuilder<'a> {
         if let Some(build) = build
             && (build.metadata.is_being_deleted() || !self.is_ours(build))
         {
-            // Of another MachineOSConfig of the same name that was deleted: it goes with it.
+            // It belongs to a deleted MachineOSConfig of the same name and will be deleted with it.
             return Ok(PoolReason::Replacing(name.clone()));
         }
         let Some(build) = build else {
@@ -289,7 +290,7 @@ impl<'a> DecisionBuilder<'a> {
         let mut build = self.new_build(&wanted.name, annotations);
         let label = (labels::PRE_BUILT_IMAGE.to_owned(), "true".to_owned());
         build.metadata.labels.extend([label]);
-        // As the MachineOSConfig has it: nothing is pushed.
+        // As in the MachineOSConfig: nothing is pushed.
         let spec = &self.config.spec.rendered_image_push_spec;
         build.spec.rendered_image_push_spec.clone_from(spec);
         self.actions.push(Action::CreateBuild { build: Box::new(build) });

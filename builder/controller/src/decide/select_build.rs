@@ -1,4 +1,5 @@
-//! Which build is wanted: the one in service or on its way, an older one, one that adopts the image in service, or a new one.
+//! Selects the build: the current one, an older one, one that adopts the image in service, or a new
+//! one.
 
 use super::super::action::{Action, Annotate};
 use super::super::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
@@ -32,7 +33,7 @@ impl<'a> DecisionBuilder<'a> {
         builds.find(|build| build.metadata.name == name && !build.metadata.is_being_deleted())
     }
 
-    /// Whether a build is one of exactly what is wanted, known without asking.
+    /// Whether a build matches the desired state, as far as that needs no lookup.
     pub(super) fn matches_desired(&self, build: &MachineOsBuild) -> bool {
         if self.is_ours(build) {
             let wanted = match build.is_pre_built() {
@@ -43,7 +44,7 @@ impl<'a> DecisionBuilder<'a> {
                 && build.status.state() != Some(BuildCondition::Interrupted)
                 && !self.is_outdated(build);
         }
-        // Another builder's: in service, and nothing changed since.
+        // Another builder's build, in service and unchanged since.
         let status = &self.config.status;
         let is_foreign = build.metadata.annotation(labels::INPUTS).is_none();
         is_foreign
@@ -53,26 +54,26 @@ impl<'a> DecisionBuilder<'a> {
             && build.spec.machine_config.name == self.desired.rendered.as_str()
     }
 
-    /// Whether a build has the image of an older config, and every config shall have its own.
+    /// Whether a build has the image of an older config although every config gets its own.
     fn is_outdated(&self, build: &MachineOsBuild) -> bool {
         self.desired.build_on == BuildOn::EveryConfig
             && build.metadata.annotation(labels::ADOPTED_FROM).is_some()
             && build.metadata.annotation(labels::RECOGNISED).is_none()
     }
 
-    /// A build of exactly what is wanted that is on its way, or failed, though the MachineOSConfig does not name it.
+    /// An active or failed build that matches, although the MachineOSConfig does not name it.
     fn in_progress(&self) -> Option<&'a MachineOsBuild> {
         self.ours().find(|build| {
             self.matches_desired(build) && build.status.state() != Some(BuildCondition::Succeeded)
         })
     }
 
-    /// Finds out what would be built, and takes that.
+    /// Plans, and selects the planned build.
     fn choose(&mut self) -> Result<PoolReason, Lookup> {
         if let Some(reason) = self.reuse_seeded_build()? {
             return Ok(reason);
         }
-        // Which image it names nobody can tell, and that one may be pre-built.
+        // Its image is unknown and may be a pre-built one.
         if let Some(lost) = self.snapshot.lost_components.first() {
             return Ok(PoolReason::SeedGone(lost.clone()));
         }
@@ -81,7 +82,7 @@ impl<'a> DecisionBuilder<'a> {
             Ok(planned) => self.select_planned(planned),
             Err(problem) => {
                 let reason = self.problem(problem);
-                // What runs is for an older wish, whatever becomes of the new one.
+                // Active builds are for an older desired state.
                 if problem.class != mosb_types::ErrorClass::Transient {
                     let running = |build: &&MachineOsBuild| !build.status.is_terminal();
                     let running: Vec<_> = self.ours().filter(running).collect();
@@ -94,7 +95,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// The question what would be built; of a build that exists already: exactly that.
+    /// The plan lookup; for an existing build, with its pinned base and method.
     pub(super) fn plan_lookup(
         &self,
         build: Option<&MachineOsBuild>,
@@ -125,7 +126,7 @@ impl<'a> DecisionBuilder<'a> {
         }))
     }
 
-    /// Takes the build of this identity, or makes it.
+    /// Selects the build of this name, or creates it.
     pub(super) fn select_planned(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let name = planned.build.as_str();
         let mut builds = self.snapshot.builds.iter();
@@ -136,7 +137,7 @@ impl<'a> DecisionBuilder<'a> {
             };
         };
         if build.metadata.is_being_deleted() || !self.is_ours(build) {
-            // Of another MachineOSConfig of the same name that was deleted: it goes with it.
+            // It belongs to a deleted MachineOSConfig of the same name and will be deleted with it.
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
         let again = match build.status.state() {
@@ -167,7 +168,7 @@ impl<'a> DecisionBuilder<'a> {
         self.advance_as_wanted(build)
     }
 
-    /// Takes a build of the same inputs whose image an earlier version wrote, as long as that image is there.
+    /// Selects a build of the same inputs in an older image format, if its image still exists.
     fn select_older_format(&mut self, planned: &Planned) -> Result<Option<PoolReason>, Lookup> {
         if self.config.metadata.annotations.contains_key(labels::REBUILD) {
             return Ok(None);
@@ -189,7 +190,7 @@ impl<'a> DecisionBuilder<'a> {
         Ok(None)
     }
 
-    /// Follows a build, and notes on it that it is what is wanted.
+    /// Advances a build, and records on it that it matches the desired state.
     fn advance_as_wanted(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.desired.wanted) {
             let mut annotate = Annotate::of(&build.metadata);
@@ -199,7 +200,7 @@ impl<'a> DecisionBuilder<'a> {
         self.advance(build)
     }
 
-    /// Makes a build: one that adopts the image in service, if that is all that is needed, else a real one.
+    /// Creates a build, which adopts the image in service if possible.
     fn create_or_adopt(&mut self, planned: &Planned) -> Result<PoolReason, Lookup> {
         let recognised = self.recognisable().filter(|_| planned.is_recognised);
         if let Some((source, image)) = self.adoptable(planned).or(recognised) {
@@ -224,7 +225,7 @@ impl<'a> DecisionBuilder<'a> {
         Ok(PoolReason::Creating(planned.build.to_string()))
     }
 
-    /// Says so if the pool is degraded for reasons that an image doesn't mend.
+    /// Blocks if the pool is degraded for reasons that a new image doesn't fix.
     fn blocked_by_degraded_pool(&mut self) -> Option<PoolReason> {
         let conditions = &self.pool.status.conditions;
         let is = |kind: &&str| condition(conditions, kind).is_some_and(|one| one.is_true());
@@ -237,8 +238,8 @@ impl<'a> DecisionBuilder<'a> {
         Some(reason)
     }
 
-    /// What is done about the annotation `rebuild` before anything else: the request is noted with the UID of the build it was made for, so that
-    /// it is known when that one is gone and another has taken its place.
+    /// Handles the annotation `rebuild`. Records the UID of the build to be replaced, to detect
+    /// when another build has taken its place.
     fn rebuild(&mut self) -> Option<PoolReason> {
         let metadata = &self.config.metadata;
         metadata.annotations.get(labels::REBUILD)?;

@@ -1,4 +1,4 @@
-//! A workload on its way: made suspended, given what it needs, let go.
+//! Starting a workload: create it suspended, create its inputs, unsuspend it.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
 use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
-    /// There is no workload of this attempt.
+    /// Creates the workload of this attempt.
     pub(super) fn start(
         &mut self,
         build: &'a MachineOsBuild,
@@ -99,7 +99,7 @@ impl<'a> DecisionBuilder<'a> {
         same(PoolReason::Preparing(name))
     }
 
-    /// What a workload is made for: an OpenShift Build knows Containerfiles only.
+    /// The method of the workload: an OpenShift Build supports only Containerfiles.
     fn method_for(&self, builder: ImageBuilderType, build: &MachineOsBuild) -> JobMethod {
         match builder {
             ImageBuilderType::Job | ImageBuilderType::CustomPod => method_of(build),
@@ -107,7 +107,8 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// Whether a workload of an earlier build of the same name is still there: it goes with its owner.
+    /// Whether a workload of an earlier build of the same name still exists; its owner's deletion
+    /// removes it.
     fn has_leftover_workload(&self, name: &str) -> bool {
         self.snapshot.workloads.iter().any(|seen| {
             let mut owners = seen.workload.metadata().owner_references.iter().flatten();
@@ -119,12 +120,13 @@ impl<'a> DecisionBuilder<'a> {
         let time = build.metadata.annotation(labels::NOT_BEFORE)?;
         let until: Timestamp = time.parse().ok()?;
         let left = until.duration_since(self.now);
-        // No pause is longer: the clock was set back since, and is not waited for.
+        // If it is longer, the clock was set back: don't wait.
         let is_pause = left.is_positive() && left.unsigned_abs() <= MAX_BACKOFF;
         is_pause.then(|| left.unsigned_abs())
     }
 
-    /// Makes what a suspended workload needs, and lets it begin once all of that was seen. Returns what hinders it.
+    /// Creates the inputs of a suspended workload, and unsuspends it once all inputs are visible.
+    /// Returns the reason if that is blocked.
     pub(super) fn prepare(
         &mut self,
         build: &MachineOsBuild,
@@ -166,7 +168,8 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(None);
         }
         let name = build.metadata.name.clone();
-        // One that may run is known to its build: were it deleted, another would be this attempt's second.
+        // Record the workload's UID on the build before it may run: otherwise, if it is deleted,
+        // this attempt could run twice.
         let is_known = build.metadata.annotation(labels::JOB_UID) == Some(uid);
         let begins_by_itself = release(workload.builder()).is_none();
         if !is_known && (begins_by_itself || !missing) {
@@ -188,7 +191,7 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(None);
         }
         match self.plan(|| self.plan_lookup(Some(build), workload.builder()))? {
-            // Another identity by now: what this one would be given is not what it was made for.
+            // The inputs changed since the workload was created.
             Ok(planned) if planned.build.as_str() != name => self.delete_workload(workload),
             Ok(_) => self.actions.push(Action::CreateInputs {
                 build: name,

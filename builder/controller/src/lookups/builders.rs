@@ -1,13 +1,13 @@
-//! Which builders a MachineOSConfig may ask for.
+//! Checks the requested builder.
 
 use super::super::lookup::Problem;
 use super::invalid_input;
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{ClusterSettings, ImageBuilderType};
 
-/// Whether a builder may be used. An annotation must not switch off what the settings ask for, and in the pod of an OpenShift Build,
-/// which is privileged and has no user namespace, `RUN` lines are beside the push credentials. `serves_builds`: whether the
-/// controller can see Builds of OpenShift.
+/// Checks that the settings permit a builder. An annotation must not weaken the settings: the pod
+/// of an OpenShift Build is privileged, has no user namespace and holds the push credentials beside
+/// `RUN` lines. `serves_builds`: whether the controller can see OpenShift Builds.
 pub(super) fn permitted(
     builder: ImageBuilderType,
     settings: &ClusterSettings,

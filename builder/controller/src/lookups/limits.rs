@@ -1,5 +1,5 @@
-//! How much is looked up at once, and for how long: so that a registry that hangs delays only who needs it, and what large
-//! manifests cost in memory has an end.
+//! Limits for concurrency and duration of lookups, so that a hanging registry delays only the pools
+//! that use it, and memory for large manifests is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -13,15 +13,16 @@ use tokio::time::timeout;
 use super::super::lookup::{LOOKUP_TIMEOUT, Problem};
 use mosb_types::ErrorClass;
 
-/// Lookups at once for each registry host.
+/// Concurrent lookups per registry host.
 const MAX_PER_HOST: usize = 4;
-/// Plans at once: each holds a manifest and a config of its base, unpacked, and the rendered config.
+/// Concurrent plans. Each holds an unpacked manifest and config of its base, and the rendered
+/// config.
 const MAX_PLANS: usize = 8;
-/// Those of them for pools that failed last, so that a pool which never failed finds room.
+/// The share of those for pools that failed last, so that others are not starved.
 const MAX_RETRIED_PLANS: usize = 4;
-/// For so long a worker waits for room. Then it goes on with another pool.
+/// How long a worker waits for a permit before it continues with another pool.
 const PERMIT_WAIT: Duration = Duration::from_millis(200);
-/// Workers that wait for the same room: enough that it is never empty, and few of all.
+/// Workers that may wait for the same permit: few, so that most of them stay available.
 const MAX_WAITING: usize = 4;
 
 /// The limits of all lookups of a controller.
@@ -33,23 +34,22 @@ pub struct LookupLimits {
     hosts: Mutex<BTreeMap<String, Slots>>,
 }
 
-/// Places for so many lookups at once, and for so many that wait.
+/// Semaphores for running and for waiting lookups.
 #[derive(Debug, Clone)]
 struct Slots {
     free: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
 }
 
-/// Room for a lookup, until it is dropped.
+/// Permits for a lookup, released on drop.
 #[derive(Debug, Default)]
 pub struct LookupPermit(BTreeMap<String, OwnedSemaphorePermit>);
 
 /// Why a lookup has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupError {
-    /// As many lookups as may be at once are under way: of these hosts, or plans at all where none is named.
+    /// The limit is reached for these hosts, or for plans if the set is empty.
     Busy(BTreeSet<String>),
-    /// It went wrong.
     Problem(Problem),
 }
 
@@ -78,7 +78,7 @@ impl Slots {
 }
 
 impl LookupLimits {
-    /// With this time for each lookup.
+    /// `timeout` applies to each lookup.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -88,7 +88,7 @@ impl LookupLimits {
         }
     }
 
-    /// Room for a plan, of a pool that failed last or not.
+    /// Acquires a permit for a plan. `is_retry`: the pool failed last.
     pub async fn plan(&self, is_retry: bool) -> Result<LookupPermit, LookupError> {
         let mut permit = LookupPermit::default();
         let again = is_retry.then_some(("again", &self.retried_plans));
@@ -100,7 +100,7 @@ impl LookupLimits {
         Ok(permit)
     }
 
-    /// Room for a lookup that asks all of these hosts, of which it may have some already.
+    /// Acquires permits for all of these hosts, in addition to those in `permit`.
     pub async fn hosts(
         &self,
         mut permit: LookupPermit,
@@ -119,14 +119,14 @@ impl LookupLimits {
         Ok(permit)
     }
 
-    /// Whether a lookup that asks these hosts would find no room now.
+    /// Whether a lookup to these hosts would have to wait.
     pub fn are_busy(&self, hosts: &BTreeSet<String>) -> bool {
         let known = self.lock();
         let mut slots = hosts.iter().filter_map(|host| known.get(host));
         slots.any(|slots| slots.free.available_permits() == 0)
     }
 
-    /// Ends a lookup when its time is over. `what` names it, for the message.
+    /// Runs a lookup with a time limit. `what` names it in the message.
     pub async fn within<T>(
         &self,
         what: impl FnOnce() -> String,
@@ -135,7 +135,7 @@ impl LookupLimits {
         self.within_several(1, what, lookup).await
     }
 
-    /// Ends so many lookups when the time of all of them is over.
+    /// Runs several lookups with the sum of their time limits.
     pub async fn within_several<T>(
         &self,
         lookups: u32,
@@ -159,7 +159,7 @@ impl LookupLimits {
 
     fn host(&self, host: &str) -> Slots {
         let mut hosts = self.lock();
-        // Who names a host decides how many there are: those that nobody asks are forgotten.
+        // Users can name any number of hosts, so remove unused entries.
         hosts.retain(|_, slots| Arc::strong_count(&slots.free) > 1);
         let slots = hosts.entry(host.to_owned());
         slots.or_insert_with(|| Slots::new(MAX_PER_HOST)).clone()
@@ -170,9 +170,9 @@ impl LookupLimits {
     }
 }
 
-/// Until there may be room for a lookup, other each time: what waits together does not come back together.
+/// A random delay until the next try, so that waiting pools don't retry all at once.
 pub fn busy_pause() -> Duration {
-    // The standard library's own seed.
+    // Randomness from the standard library's hasher seed.
     let random = RandomState::new().build_hasher().finish();
     Duration::from_millis(250 + random % 500)
 }

@@ -1,6 +1,7 @@
-//! Finds out what a decision asks: what would be built, and whether a registry has an image.
+//! Resolves lookups: what would be built, whether a registry has an image, and others.
 //!
-//! What a plan was made with, credentials too, is kept here for the steps that follow, and never enters a snapshot or a log.
+//! A plan is cached here, with the credentials that it was made with, for the actions that follow.
+//! Credentials never enter a snapshot or a log.
 
 mod builders;
 mod limits;
@@ -35,16 +36,12 @@ use mosb_types::ErrorClass;
 pub use plan::{CachedPlan, WorkloadParams};
 pub use registry_client_pool::RegistryClientPool;
 
-/// Whom to ask.
+/// Resolves lookups.
 #[derive(Clone)]
 pub struct Resolver {
-    /// The API.
     pub client: Client,
-    /// What is seen of it.
     pub cache: Arc<ClusterCache>,
-    /// How registries are asked.
     pub registries: Arc<RegistryClientPool>,
-    /// How much is asked at once, and for how long.
     pub limits: Arc<LookupLimits>,
 }
 
@@ -55,11 +52,11 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Puts the answers to all questions into the snapshot. What a plan was made with is left in `cached`; if that is still what
-    /// is asked for, nobody is asked again. Of the `expected` hosts it is known that a plan asks them.
+    /// Stores the results of all lookups in the snapshot. The plan is stored in `cached`; if the
+    /// one in there is still valid, it is reused. `expected`: hosts that the plan is known to use.
     ///
     /// # Errors
-    /// The hosts for which too much is looked up just now.
+    /// The hosts whose limit is reached.
     pub async fn resolve(
         &self,
         lookups: &[Lookup],
@@ -167,7 +164,7 @@ impl Resolver {
         Ok(door.client().confirm(image).await?)
     }
 
-    /// What the ConfigMap of a build's result says now.
+    /// Reads the ConfigMap of a build's result from the API server.
     async fn result(&self, build: &BuildName) -> Result<Option<JobResult>, Problem> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
         let name = result_name(build);
@@ -176,7 +173,7 @@ impl Resolver {
         Ok(map.as_ref().and_then(result_in))
     }
 
-    /// What a tag is now: `repo@sha256:…`.
+    /// Resolves a tag to `repo@sha256:…`.
     pub(super) async fn pin(&self, image: &ImageRef) -> Result<String, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
@@ -209,7 +206,7 @@ enum LookupResult {
     Result(BuildName, Result<Option<JobResult>, Problem>),
 }
 
-/// What was found or went wrong, unless too much is looked up just now.
+/// Separates exceeded limits from results and problems.
 fn unless_busy<T>(found: Result<T, LookupError>) -> Result<Result<T, Problem>, BTreeSet<String>> {
     match found {
         Ok(found) => Ok(Ok(found)),
@@ -226,7 +223,7 @@ fn status_of(found: Result<Option<Confirmed<PinnedRef>>, Problem>) -> ImageStatu
     }
 }
 
-/// Why it is unknown whether an image is there, and what follows until it is known.
+/// Adds to a problem what happens until the status of an image is known.
 fn unknown_image(problem: Problem) -> Problem {
     if problem.class == ErrorClass::Transient {
         return problem;
@@ -240,12 +237,12 @@ fn unknown_image(problem: Problem) -> Problem {
     }
 }
 
-/// A problem of what the user gave.
+/// A problem with user input.
 fn invalid_input(reason: &str, message: String) -> Problem {
     Problem { class: ErrorClass::InvalidInput, reason: reason.to_owned(), message }
 }
 
-/// The sentence of an error with its causes, each once.
+/// The message of an error with its causes, each once.
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

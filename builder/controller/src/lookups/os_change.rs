@@ -1,4 +1,4 @@
-//! Whether a config needs an image of its own where machines apply configs themselves.
+//! Whether a config change needs a new image on machines that apply configs themselves.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,8 @@ use super::plan::rendered;
 use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
 
-/// Whether the config in service differs in what a machine-config-daemon can't apply: OS image,
-/// kernel type, extensions or kernel arguments (`docs/reference/api.md`, What needs another image).
-/// A deleted config can't be compared, so it counts as different.
+/// Whether the config in service differs in fields that machines can't apply themselves. A deleted
+/// config can't be compared, so it counts as different.
 pub(super) async fn os_changed(
     resolver: &Resolver,
     lookup: &PlanLookup,
@@ -33,11 +32,11 @@ pub(super) async fn os_changed(
     }
 }
 
-/// What of a config no machine applies by itself, which is little: it outlives the config.
+/// The fields that machines can't apply themselves.
 pub(super) fn os_fields(config: &RenderedConfig) -> [Value; 4] {
     let spec = |field: &str| {
         let value = config.as_value().pointer(&format!("/spec/{field}")).cloned();
-        // Empty, null and left out are one.
+        // Empty, null and absent values are equal.
         let empty = |value: &Value| value.is_null() || *value == json!([]) || *value == json!("");
         value.filter(|value| !empty(value)).unwrap_or_default()
     };

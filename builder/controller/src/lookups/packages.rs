@@ -1,5 +1,5 @@
-//! What builds are given for their packages: entitlements, repositories, keys. A pod mounts objects of its own namespace only, so it gets
-//! copies of those in the operator's.
+//! Package sources of builds: entitlements, repositories and keys. A pod can mount only objects of
+//! its own namespace, so objects in the operator's namespace are copied.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::workload::Input;
 use crate::workload::PackageSource;
 use mosb_plan::api::{BuildName, PoolName};
 
-/// Copies of Secrets of the operator's namespace, by what they are.
+/// Copies of Secrets in the operator's namespace, by source.
 pub(super) type Copies = BTreeMap<PackageSource, Input>;
 
 /// The objects that the pods of one build mount.
@@ -22,11 +22,10 @@ pub(super) struct Packages {
     pub entitlement: Option<String>,
     pub repositories: Option<String>,
     pub keys: Option<String>,
-    /// Those of them that have to be made.
+    /// The copies among them, to be created.
     pub copies: Vec<Input>,
 }
 
-/// The Secrets, and what they are.
 fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
     [
         (PackageSource::Entitlement, format!("etc-pki-entitlement-{pool}")),
@@ -35,7 +34,7 @@ fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
 }
 
 impl Resolver {
-    /// What our own namespace lacks and the operator's has.
+    /// Copies of those Secrets that exist only in the operator's namespace.
     pub(super) async fn copies(
         &self,
         pool: &PoolName,
@@ -59,7 +58,7 @@ impl Resolver {
                     copies.insert(source, Input::Secret(copy));
                 }
                 Ok(None) => {}
-                // Most clusters have none, and forbidden looks the same.
+                // Most clusters have none, which looks the same as missing permission.
                 Err(problem) if problem.reason == "no-secret" => {
                     tracing::debug!("{}", problem.message);
                 }

@@ -1,4 +1,4 @@
-//! What would be built, and everything that its Job is then made of.
+//! Plans a build, and caches everything that its workload is made from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -44,11 +44,10 @@ use mosb_registry::Source;
 use mosb_registry::registries_conf::By;
 use mosb_types::ErrorClass;
 
-/// A plan, and what its Job is made of: of the rendered config only what the pod is given, which is a fraction of it. `Debug`
-/// shows no credential.
+/// A plan, and what its workload is made from. Of the rendered config it holds only the payload for
+/// the pod, which is a fraction of it. `Debug` shows no credentials.
 #[derive(Debug)]
 pub struct CachedPlan {
-    /// As it was asked for.
     lookup: PlanLookup,
     planned: Planned,
     workload_spec: WorkloadSpec,
@@ -56,19 +55,19 @@ pub struct CachedPlan {
     push: NamedSecret,
     pull: NamedSecret,
     proxy: Option<Proxy>,
-    /// With the policy of the pool's machines.
+    /// Including the signature policy of the pool's machines.
     settings: ClusterSettings,
-    /// The policy that the settings have themselves.
+    /// The signature policy from the settings themselves.
     own_policy: Option<String>,
     /// Copies of the operator's Secrets that its pod mounts.
     copies: Copies,
     /// resourceVersions of what was read.
     versions: Versions,
-    /// When Secrets were read that no watch shows; none if there are no such.
+    /// When Secrets outside the watches were read, if any.
     unwatched: Option<Instant>,
 }
 
-/// What a Job takes from its plan.
+/// The parts of a plan that its workload needs.
 #[derive(Debug)]
 struct WorkloadSpec {
     payload: Result<(Vec<payload::ConfigMap>, Option<OpenShiftSource>), Problem>,
@@ -77,38 +76,33 @@ struct WorkloadSpec {
     extensions: Option<PinnedRef>,
     build_args: BTreeMap<String, String>,
     platform: Platform,
-    /// Repositories that it pulls from, beside that of the base.
+    /// Repositories to pull from, besides the base's.
     pulled: Vec<RepoRef>,
 }
 
-/// How long Secrets are believed that no watch shows: one may have been mended since.
+/// How long Secrets outside the watches are cached.
 const UNWATCHED_SECRET_TTL: Duration = Duration::from_secs(30);
 
-/// What would make the plan another one if it changed, by the names that the stores know it under.
+/// resourceVersions of the plan's inputs, by name in the stores.
 type Versions = BTreeMap<String, Option<String>>;
 
-/// Which workload a request is for.
+/// Parameters of one workload of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadParams<'a> {
-    /// UID of the MachineOSBuild.
     pub build_uid: &'a str,
-    /// Name of the MachineOSConfig.
     pub config: &'a str,
-    /// From 1.
     pub attempt: u32,
-    /// What kind of object it is.
     pub builder: ImageBuilderType,
-    /// What it is made for.
     pub method: JobMethod,
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
-    /// The image that the pod runs where the settings name none.
+    /// Image of the build pod if the settings name none.
     pub builder_image: Option<&'a str>,
-    /// Whether its account needs the right to SecurityContextConstraints.
+    /// Whether the ServiceAccount needs permission to use SecurityContextConstraints.
     pub security_context_constraints: bool,
 }
 
-/// Makes a plan in the room that there is for it; `step` says what it is at.
+/// Plans. `step` is set to the current step, for timeouts.
 pub(super) async fn plan(
     resolver: &Resolver,
     lookup: &PlanLookup,
@@ -132,7 +126,7 @@ pub(super) async fn plan(
     let parts = os_fields(&config);
     let os_changed = os_changed(resolver, lookup, parts);
     let door = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
-    // It is large: nothing of it is copied.
+    // The config is large, so it is moved.
     let build_request = build_request(lookup, config, &settings)?;
     let _permit = resolver.limits.hosts(permit, hosts(&build_request, lookup)).await?;
     let context = PlanContext {
@@ -160,7 +154,7 @@ pub(super) async fn plan(
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
     let copies = resolver.copies(&lookup.pool, &planned.build).await?;
     let (build, namespace) = (planned.build.clone(), resolver.cache.namespace.clone());
-    // Compressing is most of it.
+    // Mostly compression, so not on the async threads.
     let builder = lookup.builder;
     let workload_spec =
         spawn_blocking(move || workload_spec(&resolved_draft.draft, builder, &build, &namespace))
@@ -181,7 +175,7 @@ pub(super) async fn plan(
     })
 }
 
-/// The registries that are asked.
+/// The registries that the plan uses.
 fn hosts(build_request: &BuildRequest, lookup: &PlanLookup) -> BTreeSet<String> {
     let base = build_request.base.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
@@ -229,7 +223,7 @@ fn planned(
     }
 }
 
-/// The repositories that a build pulls from, where no mirror stands for them.
+/// The repositories that a build pulls from, before mirrors are applied.
 fn pulled(request: &Request) -> Result<Vec<RepoRef>, containerfile::Error> {
     let text = request.containerfile.as_deref().unwrap_or_default();
     let platform = &request.base.config.platform;
@@ -259,7 +253,7 @@ fn workload_spec(
     };
     WorkloadSpec {
         payload,
-        // Nothing is made of a Containerfile that is refused.
+        // Unused if the Containerfile is invalid.
         pulled: pulled(request).unwrap_or_default(),
         base_manifest: request.base.manifest_digest,
         base_name: request.base.name.as_str().to_owned(),
@@ -273,16 +267,17 @@ pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<Rendered
     let resource = Kind::MachineConfig.resource();
     let path = DynamicObject::url_path(&resource, None);
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
-    // What the watch told of is in the API server's memory; only etcd would be asked for anything newer.
+    // With the version that the watch showed, the API server answers from its cache instead of
+    // etcd.
     let seen = resolver.cache.machine_configs.get(name);
     let seen = GetParams { resource_version: seen.and_then(|meta| meta.resource_version.clone()) };
     let request = ApiRequest::new(path).get(name, &seen);
     let request = request.map_err(|error| api_error(kube::Error::BuildRequest(error)))?;
-    // Straight into what it is made of: the client's own object would be copied twice on the way.
+    // Deserialize directly to avoid two copies in the client.
     let value: Value = match resolver.client.request(request).await {
         Ok(value) => value,
         Err(error) if is_not_found(&error) => {
-            // Its watch wakes us when it comes.
+            // The watch triggers a reconcile when it is created.
             return Err(Problem {
                 class: ErrorClass::Transient,
                 reason: NO_RENDERED_CONFIG.to_owned(),
@@ -298,7 +293,7 @@ pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<Rendered
     })
 }
 
-/// What is to be planned, with the base that the question, the config and the cluster together name.
+/// The build request, with the base from lookup, config and settings.
 pub(super) fn build_request(
     lookup: &PlanLookup,
     config: RenderedConfig,
@@ -351,7 +346,7 @@ pub(super) fn build_request(
     })
 }
 
-/// What the stores know of everything that was read for a question.
+/// resourceVersions of everything that is read for this lookup.
 fn versions(lookup: &PlanLookup, cache: &ClusterCache) -> Versions {
     let mut versions = Versions::new();
     let rendered = lookup.rendered.as_str();
@@ -375,10 +370,10 @@ fn versions(lookup: &PlanLookup, cache: &ClusterCache) -> Versions {
 }
 
 impl CachedPlan {
-    /// Whether asking again would give the same: the base is pinned to the one that was found, and nothing that was read
-    /// has changed since.
+    /// Whether planning again would give the same result: the base is pinned, and no input has
+    /// changed.
     pub(super) fn still_valid_for(&self, lookup: &PlanLookup, cache: &ClusterCache) -> bool {
-        // How a Job is made, and what is compared with, changes nothing of what was read.
+        // These fields don't change what is read.
         let pinned = |lookup: &PlanLookup| PlanLookup {
             base: Some(self.base.clone()),
             method: None,
@@ -386,7 +381,7 @@ impl CachedPlan {
             recognise: None,
             ..lookup.clone()
         };
-        // The policy of the pool's machines is of the rendered config, whose version counts.
+        // The policy of the machines is part of the rendered config, whose version is compared.
         let same_settings = cache.settings().is_ok_and(|(mut settings, _)| {
             let own_policy = settings.signature_policy.take();
             settings.signature_policy.clone_from(&self.settings.signature_policy);
@@ -402,15 +397,16 @@ impl CachedPlan {
             && self.versions == versions(lookup, cache)
     }
 
-    /// What is told of it to somebody who asks again.
+    /// The summary for a lookup that this plan is reused for.
     pub(super) fn planned_for(&self, lookup: &PlanLookup) -> Planned {
         Planned { method: lookup.method.unwrap_or(self.planned.method), ..self.planned.clone() }
     }
 
-    /// What the Job is made of.
+    /// The request for a workload of this plan.
     ///
     /// # Errors
-    /// No image to run, no user namespace where one is required, more than a ConfigMap can hold.
+    /// No image to run, no user namespace where one is required, more data than ConfigMaps can
+    /// hold.
     pub fn workload_request(
         &self,
         params: &WorkloadParams<'_>,
@@ -477,7 +473,8 @@ impl CachedPlan {
     }
 }
 
-/// What a pod of ours would plan with the Containerfile, planned here: with it, the base's tree decides nothing.
+/// Plans here what our own pod would plan with the Containerfile. With a Containerfile, the base's
+/// tree has no influence.
 fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSource, Problem> {
     let request = Request { method: MethodChoice::Containerfile, ..request.clone() };
     let draft = Draft::new(request).map_err(resolve::Error::from)?;
@@ -489,7 +486,7 @@ fn openshift_source(request: &Request, namespace: &str) -> Result<OpenShiftSourc
     })
 }
 
-/// What build pods run, which has the push credentials: the settings name it by digest, so that nobody else says what that is.
+/// The image of build pods. They hold push credentials, so the settings must name it by digest.
 fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a str, Problem> {
     match (set, own) {
         (Some(set), own) if own == Some(set) || set.parse::<PinnedRef>().is_ok() => Ok(set),
@@ -507,7 +504,8 @@ fn builder_image<'a>(set: Option<&'a str>, own: Option<&'a str>) -> Result<&'a s
     }
 }
 
-/// Whether `RUN` lines get a user namespace. Where it was not found out whether there are any, one that is required is planned: the pod then refuses.
+/// Whether `RUN` lines get a user namespace. If support is unknown and one is required, it is
+/// requested, and the pod fails without it.
 fn user_namespace(
     build_request: UserNamespaces,
     params: &WorkloadParams<'_>,

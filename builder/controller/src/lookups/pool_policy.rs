@@ -1,5 +1,5 @@
-//! The `policy.json` that a pool's rendered config gives its machines. It holds for the pool's builds too, where the settings have
-//! none, as with the Machine Config Operator, which writes the cluster's ClusterImagePolicies there.
+//! The `policy.json` in a pool's rendered config, which also applies to the pool's builds if the
+//! settings have none. The Machine Config Operator writes the cluster's ClusterImagePolicies there.
 
 use super::super::lookup::Problem;
 use super::invalid_input;
@@ -8,10 +8,10 @@ use mosb_image::signature_policy::SignaturePolicy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig};
 
 const POLICY: &str = "/etc/containers/policy.json";
-/// More than any policy has: one has some hundred bytes for each scope.
+/// Far above the size of real policies, which have some hundred bytes per scope.
 const MAX_POLICY_SIZE: u64 = 1 << 20;
 
-/// The settings for the builds of this config.
+/// The settings with the policy of this config, if they have none.
 pub(super) fn with_policy_of(
     mut settings: ClusterSettings,
     config: &RenderedConfig,
@@ -35,7 +35,7 @@ pub(super) fn with_policy_of(
     Ok(settings)
 }
 
-/// The file's contents. Contents that can't be read are the planner's to report, with all else that is wrong in a config.
+/// The file's contents. The planner reports contents that can't be read.
 fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
     let files = config.ignition()?.pointer("/storage/files")?.as_array()?;
     let file = files.iter().find(|file| file["path"] == POLICY)?;
@@ -48,7 +48,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
         },
         verification: None,
     };
-    // As above.
+    // The planner reports this error.
     resource.bytes(MAX_POLICY_SIZE).ok()
 }
 

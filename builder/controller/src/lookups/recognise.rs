@@ -1,7 +1,9 @@
-//! Whether a pre-built image is what would be built: made of the same MachineConfigs on the release's own base, by mosb, directly.
+//! Recognises a pre-built image as equal to what would be built: made by mosb, directly, from the
+//! same MachineConfigs on the release's own base.
 //!
-//! Its label is only asked to save work. What counts is that the image made here has the same digest. That takes the base's tree, which
-//! is never computed here, as a base may be hostile and large: where no build has recorded it, a Job builds the image again.
+//! Its label is only checked to save work: the image assembled here must have the same digest. That
+//! needs the base's tree, which is never computed here, because a base may be hostile and large. If
+//! no build has recorded the tree, a Job builds the image again.
 
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -22,7 +24,7 @@ use mosb_plan::plan::Method;
 use mosb_registry::{Client, Resolved, Source, tree_image};
 use mosb_types::ErrorClass;
 
-/// What is asked with.
+/// Settings and credentials for registry requests.
 pub(super) struct RegistryAccess<'a> {
     pub settings: &'a ClusterSettings,
     pub proxy: Option<&'a Proxy>,
@@ -30,11 +32,12 @@ pub(super) struct RegistryAccess<'a> {
     pub pull: &'a NamedSecret,
 }
 
-/// Whether the image is a direct build of the pool's own config, if that has the release's base, or of what its MachineConfigs come
-/// to without the one that brings the image. What can't be computed here is no, and a Job builds it.
+/// Whether the image is a direct build of the pool's own config on the release's base, or of its
+/// MachineConfigs without the component. If that can't be computed here, the result is `false` and
+/// a Job builds the image.
 ///
 /// # Errors
-/// The registry refuses to say what the image is, or does not answer. Nothing is built in its place before that is known.
+/// The registry rejected the request or did not answer. Nothing is built until it does.
 pub(super) async fn recognised(
     resolver: &Resolver,
     lookup: &PlanLookup,
@@ -55,7 +58,7 @@ pub(super) async fn recognised(
         Ok(there) => there,
         Err(error) => return missing_or_unknown(image, error.into()),
     };
-    // One of several in an index was not made here.
+    // mosb does not create image indexes.
     let Some(inputs) = inputs_of(&there).filter(|_| there.manifest == image.digest()) else {
         return Ok(false);
     };
@@ -66,7 +69,7 @@ pub(super) async fn recognised(
     }
 }
 
-/// No, where the registry says that the image is missing or no image that was made here; else it is unknown.
+/// `false` if the image is missing or invalid; otherwise its status is unknown.
 fn missing_or_unknown(image: &PinnedRef, problem: Problem) -> Result<bool, Problem> {
     match problem.class {
         ErrorClass::Transient | ErrorClass::Rejected => Err(unknown_image(problem)),
@@ -101,7 +104,7 @@ async fn matches_own_build(
     is_direct_build_of(resolver, lookup, client, &config, settings, (inputs, image)).await
 }
 
-/// The label that an image made by mosb has.
+/// The inputs label of an image made by mosb.
 fn inputs_of(image: &Resolved) -> Option<String> {
     let config: Value = serde_json::from_slice(&image.config_bytes).ok()?;
     let label = config.get("config")?.get("Labels")?.get(labels::IMAGE_INPUTS)?;
@@ -121,7 +124,7 @@ async fn is_direct_build_of(
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let build_request = build_request(&plain, config.clone(), settings)?;
     let mut resolved_draft = resolve::draft(context, build_request).await?;
-    // It may have been made by an earlier version, whose images we can still write.
+    // An earlier version may have made it, in an image format that is still supported.
     let format =
         Format::all().find(|format| resolved_draft.draft.names_in(*format).0.hex() == inputs);
     let Some(format) = format.filter(|_| resolved_draft.draft.needs_tree()) else {

@@ -1,5 +1,5 @@
-//! Registry clients, shared by all plans that are made in the same seconds with the same logins: after a change that reaches
-//! every pool, connections and tokens are asked for once and not once a pool.
+//! Registry clients, shared by plans with the same credentials for a few seconds: after a change
+//! that affects every pool, connections and tokens are not requested once per pool.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use mosb_plan::api::cluster_settings::Proxy;
 use mosb_registry::http::RetryPolicy;
 use mosb_registry::{Options, Timeouts};
 
-/// How long a client is shared after it was made: its logins stay here no longer, and a registry that changed its mind about
-/// them is asked again.
+/// How long a client is shared: credentials stay in memory no longer, and changed permissions take
+/// effect.
 const CLIENT_TTL: Duration = Duration::from_secs(5);
 
-/// A client with its connections takes memory: of more logins than this the oldest are no longer shared.
+/// The oldest client is dropped when there are more, because connections take memory.
 const MAX_CLIENTS: usize = 16;
 
 /// The clients that are shared now.
@@ -31,7 +31,7 @@ struct PooledClient {
 }
 
 impl RegistryClientPool {
-    /// A client with the logins of a Secret.
+    /// Returns a client with the credentials of a Secret.
     ///
     /// # Errors
     /// As [`RegistryClient::new`].
@@ -81,7 +81,8 @@ impl RegistryClientPool {
     }
 }
 
-/// Less than by hand: the queue tries again, and a registry that is away must not keep all workers from the others.
+/// Shorter timeouts than on the command line: the queue retries, and an unavailable registry must
+/// not block all workers.
 fn client_options() -> Options {
     Options {
         timeouts: Timeouts {

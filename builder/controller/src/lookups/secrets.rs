@@ -1,4 +1,4 @@
-//! Credentials, read when they are needed and dropped after.
+//! Reads credentials when they are needed. They are not cached here.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
 
 impl Resolver {
-    /// A Secret of our namespace, else of the operator's.
+    /// Reads a Secret in our namespace, else in the operator's.
     pub(super) async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
         let cache = &self.cache;
-        // As new as the watch told at least: the API server then has it in memory.
+        // With the version that the watch showed, the API server answers from its cache.
         let seen = cache.secrets.get(name);
         let version = seen.and_then(|seen| seen.resource_version.clone());
         let own = self.read_secret_in(&cache.namespace, name, version);
@@ -67,7 +67,7 @@ impl Resolver {
         })
     }
 
-    /// The logins of a registry Secret.
+    /// The credentials of a registry Secret.
     pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
         let secret = self.required_secret(name).await?;
         Ok(NamedSecret {
@@ -76,7 +76,8 @@ impl Resolver {
         })
     }
 
-    /// What images are pulled with: the MachineOSConfig's own Secret over the global one, which may be missing.
+    /// Pull credentials: the MachineOSConfig's own Secret over the global one, which may be
+    /// missing.
     pub(super) async fn pull_secret(
         &self,
         own: Option<&str>,
@@ -108,7 +109,7 @@ impl Resolver {
         })
     }
 
-    /// How registries are reached, with what the Secret says that holds addresses with a password.
+    /// The proxy settings, with the addresses (which may contain a password) from their Secret.
     pub(crate) async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
         let Some(proxy) = settings.proxy.clone() else {
             return Ok(None);

@@ -1,8 +1,10 @@
-//! The half of a build that tells: it waits beside the containers that build and push, and puts what they leave into the one
-//! ConfigMap that it may write. It alone has a token.
+//! The sidecar of a build pod, `mosb job wait-for-done`: it waits for the results of the containers
+//! that build and push, and writes them to the one ConfigMap that it may change. It is the only
+//! container with an API token.
 //!
-//! What comes from the folder of the push is believed; from the folder that `RUN` lines could have reached, only that the
-//! build failed. Killed at any instant and started again it ends the same: the same bytes are put under the same keys.
+//! The result directory of the push is trusted. From the directory that `RUN` lines could reach,
+//! only a failure of the build is accepted. Writes are idempotent: after a restart, the same bytes
+//! are written under the same keys.
 
 mod validate_result;
 
@@ -25,89 +27,54 @@ use mosb_image::Digest;
 use mosb_plan::api::BuildName;
 use mosb_types::ErrorClass;
 
-/// How long the API may take to answer one request.
+/// Timeout of one API request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between tries: first, and at most.
+/// Delays between retries.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// What is left for the last delivery after SIGTERM; a pod's grace period is 30 s.
+/// Time for the last delivery after SIGTERM; a pod's grace period is 30 s.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Who writes, in managed fields.
+/// The field manager of the ConfigMap.
 const FIELD_MANAGER: &str = "mosb-wait-for-done";
 
-/// What to wait for, and where to tell it.
+/// What to wait for, and where to report it.
 #[derive(Debug, Clone)]
 pub struct SidecarConfig {
-    /// The folder that only the containers that push can write.
+    /// The directory that only the containers that push can write.
     pub result: PathBuf,
-    /// The folder of `image-build`, from which only failures are believed.
+    /// The directory of `image-build`, from which only failures are accepted.
     pub failure: Option<PathBuf>,
-    /// The ConfigMap.
     pub config_map: String,
-    /// Its namespace.
     pub namespace: String,
-    /// UID of the Job that owns it.
+    /// UID of the Job that owns the ConfigMap.
     pub job_uid: String,
-    /// The build.
     pub build: BuildName,
 }
 
-/// Why a result can't be told.
+/// Why a result can't be reported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No way to the API.
     #[error("the API can't be reached: neither a kubeconfig nor a pod's token can be used: {0}")]
     Config(String),
-    /// It is gone.
     #[error(
         "ConfigMap {namespace}/{name} is not there; the controller makes it before the pod starts, so the build was given up"
     )]
-    Missing {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// It was made for another Job.
+    Missing { namespace: String, name: String },
     #[error(
         "ConfigMap {namespace}/{name} belongs to another Job than {job_uid}; this build was replaced"
     )]
-    OtherJob {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Our Job.
-        job_uid: String,
-    },
-    /// The API refuses it.
+    OtherJob { namespace: String, name: String, job_uid: String },
     #[error("ConfigMap {namespace}/{name}: the API refuses the result: {cause}")]
-    Refused {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// What it said.
-        cause: String,
-    },
-    /// The API does not answer, or not now.
+    Refused { namespace: String, name: String, cause: String },
     #[error("ConfigMap {namespace}/{name}: the API does not take the result: {cause}")]
-    Unavailable {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// What it said.
-        cause: String,
-    },
+    Unavailable { namespace: String, name: String, cause: String },
     /// The files of the result_dir.
     #[error(transparent)]
     ResultDir(#[from] mosb_build::result_dir::Error),
 }
 
 impl Error {
-    /// What the caller should do.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Unavailable { .. } => ErrorClass::Transient,
@@ -117,7 +84,7 @@ impl Error {
         }
     }
 
-    /// The word for scripts.
+    /// Code for scripts.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Config(_) => "no-api",
@@ -130,10 +97,10 @@ impl Error {
     }
 }
 
-/// A client of the API: by `KUBECONFIG` if it is set, else by a pod's token.
+/// An API client, from `KUBECONFIG` if it is set, else from the pod's token.
 ///
 /// # Errors
-/// There is neither.
+/// Neither is usable.
 pub async fn client() -> Result<Client, Error> {
     let wrong = |error: &dyn std::error::Error| Error::Config(error.to_string());
     let mut config = kube::Config::infer().await.map_err(|e| wrong(&e))?;
@@ -143,10 +110,10 @@ pub async fn client() -> Result<Client, Error> {
     Client::try_from(config).map_err(|e| wrong(&e))
 }
 
-/// Waits for a result and tells it, until `stop`; then tells what is there, and ends.
+/// Reports results until `stop`, then a last one, and returns.
 ///
 /// # Errors
-/// A result that could not be told. Without any result there is nothing to tell.
+/// A result could not be reported. It is no error if there is no result.
 pub async fn run(
     client: Client,
     config: &SidecarConfig,
@@ -177,16 +144,15 @@ pub async fn run(
     deliveries.error.map_or(Ok(()), Err)
 }
 
-/// A result that was found.
+/// A result to report.
 struct PendingResult {
-    /// SHA-256 of its bytes.
     bytes: Digest,
     result: JobResult,
-    /// Whether the one who left it waits for an answer.
+    /// Whether the writer waits for an acknowledgement.
     wants_acknowledgement: bool,
 }
 
-/// What was told already.
+/// What was reported already.
 #[derive(Default)]
 struct Deliveries {
     result: Option<Digest>,
@@ -195,7 +161,7 @@ struct Deliveries {
 }
 
 impl Deliveries {
-    /// The next result to tell: that of the push, else a failure of the build.
+    /// The next result to report: that of the push, else a failure of the build.
     fn next(&self, config: &SidecarConfig) -> Option<PendingResult> {
         let of_push =
             bytes_in(&config.result).filter(|bytes| self.result != Some(Digest::of(bytes)));
@@ -245,7 +211,7 @@ impl Deliveries {
         }
     }
 
-    /// There is hardly a second result.
+    /// A second result is unlikely, so poll less often.
     fn poll_interval(&self) -> Duration {
         match self.result {
             Some(_) => POLL * 20,
@@ -264,7 +230,7 @@ fn bytes_in(folder: &std::path::Path) -> Option<Vec<u8>> {
     }
 }
 
-/// Puts a result into the ConfigMap, however often that takes.
+/// Writes a result to the ConfigMap; retries without limit.
 async fn deliver(
     api: &Api<ConfigMap>,
     config: &SidecarConfig,
@@ -309,7 +275,7 @@ async fn deliver_once(
     }
     let mut keys: Map<String, Value> = Map::from_iter([(DIGEST_KEY.to_owned(), Value::Null)]);
     keys.extend(data.into_iter().map(|(key, text)| (key, Value::String(text))));
-    // Of exactly the object that was looked at: another Job's has another UID.
+    // Only the object that was read: another Job's has another UID.
     let patch = json!({
         "metadata": { "uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version },
         "data": keys,
@@ -328,7 +294,7 @@ fn failed(config: &SidecarConfig, error: &kube::Error) -> Error {
         kube::Error::Api(status) if matches!(status.code, 400 | 405 | 413 | 415 | 422) => {
             Error::Refused { namespace, name, cause: status.message.clone() }
         }
-        // A right that is being granted, a token that is being renewed, a write in between: all of it passes.
+        // Transient: permissions being granted, a token being renewed, a concurrent write.
         kube::Error::Api(status) => {
             unavailable(config, format!("{} {}", status.code, status.message))
         }

@@ -1,10 +1,10 @@
-//! What of the folders' words is believed: all of the push's, of the build's only that it failed.
+//! Validates results: any result of the push is accepted; of the build, only a failure.
 
 use super::SidecarConfig;
 use mosb_build::result::{JobResult, Outcome, Step};
 use mosb_types::ErrorClass;
 
-/// What the push left; if it is nothing that it writes, that is the result.
+/// The result of the push. An invalid one is reported as a failure.
 pub(super) fn validate_push_result(config: &SidecarConfig, bytes: &[u8]) -> JobResult {
     let read = JobResult::from_json(bytes).map_err(|error| error.to_string());
     let outcome = match read {
@@ -29,7 +29,7 @@ fn invalid(message: String) -> Outcome {
     }
 }
 
-/// What the build left, if it is a failure of its own.
+/// The failure that the build reported, if it is one.
 pub(super) fn validate_build_failure(config: &SidecarConfig, bytes: &[u8]) -> Option<JobResult> {
     let read = JobResult::from_json(bytes).ok()?;
     match read.outcome {

@@ -11,43 +11,34 @@ use mosb_plan::api::{
 };
 use mosb_registry::Confirmed;
 
-/// What runs a build, as its status names it.
+/// The workload, as the status of a build names it.
 ///
-/// `relatedObjects` and `builder.job` can name no object of the core group, so of a Pod it is only said that it is one.
+/// `relatedObjects` and `builder.job` can't name objects of the core group, so for a Pod only the
+/// builder type is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadRef {
-    /// Which kind it is of.
     pub builder: ImageBuilderType,
-    /// Where it is.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// When it was created: the build's start, if it is the first one.
+    /// The build's start, if it is the first workload.
     pub created: Timestamp,
 }
 
-/// What a build has come to.
+/// The phase of a build, and what its status needs for it.
 #[derive(Debug, Clone, Copy)]
 pub enum BuildPhase<'a> {
-    /// It is there.
     Prepared(&'a WorkloadRef),
-    /// Its pod runs.
     Building(&'a WorkloadRef),
-    /// A registry answered for the image; without a workload it was adopted.
+    /// A registry confirmed the image. Without a workload, the build adopted it.
     Succeeded {
-        /// What built it.
         workload: Option<&'a WorkloadRef>,
-        /// The image.
         image: &'a Confirmed<PinnedRef>,
     },
-    /// There will be no image.
     Failed {
-        /// What tried.
         workload: Option<&'a WorkloadRef>,
-        /// What failed.
         message: &'a str,
     },
-    /// Nobody wants it any more.
+    /// Superseded.
     Interrupted,
 }
 
@@ -71,8 +62,8 @@ impl BuildPhase<'_> {
     }
 }
 
-/// The status after some progress: the old one where that is no progress, as a terminal one never changes and a build that runs was
-/// prepared before.
+/// The status in this phase. A terminal status never changes, and a running build does not return
+/// to `Prepared`.
 pub fn build_status(
     old: &MachineOsBuildStatus,
     phase: BuildPhase<'_>,
@@ -104,7 +95,7 @@ pub fn build_status(
         status.build_start.get_or_insert_with(start);
     }
     if let (true, Some(start)) = (state.is_terminal(), &status.build_start) {
-        // The API compares strictly, and a direct build is faster than a second.
+        // The API requires end > start, and a direct build may take less than a second.
         let earliest = start.0 + SignedDuration::from_secs(1);
         let end = || Time(whole(now).max(earliest));
         status.build_end.get_or_insert_with(end);
@@ -115,7 +106,7 @@ pub fn build_status(
     status
 }
 
-/// All five, with one of them true.
+/// All five conditions, one of them true.
 fn conditions(
     old: &[Condition],
     state: BuildCondition,
@@ -192,7 +183,7 @@ mod tests {
             let found = condition(&status.conditions, kind).unwrap();
             found.last_transition_time.as_ref().unwrap().0
         };
-        // Only what flipped has a new time.
+        // Only changed conditions have a new transition time.
         for (kind, want) in [
             ("Prepared", 21),
             ("Building", 40),

@@ -5,24 +5,20 @@ use jiff::Timestamp;
 use super::condition_of;
 use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
 
-/// The type of the condition that says why nothing can be built.
+/// Condition type: why nothing can be built.
 pub const BLOCKED: &str = "Blocked";
-/// The type of the condition that says how a Containerfile's instructions are kept apart from the node.
+/// Condition type: whether Containerfile instructions run in a user namespace.
 pub const USER_NAMESPACES: &str = "UserNamespaces";
 
-/// The type of the condition that says what to think of before the image is used.
+/// Condition type: warnings about the image.
 pub const WARNINGS: &str = "Warnings";
 
-/// What a condition of ours should say: type, status, reason, message.
+/// The desired content of one of our conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConditionUpdate<'a> {
-    /// Its type.
     pub kind: &'a str,
-    /// `True` or `False`.
     pub status: &'a str,
-    /// One word.
     pub reason: &'a str,
-    /// A sentence.
     pub message: &'a str,
 }
 
@@ -31,11 +27,11 @@ pub struct ConditionUpdate<'a> {
 pub struct CurrentImage<'a> {
     /// `host/repository@sha256:…`, as the build's status has it.
     pub image: &'a str,
-    /// Name of the MachineOSBuild.
     pub build: &'a str,
 }
 
-/// The status that a MachineOSConfig should have; none if it has it. The image of an earlier build stays until there is another.
+/// The desired status of a MachineOSConfig; `None` if it is unchanged. The image of an earlier
+/// build stays until there is another.
 pub fn config_status(
     config: &MachineOsConfig,
     current: Option<CurrentImage<'_>>,
@@ -85,7 +81,7 @@ mod tests {
         config.status = config_status(&config, current, &[blocked("True")], now).unwrap();
         assert_eq!(config.status.observed_generation, Some(3));
         assert_eq!(config_status(&config, current, &[blocked("True")], now), None);
-        // What is in service stays when something else is told, and the generation never goes back.
+        // Other updates keep the current image, and the generation never decreases.
         config.metadata.generation = Some(2);
         let later = Timestamp::from_second(200).unwrap();
         let next = config_status(&config, None, &[blocked("False")], later).unwrap();

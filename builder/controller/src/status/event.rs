@@ -1,20 +1,17 @@
-//! Events: what is told once, when something happens.
+//! Events. Each is emitted once.
 
 use sha2::Digest as _;
 
 use super::seed::PRE_BUILT_IMAGE_SEEDED;
 use mosb_plan::api::{Metadata, shortened};
 
-/// An event to tell. Its name follows from what it tells, so that it is told once.
+/// An event. Its name is derived from its content, so it is created only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// Its name: `<object>.<16 hex digits>`.
     pub name: String,
-    /// The object it is about.
     pub on: Regarding,
-    /// Whether somebody should look.
     pub kind: EventKind,
-    /// What happened.
     pub reason: EventReason,
     /// A sentence, at most 1024 characters.
     pub note: String,
@@ -23,27 +20,20 @@ pub struct Event {
 /// The object that an event is about; all of them are cluster-scoped and of our API group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regarding {
-    /// `MachineOSBuild`, `MachineOSConfig` or `MachineConfigPool`.
     pub kind: &'static str,
-    /// Its name.
     pub name: String,
-    /// This very one.
     pub uid: String,
 }
 
 impl Regarding {
-    /// This object.
     pub fn new(kind: &'static str, metadata: &Metadata) -> Self {
         Self { kind, name: metadata.name.clone(), uid: metadata.uid().to_owned() }
     }
 }
 
-/// Whether somebody should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// All is well.
     Normal,
-    /// Somebody should look.
     Warning,
 }
 
@@ -62,25 +52,18 @@ impl EventKind {
 pub enum EventReason {
     /// A build's first Job is made.
     BuildStarted,
-    /// Its inputs are gathered.
     BuildPreparing,
-    /// It runs.
     BuildBuilding,
     /// The registry has the image.
     BuildCompleted,
-    /// The build is deleted.
     BuildDeleted,
-    /// It failed.
     BuildFailed,
-    /// Nobody wants it any more.
+    /// Superseded.
     BuildInterrupted,
-    /// A Job is there.
     JobCreated,
-    /// Its pod runs.
     JobStarted,
-    /// It told a digest.
     JobCompleted,
-    /// It is deleted, by us or by somebody else.
+    /// Deleted by us or by another client.
     JobDeleted,
     /// It ended without an image.
     JobFailed,
@@ -88,9 +71,8 @@ pub enum EventReason {
     ConfigReconciled,
     /// The MachineOSConfig can't be built.
     ConfigReconcileFailed,
-    /// The MachineOSConfig is gone.
     ConfigDeleted,
-    /// Somebody asked for a rebuild.
+    /// A user requested a rebuild.
     RebuildRequested,
     /// The pool's builds work again.
     BuildRecovered,
@@ -104,7 +86,7 @@ pub enum EventReason {
     PreBuiltImageMissing,
     /// A rendered config is made.
     RenderedConfigGenerated,
-    /// An administrator's MachineConfig decides which base a rendered config has.
+    /// An administrator's MachineConfig overrides the base of a rendered config.
     OsImageUrlOverridden,
 }
 
@@ -138,7 +120,6 @@ impl EventReason {
         }
     }
 
-    /// Whether somebody should look.
     pub fn kind(self) -> EventKind {
         match self {
             Self::BuildFailed
@@ -168,13 +149,14 @@ impl EventReason {
     }
 }
 
-/// The most characters of a note (events.k8s.io/v1).
+/// Maximum characters of a note (events.k8s.io/v1).
 const NOTE: usize = 1024;
-/// What an object's name may take of an event's, which has 253.
+/// Maximum length of the object's name in an event's name, which has 253 characters.
 const OBJECT: usize = 253 - 17;
 
 impl Event {
-    /// What happened to an object. `edge` tells apart what can happen to it more than once, such as the number of a Job.
+    /// An event on an object. `edge` distinguishes repeated events, for example by the attempt
+    /// number.
     pub fn new(on: Regarding, reason: EventReason, edge: &str, note: impl Into<String>) -> Self {
         let id = format!("{}\n{}\n{edge}", on.uid, reason.as_str());
         let hash = sha2::Sha256::digest(id);

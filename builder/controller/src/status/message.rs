@@ -1,9 +1,10 @@
-//! What a failed build says of itself.
+//! The message of a failed build.
 
-/// The most characters of a condition's message.
+/// Maximum characters of a condition's message.
 const LIMIT: usize = 32_768;
 
-/// What failed, where, and the last lines of it, as a condition's message: the beginning is kept of the message, the end of the lines.
+/// What failed, where, and the last log lines. The beginning of the message and the end of the
+/// lines are kept.
 pub fn failed_message(
     place: &str,
     message: &str,

@@ -1,7 +1,8 @@
-//! What was observed becomes what is reported: conditions, statuses, the pool's condition, events.
+//! Builds statuses: conditions, the pool's condition and events.
 //!
-//! In come what a build has come to, the old status and the time; out goes the new status. The invariant: a digest is only reported
-//! once a registry answered for it, and a transition time moves only when a status flips.
+//! Input: the phase of a build, the old status and the time; output: the new status. Invariant: a
+//! digest is reported only after a registry confirmed it, and a transition time changes only with
+//! its status.
 
 mod build;
 mod config;
@@ -25,12 +26,12 @@ pub use pool::{IMAGE_BUILD_DEGRADED, OTHER_DEGRADED, PoolBuild, pool_conditions}
 pub use render::{RENDER_DEGRADED, render_conditions};
 pub use seed::{PRE_BUILT_IMAGE_SEEDED, SEEDED, seeded_status};
 
-/// Cut to whole seconds, as the API's other clients do.
+/// Truncates to whole seconds, as other API clients do.
 fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).expect("earlier than a good time")
 }
 
-/// A condition that says this, with the time of the old one unless its status flips.
+/// A condition, with the old transition time unless its status changed.
 fn condition_of(
     old: Option<&Condition>,
     kind: &str,

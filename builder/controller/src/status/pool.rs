@@ -7,34 +7,29 @@ use mosb_plan::api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";
-/// The conditions that forbid a new build.
+/// Conditions that block new builds.
 pub const OTHER_DEGRADED: [&str; 4] =
     ["NodeDegraded", "RenderDegraded", "PinnedImageSetsDegraded", "PoolSynchronizerDegraded"];
-/// The characters that a build's message may take in a pool's condition.
+/// Maximum characters of a build's message in a pool's condition.
 const MESSAGE: usize = 4096;
 
-/// What a pool's build has come to.
+/// The state of a pool's build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolBuild<'a> {
-    /// Nobody asks for images any more.
+    /// The pool has no MachineOSConfig any more.
     OptedOut,
-    /// It is wanted, prepared, or runs.
+    /// Planned, prepared or running.
     Building,
-    /// Its image is there.
     Succeeded,
-    /// It failed.
     Failed {
-        /// Its name.
         build: &'a str,
-        /// Why.
         message: &'a str,
     },
 }
 
-/// The pool's conditions as they should be; none if they are.
-///
-/// Other components tell the same of the same build in other words: as long as status and reason are right, their words stay, or we
-/// would write against each other for ever.
+/// The desired conditions of the pool; `None` if they are unchanged. Other components report the
+/// same build with other messages. If status and reason are equal, their message is kept, to avoid
+/// overwriting each other forever.
 pub fn pool_conditions(
     pool: &str,
     old: &[Condition],
@@ -126,7 +121,7 @@ mod tests {
             ("BuildSuccess", Some(now(7).into())),
             "the status did not flip"
         );
-        // Another component's words for the same thing stay.
+        // Another component's message for the same state is kept.
         let mut theirs = done.clone();
         theirs[2].message = "in their words".to_owned();
         assert_eq!(pool_conditions("worker", &theirs, PoolBuild::Succeeded, now(10)), None);

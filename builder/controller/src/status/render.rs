@@ -7,11 +7,11 @@ use mosb_plan::api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const RENDER_DEGRADED: &str = "RenderDegraded";
-/// The characters that its message may take.
+/// Maximum characters of its message.
 const MESSAGE: usize = 4096;
 
-/// The pool's conditions as they should be; none if they are. `wrong` is the reason (`bad-setting`) and the message of what
-/// can't be rendered.
+/// The desired conditions of the pool; `None` if they are unchanged. `wrong`: reason
+/// (`bad-setting`) and message of a failed render.
 pub fn render_conditions(
     old: &[Condition],
     wrong: Option<(&str, &str)>,
@@ -34,7 +34,7 @@ pub fn render_conditions(
     Some(list)
 }
 
-/// `bad-setting` as conditions have it: `BadSetting`.
+/// `bad-setting` → `BadSetting`.
 fn camel_case(reason: &str) -> String {
     let words = reason.split('-').filter(|word| !word.is_empty());
     words

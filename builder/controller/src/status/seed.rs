@@ -1,4 +1,4 @@
-//! The status of a MachineOSBuild that stands for an image which was built elsewhere.
+//! The status of a MachineOSBuild that represents a pre-built image.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,12 +8,12 @@ use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuildStatus, condition};
 use mosb_registry::Confirmed;
 
-/// The type of the condition of a MachineOSConfig that began with a pre-built image.
+/// Condition type of a MachineOSConfig that started with a pre-built image.
 pub const SEEDED: &str = "Seeded";
-/// The reason of everything that is said of a pre-built image.
+/// Reason of conditions about a pre-built image.
 pub const PRE_BUILT_IMAGE_SEEDED: &str = "PreBuiltImageSeeded";
 
-/// The status of a build that was over before it began; the old one if that is terminal already.
+/// The status of a build that succeeded at once; the old one if it is terminal.
 pub fn seeded_status(
     old: &MachineOsBuildStatus,
     image: &Confirmed<PinnedRef>,
@@ -35,7 +35,7 @@ pub fn seeded_status(
         condition_of(before, kind.as_str(), says, now)
     };
     let start = old.build_start.clone().unwrap_or(Time(whole(now)));
-    // The API compares strictly.
+    // The API requires end > start.
     let end = Time(start.0 + SignedDuration::from_secs(1));
     MachineOsBuildStatus {
         conditions: BuildCondition::ALL.map(one).into(),

@@ -1,4 +1,4 @@
-//! Command lines of the containers. Nothing secret is in them: credentials are named by their files.
+//! Command lines of the containers. Credentials are passed as file names, never as values.
 
 use super::JobRequest;
 use super::names::{result_name, volumes};
@@ -13,7 +13,7 @@ const RUN: &str = "/run/mosb";
 struct Words(Vec<String>);
 
 impl Words {
-    /// `$(NAME)` would be replaced by a variable of the container; a doubled `$` stands for one.
+    /// The kubelet expands `$(NAME)`; `$$` is a literal `$`.
     fn word(mut self, text: &str) -> Self {
         self.0.push(text.replace('$', "$$"));
         self
@@ -30,7 +30,7 @@ impl Words {
         }
     }
 
-    /// What decides the image, and what reads the base.
+    /// Inputs of the image, and options to read the base.
     fn inputs(self, request: &JobRequest) -> Self {
         let has = |key: &str| {
             let mut maps = request.payload.iter();
@@ -90,7 +90,7 @@ pub(super) fn build(request: &JobRequest) -> Vec<String> {
             if request.user_namespaces {
                 words = words.word("--require-user-namespace");
             }
-            // Package managers write there, and packages bring files of their own.
+            // Package managers write there, and packages may contain files there.
             for (there, volume, target) in [
                 (&request.entitlement, volumes::ENTITLEMENT, "/etc/pki/entitlement"),
                 (&request.repositories, volumes::REPOSITORIES, "/etc/yum.repos.d"),

@@ -6,42 +6,33 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// An object that a build's pod needs. `Debug` shows kind and name only, as Secrets are among them.
+/// An object that a build's pod needs. `Debug` shows only kind and name, because Secrets are among
+/// them.
 #[derive(Clone, PartialEq)]
 pub enum Input {
     /// Configuration, or the empty result.
     ConfigMap(ConfigMap),
-    /// Credentials.
     Secret(Secret),
-    /// Whom the sidecar is for the API.
+    /// The identity of the sidecar.
     ServiceAccount(ServiceAccount),
-    /// What it may do.
     Role(Role),
-    /// That it may.
     RoleBinding(RoleBinding),
 }
 
 /// The kind of an [`Input`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InputKind {
-    /// `ConfigMap`.
     ConfigMap,
-    /// `Secret`.
     Secret,
-    /// `ServiceAccount`.
     ServiceAccount,
-    /// `Role`.
     Role,
-    /// `RoleBinding`.
     RoleBinding,
 }
 
 impl InputKind {
-    /// All there are.
     pub const ALL: [Self; 5] =
         [Self::ConfigMap, Self::Secret, Self::ServiceAccount, Self::Role, Self::RoleBinding];
 
-    /// The kind of this name; none for others.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
@@ -65,7 +56,6 @@ impl fmt::Display for InputKind {
 }
 
 impl Input {
-    /// Its kind.
     pub fn kind(&self) -> InputKind {
         match self {
             Self::ConfigMap(_) => InputKind::ConfigMap,
@@ -76,7 +66,6 @@ impl Input {
         }
     }
 
-    /// Its metadata.
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::ConfigMap(object) => &object.metadata,
@@ -97,7 +86,6 @@ impl Input {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }

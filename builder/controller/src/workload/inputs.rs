@@ -1,4 +1,4 @@
-//! The objects that a build's pod needs, each owned by what runs the build.
+//! The objects that a build's pod needs, each owned by the workload.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,8 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
         *copy.metadata_mut() = metadata(request, copy.name().to_owned());
         copy
     }));
-    // A Build is not ours inside: the cluster's own settings hold in it, and its status tells what has come of it.
+    // An OpenShift Build contains no containers of ours: the cluster's settings apply, and its
+    // status is the result.
     if request.openshift.is_none() {
         inputs.extend(registries(request));
         inputs.extend(certificates(request));
@@ -46,7 +47,7 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
     inputs
 }
 
-/// A part of the payload, with the labels and annotations that all have beside its own.
+/// A part of the payload, with the common labels and annotations.
 fn carried(request: &JobRequest, map: &payload::ConfigMap) -> Input {
     let value = serde_json::to_value(map).expect("texts are JSON");
     let mut object: ConfigMap =
@@ -74,7 +75,8 @@ fn registries(request: &JobRequest) -> Option<Input> {
     (!data.is_empty()).then(|| config_map(request, REGISTRIES, data))
 }
 
-/// The key of a registry's CAs: a ConfigMap's key holds neither `:` nor brackets, and doesn't begin with two dots.
+/// The key of a registry's CAs: a ConfigMap key can't contain `:` or brackets, or start with two
+/// dots.
 pub(super) fn certs_key(host: &str) -> String {
     host.replace(':', "..").replace(['[', ']'], "_") + ".crt"
 }
@@ -116,8 +118,8 @@ fn proxy(request: &JobRequest) -> Option<Input> {
     Some(Input::Secret(secret(request, PROXY, data)))
 }
 
-/// The ServiceAccount of a Pod without a Job. The API server refuses a Pod whose account is not there, so it comes before, and its owner is the
-/// MachineOSBuild.
+/// The ServiceAccount of a Pod without a Job. The API server rejects a Pod without its account, so
+/// the account is created first and owned by the MachineOSBuild.
 pub fn account_before(request: &JobRequest) -> ServiceAccount {
     let mut account = account(request);
     account.metadata.owner_references = Some(vec![OwnerReference {

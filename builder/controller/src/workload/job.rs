@@ -1,4 +1,4 @@
-//! The Job itself: `job-templates/`, filled field by field.
+//! The Job of a build, from `job-templates/`.
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
@@ -22,7 +22,7 @@ use mosb_plan::api::cluster_settings::StorageDriver;
 use mosb_plan::api::{job_name, labels, object_name};
 use mosb_plan::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
 
-/// The Job of a build, suspended, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists what must be there first.
+/// A suspended Job, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists its inputs.
 pub fn job(request: &JobRequest) -> Job {
     let mut job = template::job(request.method);
     job.metadata = metadata(request, job_name(&request.build));
@@ -40,7 +40,7 @@ pub fn job(request: &JobRequest) -> Job {
 }
 
 impl JobRequest {
-    /// Without a user namespace nothing may be mounted.
+    /// Without a user namespace, buildah must not mount.
     pub(super) fn storage_driver(&self) -> StorageDriver {
         let usual = match self.user_namespaces {
             true => StorageDriver::Overlay,
@@ -61,7 +61,7 @@ fn fill_spec(spec: &mut JobSpec, request: &JobRequest) {
     }
     fill_template(&mut spec.template, request);
     if request.machine_role != MachineRole::Other {
-        // A Job's deadline counts while its pod waits for a node, a pod's does not.
+        // A Job's deadline includes the time in which its pod is unscheduled; a pod's does not.
         let pod = spec.template.spec.as_mut();
         let pod = pod.expect("a test fills both templates");
         pod.active_deadline_seconds = spec.active_deadline_seconds.take();
@@ -165,8 +165,8 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
     all.secret(volumes::PACKAGE_KEYS, request.package_keys.clone());
 }
 
-/// The degraded form: root of the node, with no more capabilities than every container has, and no profile that would keep it
-/// from separating `RUN` lines.
+/// Fallback: root of the node, with the default capabilities and no profile that would prevent
+/// isolation of `RUN` lines.
 fn without_user_namespace(pod: &mut PodSpec) {
     pod.host_users = None;
     let all = pod.init_containers.iter_mut().flatten();

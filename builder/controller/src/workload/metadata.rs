@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use super::{JobRequest, kind};
 use mosb_plan::api::{API_VERSION, ImageBuilderType, job_name, label_value, labels};
 
-/// The labels of everything that serves the build.
+/// Labels of all objects of a build.
 pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
     let labels = [
         (labels::ON_CLUSTER_LAYERING, ""),
@@ -21,7 +21,8 @@ pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
     labels.map(label).into()
 }
 
-/// The annotations of everything that serves the build: names that labels may have cut, and which optional inputs there are.
+/// Annotations of all objects of a build: names that labels may have shortened, and which optional
+/// inputs exist.
 pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> {
     let mut annotations = BTreeMap::from([
         (labels::MACHINE_OS_CONFIG.to_owned(), request.config.clone()),
@@ -39,7 +40,7 @@ pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> 
     annotations
 }
 
-/// Of an object that serves the build.
+/// Metadata of an object of a build.
 pub(super) fn metadata(request: &JobRequest, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
@@ -50,7 +51,7 @@ pub(super) fn metadata(request: &JobRequest, name: String) -> ObjectMeta {
     }
 }
 
-/// The MachineOSBuild, as its Job's owner.
+/// Owner reference to the MachineOSBuild.
 pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
@@ -62,7 +63,7 @@ pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
     }
 }
 
-/// What runs the build, as its inputs' owner.
+/// Owner reference to the workload.
 pub(super) fn by_workload(request: &JobRequest, uid: &str) -> OwnerReference {
     let api_version = match request.builder {
         ImageBuilderType::Job => "batch/v1",

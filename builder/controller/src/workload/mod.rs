@@ -1,7 +1,8 @@
-//! The build as an object of the cluster, and what its pod tells.
+//! Workloads: the objects that run a build in the cluster, and what is observed of them.
 //!
-//! In comes a [`JobRequest`]; out go the [`Workload`], a [`job`], a [`pod`] or an OpenShift Build, and the [`inputs`] that it needs, from `job-templates/`,
-//! filled field by field. The invariant: credentials are in Secrets only, and each container can read those alone that its work needs.
+//! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job`], a [`pod`] or an OpenShift Build)
+//! and its [`inputs`], from `job-templates/`, filled field by field. Invariant: credentials are
+//! only in Secrets, and each container can read only those that it needs.
 
 mod arguments;
 mod input;

@@ -32,9 +32,9 @@ pub(super) const REGISTRY_TRUST_KEY: &str = "registry-trust.pem";
 
 /// The sidecar.
 pub(super) const WAIT_FOR_DONE: &str = "wait-for-done";
-/// What builds; in a direct pod, what pushes too.
+/// Builds; in a direct pod, it pushes too.
 pub(super) const IMAGE_BUILD: &str = "image-build";
-/// What pushes what buildah made.
+/// Pushes the image that buildah made.
 pub(super) const IMAGE_PUSH: &str = "image-push";
 
 /// Volumes, as `job-templates/` call them.
@@ -52,15 +52,14 @@ pub(super) mod volumes {
     pub const PACKAGE_KEYS: &str = "etc-pki-rpm-gpg";
 }
 
-/// Name of the ConfigMap in which the pod tells its result.
+/// Name of the ConfigMap for the pod's result.
 pub fn result_name(build: &BuildName) -> String {
     object_name(DIGEST, build)
 }
 
-/// What must be there, owned by the Job and not going away, before it may be unsuspended: all that its pod mounts or reads but
-/// what the administrator keeps, and what its sidecar writes with.
-///
-/// Read off the Job itself, so that settings that changed since don't matter.
+/// The inputs that must exist, owned by the Job, before it is unsuspended: everything that its pod
+/// mounts or reads, except the administrator's own objects, and what the sidecar needs to write.
+/// Read from the Job itself, so that later changes of the settings don't matter.
 pub fn input_names(job: &Job, build: &BuildName) -> BTreeSet<(InputKind, String)> {
     let account = object_name(ACCOUNT, build);
     let mut names = BTreeSet::from([
@@ -81,7 +80,7 @@ fn mounted<'a>(
     pod: &'a PodSpec,
     build: &'a BuildName,
 ) -> impl Iterator<Item = (InputKind, String)> + 'a {
-    // The administrator's own, owned by nobody here.
+    // The administrator's own objects.
     let foreign = |volume: &&Volume| {
         let mut sources = PackageSource::ALL.into_iter();
         let source = sources.find(|source| source.volume() == volume.name);
@@ -94,14 +93,14 @@ fn mounted<'a>(
         let parts = volume.projected.as_ref().and_then(|p| p.sources.as_ref());
         let parts = parts.into_iter().flatten().filter_map(|part| part.config_map.as_ref());
         let maps = map.into_iter().chain(parts.map(|part| &part.name));
-        // Kubernetes puts its own into every namespace.
+        // Kubernetes creates this one in every namespace.
         let maps = maps.filter(|name| *name != ROOT_CA);
         let maps = maps.map(|name| (InputKind::ConfigMap, name.clone()));
         maps.chain(secret.map(|name| (InputKind::Secret, name))).collect::<Vec<_>>()
     })
 }
 
-/// Of the ConfigMap or Secret that a volume is of.
+/// Names of the ConfigMaps or Secrets of a volume.
 fn names(volume: &Volume) -> Vec<String> {
     let map = volume.config_map.as_ref().map(|source| source.name.clone());
     let secret = volume.secret.as_ref();

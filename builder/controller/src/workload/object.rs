@@ -1,4 +1,4 @@
-//! The object that runs a build, whichever kind it is of.
+//! The object that runs a build, of any kind.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::{JobRequest, job, openshift, pod};
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 
-/// The object that runs a build: the MachineOSBuild owns it, and it owns everything that the build needs.
+/// The object that runs a build. The MachineOSBuild owns it, and it owns the build's inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Workload {
     /// A Job, whose pod builds.
@@ -25,10 +25,11 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// What is to run the build, which does not begin before all is there that annotation `mosb.dev/needs` lists.
+    /// Creates the object. It does not start before all inputs in annotation `mosb.dev/needs`
+    /// exist.
     ///
     /// # Panics
-    /// A request for an OpenShift Build without its source.
+    /// The request is for an OpenShift Build and has no source.
     pub fn new(request: &JobRequest) -> Self {
         match request.builder {
             ImageBuilderType::Job => job(request).into(),
@@ -41,7 +42,6 @@ impl Workload {
         }
     }
 
-    /// Its kind.
     pub fn builder(&self) -> ImageBuilderType {
         match self {
             Self::Job(_) => ImageBuilderType::Job,
@@ -50,7 +50,6 @@ impl Workload {
         }
     }
 
-    /// Its metadata.
     pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Job(job) => &job.metadata,
@@ -59,23 +58,20 @@ impl Workload {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         self.metadata().name.as_deref().unwrap_or_default()
     }
 
-    /// Given by the API server; empty before.
+    /// Empty before it is created.
     pub fn uid(&self) -> &str {
         self.metadata().uid.as_deref().unwrap_or_default()
     }
 
-    /// An annotation of it.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata().annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     }
 
-    /// Whether its deletion was asked for.
     pub fn is_being_deleted(&self) -> bool {
         self.metadata().deletion_timestamp.is_some()
     }
@@ -106,8 +102,8 @@ impl fmt::Display for Workload {
     }
 }
 
-/// The change of a workload's `spec` (strategic merge patch) that lets it begin; what others hold it back by stays. None of one that
-/// begins by itself once all is there that it needs.
+/// The patch (strategic merge) of a workload's `spec` that lets it start; gates of other
+/// controllers stay. `None` for kinds that start by themselves once their inputs exist.
 pub fn release(builder: ImageBuilderType) -> Option<Value> {
     match builder {
         ImageBuilderType::Job => Some(json!({ "suspend": false })),
@@ -118,13 +114,13 @@ pub fn release(builder: ImageBuilderType) -> Option<Value> {
     }
 }
 
-/// Whether an owner is of a kind that runs builds.
+/// Whether an owner is a workload.
 pub fn is_workload_owner(owner: &OwnerReference) -> bool {
     let mut all = ImageBuilderType::ALL.into_iter();
     all.any(|builder| kind(builder) == owner.kind)
 }
 
-/// The kind of the object that runs a build, as the API spells it.
+/// The kind of the workload, as the API spells it.
 pub fn kind(builder: ImageBuilderType) -> &'static str {
     match builder {
         ImageBuilderType::Job => "Job",

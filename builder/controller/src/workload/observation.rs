@@ -1,4 +1,4 @@
-//! What a build's workload has come to: from the workload, its pods and the result that was told.
+//! The state of a workload, from the workload, its pods and the reported result.
 
 mod openshift;
 
@@ -15,38 +15,33 @@ use mosb_build::JobResult;
 use mosb_build::result::Outcome;
 use mosb_plan::api::job_name;
 
-/// What a workload has come to.
+/// The state of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
-    /// It is suspended, or held back.
+    /// Suspended, or held back by a gate.
     Waiting,
-    /// Its pod does not run yet.
     Pending {
-        /// Why not, if the cluster says so.
         why: Option<String>,
     },
     /// No node takes its pod.
     Unscheduled {
-        /// What the scheduler says.
         why: String,
     },
-    /// Its pod runs.
     Running,
-    /// It has ended, and what its pod told is not seen yet: look again at this time.
+    /// It has ended, but no result is visible yet: check again at this time.
     Ending {
-        /// When it counts as having told nothing.
+        /// From then on it counts as without a result.
         until: Timestamp,
     },
-    /// Its pod told how it ended.
+    /// Its pod reported a result.
     Finished(JobResult),
-    /// It won't tell.
     NoResult(NoResultCause),
 }
 
-/// Why a workload won't tell how it ended.
+/// Why a workload ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoResultCause {
-    /// The pod was moved away, by whom or why.
+    /// The pod was evicted; who or why.
     Evicted(String),
     /// The pod's node is gone.
     NodeLost(String),
@@ -62,22 +57,24 @@ pub enum NoResultCause {
     Failed(String),
 }
 
-/// How long after we saw its end a workload's result may still be on its way to us: Jobs, pods and ConfigMaps are watched each for
-/// itself. No clock of a cluster is asked for it.
+/// How long after a workload's end its result may still arrive: Jobs, pods and ConfigMaps have
+/// separate watches. Measured with our own clock.
 const RESULT_GRACE: Duration = Duration::from_secs(5);
-/// How long after its time a pod that is being deleted may still be there: where its node is dead, its kubelet says nothing any
-/// more, and as long as the node's object stays, as on bare metal, nobody else takes the pod away.
+/// How long after its deletion time a pod may still exist. If its node is dead, the kubelet reports
+/// nothing, and while the Node object exists, as on bare metal, nothing deletes the pod.
 const KUBELET_GRACE: SignedDuration = SignedDuration::from_secs(60);
-/// What is waited for a pod to end at most: its grace period, and that.
+/// Longest wait for a pod to terminate: its grace period, and that.
 const MAX_TERMINATION: SignedDuration = SignedDuration::from_secs(120);
-/// The cluster's clock may be ahead of ours by so much; if it is by more, one of them is wrong, and not waited for.
+/// Tolerated clock skew. If the cluster's clock is further ahead, one clock is wrong and there is
+/// no wait.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
-/// What a build's workload has come to. A result of another workload or another build is ignored, and a Job's counters always are.
+/// The state of a workload. A result of another workload or build is ignored; so are a Job's
+/// counters.
 ///
-/// A result counts as soon as it is there: the container that tells it does nothing after. Without one, the workload itself
-/// says whether it has ended, and its pods why. The pods are those of a Job; a Pod is its own. `quiet` is for how long nothing new
-/// was seen of them.
+/// A result counts at once: the container that reports it does nothing afterwards. Without one, the
+/// workload says whether it has ended, and its pods why. `pods` are those of a Job; a Pod is its
+/// own. `quiet`: time since the last watch event for them.
 pub fn observe(
     workload: &Workload,
     pods: &[Pod],
@@ -162,7 +159,7 @@ fn of_pod(pod: &Pod, reported: Option<&JobResult>, quiet: Duration, now: Timesta
         Some("Succeeded") => {
             without_result(quiet, now, || NoResultCause::Failed(NO_RESULT_MESSAGE.to_owned()))
         }
-        // Its containers may still tell until they have ended.
+        // Running containers may still report a result.
         _ if pod.metadata.deletion_timestamp.is_some() => {
             match containers(pod).any(|one| state(one).running.is_some()) {
                 true => terminating(pod, now),
@@ -176,14 +173,14 @@ fn of_pod(pod: &Pod, reported: Option<&JobResult>, quiet: Duration, now: Timesta
     }
 }
 
-/// Why a Job or a pod ended that took longer than it may.
+/// Reason of a Job or pod that exceeded its deadline.
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 
-/// What there is to say of something that ended without an error and without a result.
+/// Message if the workload succeeded without a result.
 const NO_RESULT_MESSAGE: &str =
     "it ended well, and its result can't be found; was its ConfigMap deleted?";
 
-/// What was told counts, but for a failure of something that was stopped for taking too long.
+/// A reported result counts, except a failure of a workload that was stopped at its deadline.
 fn finished(reported: Option<JobResult>, too_long: bool) -> Option<Observation> {
     match reported {
         Some(reported) if matches!(reported.outcome, Outcome::Succeeded { .. }) => {
@@ -206,8 +203,8 @@ fn starting(pod: &Pod) -> Observation {
     }
 }
 
-/// Of a pod that is being deleted: something may still be told until it should be gone, if that is no further away than it can be
-/// by a right clock.
+/// A pod that is being deleted may still report a result until its deletion time, unless that is so
+/// far away that a clock must be wrong.
 fn terminating(pod: &Pod, now: Timestamp) -> Observation {
     let until = pod.metadata.deletion_timestamp.as_ref();
     let until = until.and_then(|time| time.0.checked_add(KUBELET_GRACE).ok());
@@ -248,7 +245,8 @@ fn is_owned_by(pod: &Pod, job_uid: &str) -> bool {
     owners.any(|owner| owner.uid == job_uid)
 }
 
-/// The containers that come after the init containers: the only ones that hold the push credentials and run nothing of the administrator's.
+/// The containers after the init containers: only they hold push credentials, and they run nothing
+/// of the administrator's.
 fn main_containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.iter();
     status.flat_map(|status| status.container_statuses.iter().flatten())
@@ -276,14 +274,14 @@ fn termination_result(pod: &Pod, workload: &ObjectMeta) -> Option<JobResult> {
     results.find(|result| is_result_of(result, workload))
 }
 
-/// Whether a result is of this workload: of its UID, and of the build that it runs.
+/// Whether a result belongs to this workload: same UID and build.
 fn is_result_of(result: &JobResult, workload: &ObjectMeta) -> bool {
     !result.job_uid.is_empty()
         && workload.uid.as_ref() == Some(&result.job_uid)
         && workload.name.as_ref() == Some(&job_name(&result.build))
 }
 
-/// Whether somebody took the pod away, which says nothing about the build.
+/// Why the pod was evicted or lost, which is unrelated to the build.
 fn disruption(pod: &Pod) -> Option<NoResultCause> {
     let status = pod.status.as_ref()?;
     let message = status.message.clone().unwrap_or_default();
@@ -297,7 +295,8 @@ fn disruption(pod: &Pod) -> Option<NoResultCause> {
         true => more.to_owned(),
         false => message.clone(),
     };
-    // A pod that used more than its own limit will do so again. "Which exceeds its request" is said where the node ran short.
+    // A pod that exceeded its own limit will do so again. "Which exceeds its request" is used if
+    // the node ran out of resources.
     let is_short = message.starts_with("The node was low on resource");
     if reason == "Evicted" && message.contains("exceed") && !is_short {
         return Some(NoResultCause::OutOfDisk(message));
@@ -324,7 +323,7 @@ fn disruption(pod: &Pod) -> Option<NoResultCause> {
     }
 }
 
-/// Why a workload without a result failed, as far as its pods tell.
+/// Why a workload without a result failed, from its pods.
 fn failure_cause(pods: &[&Pod], message: Option<&str>) -> NoResultCause {
     if pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) {
         return NoResultCause::Deleted;
@@ -360,7 +359,7 @@ fn reason(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.reason.as_deref()
 }
 
-/// Why no node takes a pod, or why none is looked for, by the scheduler's word for it.
+/// Reason and message of the scheduler for an unscheduled pod.
 fn unscheduled(pod: &Pod) -> Option<(&str, &str)> {
     let conditions = pod.status.as_ref()?.conditions.iter().flatten();
     let mut unscheduled = conditions

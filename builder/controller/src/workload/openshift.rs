@@ -1,8 +1,8 @@
-//! The build as an OpenShift `Build`, which the cluster's own builder carries out.
+//! The build as an OpenShift `Build`, which the cluster's own builder runs.
 //!
-//! There are no containers of ours in it: what a pod of ours would do with the rendered config is done beforehand, and stands in
-//! ConfigMaps. It can be told neither to wait for what it needs, as its pod does that by itself, nor to keep the credentials that push
-//! from the instructions.
+//! It contains none of our containers: the rendered config is processed in advance and passed in
+//! ConfigMaps. A Build can't be suspended (its pod waits for its inputs), and it can't keep push
+//! credentials away from the instructions.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, LocalObjectReference, ResourceRequirements, SecretVolumeSource,
@@ -19,16 +19,15 @@ use mosb_plan::api::openshift_build::{
 use mosb_plan::api::{job_name, labels, object_name};
 use mosb_plan::payload::ContextMap;
 
-/// What an OpenShift Build is made of, beside what every build is.
+/// Additional inputs of an OpenShift Build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenShiftSource {
-    /// The whole Containerfile.
     pub dockerfile: String,
-    /// The context that it is built with.
     pub context: Vec<ContextMap>,
 }
 
-/// The Build of a build, owned by its MachineOSBuild. Its pod waits until all is there that annotation `mosb.dev/needs` lists.
+/// The OpenShift Build, owned by the MachineOSBuild. Its pod waits for the inputs in annotation
+/// `mosb.dev/needs`.
 pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBuild {
     let mut meta = metadata(request, job_name(&request.build));
     meta.owner_references = Some(vec![by_build(request)]);
@@ -85,7 +84,7 @@ fn copied(one: &ContextMap) -> ConfigMapBuildSource {
     }
 }
 
-/// As long as a Job by Containerfile may take.
+/// The deadline of a Containerfile Job.
 fn deadline(request: &JobRequest) -> i64 {
     let seconds = request.settings.active_deadline_seconds.containerfile;
     seconds.map_or_else(super::template::containerfile_deadline, i64::from)
@@ -103,7 +102,7 @@ fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String
     needs
 }
 
-/// What the administrator keeps for all builds, where buildah of our own pod sees it too.
+/// The administrator's package sources for all builds, as our own pod mounts them.
 fn administrators_own(request: &JobRequest) -> Vec<BuildVolume> {
     let secret = |name: &String| BuildVolumeSource {
         type_: "Secret".to_owned(),

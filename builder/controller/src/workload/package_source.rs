@@ -1,16 +1,14 @@
-//! What an administrator keeps for the packages of all builds.
+//! Package sources that an administrator provides for all builds.
 
 use super::names::volumes;
 use mosb_plan::api::{BuildName, object_name};
 
-/// An object of the administrator's that a build's pod mounts: itself, or a copy where it is in another namespace.
+/// An administrator's object that a build's pod mounts: the object itself, or a copy if it is in
+/// another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PackageSource {
-    /// Entitlements.
     Entitlement,
-    /// Yum repositories.
     Repositories,
-    /// GPG keys.
     Keys,
 }
 

@@ -1,7 +1,7 @@
-//! Which nodes a build's pod may run on.
+//! Node placement of build pods.
 //!
-//! Whoever is root on a node can alter what its pods build, and a pool boots what was built for it. So the images of control-plane
-//! machines are built on control-plane nodes, unless the settings name others.
+//! Root on a node can alter what its pods build, and a pool boots the result. So images of
+//! control-plane machines are built on control-plane nodes, unless the settings select others.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub const CONTROL_PLANE_LABELS: [&str; 2] =
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
 
-/// What the machines are that an image is for.
+/// The role of the machines that an image is for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MachineRole {
     /// Machines whose images may be built on any node.
@@ -30,7 +30,7 @@ pub enum MachineRole {
     ControlPlane(LabelSelector),
 }
 
-/// Says on a pod which nodes may run it.
+/// Sets the node constraints of a pod.
 pub(super) fn place(pod: &mut PodSpec, request: &JobRequest) {
     let selector = node_selector(request);
     pod.node_selector = (!selector.is_empty()).then_some(selector);
@@ -51,7 +51,7 @@ pub(super) fn place(pod: &mut PodSpec, request: &JobRequest) {
     }
 }
 
-/// The labels that a node must have. An OpenShift Build can ask for nothing else.
+/// Required node labels. An OpenShift Build supports nothing else.
 pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
     let mut labels = platform(request);
     match (&request.machine_role, named(request)) {
@@ -68,12 +68,12 @@ pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
     labels
 }
 
-/// The nodes that the settings name for images of control-plane machines.
+/// The node selector of the settings for control-plane images.
 fn named(request: &JobRequest) -> Option<&BTreeMap<String, String>> {
     request.settings.control_plane.node_selector.as_ref()
 }
 
-/// `RUN` lines are run by machines of the pool's own kind; a direct build runs nothing.
+/// `RUN` lines need nodes of the pool's platform; a direct build runs nothing.
 fn platform(request: &JobRequest) -> BTreeMap<String, String> {
     let platform = request.node_platform.as_ref();
     let Some(platform) = platform.filter(|_| request.method == JobMethod::Containerfile) else {

@@ -1,4 +1,4 @@
-//! The pod of a Job, without the Job.
+//! The Pod of a build, without a Job.
 
 use k8s_openapi::api::core::v1::{
     EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSchedulingGate,
@@ -8,12 +8,13 @@ use super::metadata::by_build;
 use super::{InputKind, JobRequest, job};
 use mosb_plan::api::labels;
 
-/// What holds a Pod back until everything that it needs is there.
+/// Scheduling gate until all inputs exist.
 pub(super) const GATE: &str = "mosb.dev/inputs";
-/// The variable that tells containers on whose behalf they run.
+/// The variable with the UID of the Job or Pod.
 const UID_VARIABLE: &str = "MOSB_JOB_UID";
 
-/// The Pod of a build, held back by a scheduling gate, owned by its MachineOSBuild. Its containers are those of the [`job`].
+/// A Pod with a scheduling gate, owned by its MachineOSBuild. Its containers are those of the
+/// [`job`].
 pub fn pod(request: &JobRequest) -> Pod {
     let job = job(request);
     let spec = job.spec.expect("a test fills both templates");
@@ -24,7 +25,7 @@ pub fn pod(request: &JobRequest) -> Pod {
     let annotations = metadata.annotations.get_or_insert_default();
     annotations.extend(template.annotations.unwrap_or_default());
     if let Some(needs) = annotations.get_mut(labels::NEEDS) {
-        // That is there before: `account_before`.
+        // Created before the Pod: `account_before`.
         let kind = format!("{}/", InputKind::ServiceAccount);
         let words = needs.split(' ').filter(|need| !need.starts_with(&kind));
         *needs = words.collect::<Vec<_>>().join(" ");
@@ -56,7 +57,7 @@ fn own_uid() -> EnvVar {
     }
 }
 
-/// Whether it is still held back.
+/// Whether the scheduling gate is set.
 pub(super) fn is_held_back(pod: &Pod) -> bool {
     let gates = pod.spec.iter();
     let mut gates = gates.flat_map(|spec| spec.scheduling_gates.iter().flatten());

@@ -1,4 +1,4 @@
-//! Overrides of what containers ask for.
+//! Overrides of container resources.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use mosb_plan::api::cluster_settings::Resources;
 
-/// Puts the overrides over the template's; null takes one away.
+/// Applies the overrides to the template; null removes an entry.
 pub(super) fn fill(template: &mut ResourceRequirements, overrides: &Resources) {
     put(&mut template.requests, &overrides.requests);
     put(&mut template.limits, &overrides.limits);

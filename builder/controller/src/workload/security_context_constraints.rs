@@ -1,18 +1,19 @@
-//! Which of OpenShift's SecurityContextConstraints the pod of a build runs under: those of `deploy/openshift`, and OpenShift's own.
+//! The OpenShift SecurityContextConstraints of build pods: those in `deploy/openshift`, and
+//! OpenShift's own.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 use super::JobRequest;
 use mosb_build::JobMethod;
 
-/// The annotation by which a pod asks for one.
+/// The annotation with which a pod selects one.
 pub(super) const REQUIRED: &str = "openshift.io/required-scc";
 
 const DIRECT: &str = "nonroot-v2";
 const IN_USER_NAMESPACE: &str = "mosb-image-build";
 const WITHOUT_USER_NAMESPACE: &str = "mosb-image-build-without-user-namespace";
 
-/// The one that the build needs; none where the cluster has none.
+/// The one that the build needs; `None` if the cluster has none.
 pub(super) fn needed(request: &JobRequest) -> Option<&'static str> {
     request.security_context_constraints.then_some(
         match (request.method, request.user_namespaces) {
@@ -23,7 +24,7 @@ pub(super) fn needed(request: &JobRequest) -> Option<&'static str> {
     )
 }
 
-/// The right to it.
+/// The permission to use it.
 pub(super) fn rule(request: &JobRequest) -> Option<PolicyRule> {
     let name = needed(request)?;
     Some(PolicyRule {

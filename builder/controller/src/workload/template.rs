@@ -1,4 +1,4 @@
-//! `job-templates/`: valid objects, read into the API's types.
+//! Reads `job-templates/` into API types.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -22,7 +22,7 @@ pub(super) fn job(method: JobMethod) -> Job {
     })
 }
 
-/// Seconds that a Job by Containerfile may take where the settings don't say.
+/// The default deadline of a Containerfile Job, in seconds.
 pub(super) fn containerfile_deadline() -> i64 {
     let spec = job(JobMethod::Containerfile).spec;
     let seconds = spec.and_then(|spec| spec.active_deadline_seconds);
@@ -62,7 +62,7 @@ mod tests {
         include_str!("../../../../deploy/base/network-policy-controller.yaml");
     const DEPLOYMENT: &str = include_str!("../../../../deploy/base/deployment.yaml");
 
-    /// What the API's types don't know is lost in them.
+    /// The API types drop unknown fields.
     #[test]
     fn nothing_of_a_template_is_misspelt() {
         fn same<T: DeserializeOwned + Serialize>(text: &str) {
@@ -81,7 +81,7 @@ mod tests {
         same::<NetworkPolicy>(CONTROLLER_NETWORK_POLICY);
     }
 
-    /// It asks servers that others name, as `RUN` lines do.
+    /// Like `RUN` lines, the controller connects to servers that users name.
     #[test]
     fn the_controller_is_kept_from_the_same_addresses_as_build_pods() {
         let [of_builds, of_controller] = [NETWORK_POLICY, CONTROLLER_NETWORK_POLICY].map(|text| {
@@ -94,13 +94,12 @@ mod tests {
         let pod = &deployment["spec"]["template"];
         let selected = of_controller.pod_selector.unwrap().match_labels;
         assert_eq!(serde_json::to_value(selected).unwrap(), pod["metadata"]["labels"]);
-        // A port by a name that no container has lets nobody in.
+        // A port name that no container has would match nothing.
         let port = of_controller.ingress.unwrap().remove(0).ports.unwrap().remove(0);
         let named = serde_json::to_value(port.port).unwrap();
         assert_eq!(pod["spec"]["containers"][0]["ports"][0]["name"], named);
     }
 
-    /// The policy is for the pods of both templates.
     #[test]
     fn build_pods_are_under_the_network_policy() {
         let policy: NetworkPolicy = read(NETWORK_POLICY);

@@ -1,4 +1,4 @@
-//! The volumes of a template: filled, or taken out with their mounts.
+//! Fills the volumes of a template, or removes them with their mounts.
 
 use k8s_openapi::api::core::v1::{KeyToPath, PodSpec, Volume};
 
@@ -32,7 +32,7 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// A volume of several ConfigMaps, each in a folder of its own: `0`, `1`, and on.
+    /// A volume of several ConfigMaps, each in its own directory: `0`, `1`, and so on.
     pub fn parts(&mut self, volume: &str, sources: Vec<String>) {
         let projected = self.find(volume).and_then(|volume| volume.projected.as_mut());
         let Some(parts) = projected.and_then(|projected| projected.sources.as_mut()) else {

@@ -18,7 +18,8 @@ fn add(text: &mut String, happened: &str, fake: &mut FakeCluster) {
     }
 }
 
-/// Without digests and the hashes in names: they follow from the format of images too. Of rendered configs the number is left.
+/// Without digests and the hashes in names: they follow from the format of images too. Of rendered
+/// configs the number is left.
 fn short(note: &str) -> String {
     let is_hex = |c: char| c.is_ascii_hexdigit();
     let words = note.split_inclusive(|c: char| !is_hex(c));

@@ -53,7 +53,8 @@ fn a_digest_is_not_believed() {
     assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), 2));
 }
 
-/// Each kind is watched by a connection of its own: that of the results may stand still while the Job is seen to end.
+/// Each kind is watched by a connection of its own: that of the results may stand still while the
+/// Job is seen to end.
 #[test]
 fn a_success_that_no_watch_has_shown_is_no_loss() {
     for reason in ["BackoffLimitExceeded", "DeadlineExceeded"] {

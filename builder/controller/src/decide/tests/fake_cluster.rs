@@ -34,7 +34,6 @@ pub fn rendered(n: u32) -> String {
 pub struct FakeCluster {
     pub snapshot: Snapshot,
     pub now: Timestamp,
-    /// What the registry has.
     pub images: BTreeSet<PinnedRef>,
     /// What it ever answered for.
     pub confirmed: BTreeSet<PinnedRef>,
@@ -59,7 +58,8 @@ pub struct FakeCluster {
     pub recognises: bool,
     pub asked: Vec<Lookup>,
     pub count: u64,
-    /// What the pool's MachineConfigs say, but for the image; while it is none, a test names rendered configs itself.
+    /// What the pool's MachineConfigs say, but for the image; while it is none, a test names
+    /// rendered configs itself.
     pub content: Option<u32>,
     /// The OS images of rendered configs.
     pub os_images: BTreeMap<String, String>,

@@ -1,4 +1,5 @@
-//! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's MachineConfigs.
+//! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's
+//! MachineConfigs.
 
 use super::fake_cluster::FakeCluster;
 use crate::*;
@@ -11,7 +12,8 @@ pub const STOCK: &str =
     "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
 
 impl FakeCluster {
-    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the MachineConfig that brings it is there.
+    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the
+    /// MachineConfig that brings it is there.
     pub fn to_be_seeded() -> Self {
         let mut fake = Self::opted_in();
         fake.images.insert(SEED.parse().unwrap());

@@ -347,7 +347,8 @@ fn a_pool_says_what_builds_its_images() {
     assert_eq!(fake.made[0].2, JobMethod::Containerfile);
 }
 
-/// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt is the other's.
+/// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt
+/// is the other's.
 #[test]
 fn another_builder_is_for_what_is_built_next() {
     let mut fake = FakeCluster::built();

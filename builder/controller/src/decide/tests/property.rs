@@ -1,4 +1,5 @@
-//! Whatever happens, in whatever order, and wherever the controller is killed: it converges, and never does what it must not.
+//! Whatever happens, in whatever order, and wherever the controller is killed: it converges, and
+//! never does what it must not.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -36,7 +37,7 @@ enum Deed {
     DeleteComponent,
     Wait(u16),
     /// A round of which so many steps are done.
-    DecisionBuilder(u8),
+    Round(u8),
     /// All that was decided some deeds ago, late.
     Late,
     Settle,
@@ -68,7 +69,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => Just(Rerender),
         1 => Just(DeleteComponent),
         2 => (0u16..400).prop_map(Wait),
-        8 => (0u8..5).prop_map(DecisionBuilder),
+        8 => (0u8..5).prop_map(Round),
         2 => Just(Late),
         4 => Just(Settle),
     ]
@@ -146,7 +147,7 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
             }
         }
         Deed::Wait(seconds) => fake.wait(i64::from(*seconds)),
-        Deed::DecisionBuilder(most) => *late = fake.round(usize::from(*most)),
+        Deed::Round(most) => *late = fake.round(usize::from(*most)),
         Deed::Late => {
             let mut versions = Default::default();
             let actions = std::mem::take(&mut late.actions);
@@ -182,7 +183,8 @@ proptest! {
         for deed in &deeds {
             happen(&mut fake, deed, &mut late);
         }
-        // Then all is well, and whatever is built succeeds, but for what failed of the same wish before.
+        // Then all is well, and whatever is built succeeds, but for what failed of the same wish
+        // before.
         fake.problem = None;
         fake.images.insert(SEED.parse().unwrap());
         set_degraded(&mut fake, false);

@@ -1,4 +1,5 @@
-//! Whatever there is already of what seeding makes, and wherever the controller is killed, it ends the same.
+//! Whatever there is already of what seeding makes, and wherever the controller is killed, it ends
+//! the same.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The API server of the tests' cluster: gives UIDs, refuses what the real one refuses and what mosb must never do; and the garbage collector.
+//! The API server of the tests' cluster: gives UIDs, refuses what the real one refuses and what
+//! mosb must never do; and the garbage collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

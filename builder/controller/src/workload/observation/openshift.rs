@@ -1,4 +1,4 @@
-//! What an OpenShift Build has come to: its own status says it all.
+//! The state of an OpenShift Build, from its own status.
 
 use jiff::SignedDuration;
 
@@ -9,7 +9,7 @@ use mosb_build::result::{JobResult, Outcome, Phases, Step};
 use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use mosb_types::ErrorClass;
 
-/// Reasons that say that the instructions, or what they are given, are wrong: the same again would end the same.
+/// Reasons for which a retry would fail again: the instructions or their inputs are wrong.
 const REJECTED_REASONS: [&str; 6] = [
     "DockerBuildFailed",
     "ManageDockerfileFailed",
@@ -29,7 +29,7 @@ pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
         "Cancelled" => Observation::NoResult(NoResultCause::Deleted),
         _ if is_being_deleted => Observation::NoResult(NoResultCause::Deleted),
         "Running" => Observation::Running,
-        // New, Pending, and what the cluster has not looked at yet.
+        // New, Pending, or not processed yet.
         _ => Observation::Pending { why: (!status.reason.is_empty()).then(|| describe(status)) },
     }
 }
@@ -83,7 +83,7 @@ fn failed(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observation 
                 push: None,
             },
         ),
-        // A registry that is away and one that refuses are the same word.
+        // The reason is the same for an unavailable registry and a rejected push.
         _ => {
             let mut why = describe(status);
             if let Some(last) = status.log_snippet.lines().rfind(|line| !line.trim().is_empty()) {
@@ -105,7 +105,7 @@ fn deadline_exceeded(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> b
     end.0.duration_since(start.0) >= SignedDuration::from_secs(most)
 }
 
-/// As a pod of ours would have told it.
+/// The result, as our own pod would report it.
 fn finished(build: &OpenShiftBuild, outcome: Outcome) -> Observation {
     let meta = &build.metadata;
     let mut owners = meta.owner_references.iter().flatten();

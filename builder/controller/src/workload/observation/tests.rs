@@ -47,7 +47,7 @@ fn job(spec: Value, condition: Option<(&str, &str, &str)>) -> Job {
     let conditions = condition.map(|(kind, reason, time)| {
         json!([{ "type": kind, "status": "True", "reason": reason, "message": "the Job's words", "lastTransitionTime": time }])
     });
-    // The counters say anything.
+    // Counters are arbitrary.
     serde_json::from_value(json!({
         "metadata": { "uid": UID, "name": RUNNER }, "spec": spec,
         "status": { "conditions": conditions, "failed": 7, "succeeded": 9, "active": 3 },
@@ -77,12 +77,12 @@ fn runs(name: &str) -> Value {
     json!({ "name": name, "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } })
 }
 
-/// What it has come to when nothing is on its way to us any more.
+/// The state once no result can arrive any more.
 fn settled(workload: &Workload, pods: &[Pod], result: Option<&JobResult>) -> Observation {
     observe(workload, pods, result, Duration::MAX, NOW.parse().unwrap())
 }
 
-/// Whatever the time is that the cluster says it ended at.
+/// Independent of the end time that the cluster reports.
 #[test]
 fn what_we_just_saw_end_may_still_be_told_of() {
     for time in ["2026-01-01T00:00:58Z", "2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z"] {

@@ -76,7 +76,8 @@ fn who_holds_what() {
     }
 }
 
-/// Nothing comes in by another way: no volume of another kind, no mount of what is not there, no variable with a value.
+/// Nothing comes in by another way: no volume of another kind, no mount of what is not there, no
+/// variable with a value.
 #[test]
 fn no_other_way_in() {
     for (case, request) in with_our_pods() {
@@ -153,7 +154,8 @@ fn what_run_lines_can_write() {
     assert_eq!(all, want);
 }
 
-/// Pod Security `restricted`, as far as a pod of ours could break it; the test on a real API server asks that too.
+/// Pod Security `restricted`, as far as a pod of ours could break it; the test on a real API server
+/// asks that too.
 #[test]
 fn all_but_buildah_is_restricted() {
     for (case, request) in with_our_pods() {
@@ -255,7 +257,8 @@ fn the_sidecar_may_write_one_config_map() {
     );
 }
 
-/// The account of a build may use the constraints that its pod asks for, and no others; those that mosb does not make come with OpenShift.
+/// The account of a build may use the constraints that its pod asks for, and no others; those that
+/// mosb does not make come with OpenShift.
 #[test]
 fn a_builds_account_may_use_the_constraints_that_its_pod_needs() {
     for (what, request, want) in [
