@@ -2,7 +2,7 @@
 //!
 //! In come watch events of the kinds that matter; out go writes to the API. Between them nothing is remembered: an event only
 //! wakes the key of a MachineOSConfig ([`queue`]), a [`Snapshot`] is taken, [`decide`] makes a [`Decision`] of it, and its
-//! steps are done. The invariant: same world, same steps; and whatever is written carries the UID and resourceVersion of what
+//! steps are done. The invariant: same snapshot, same actions; and whatever is written carries the UID and resourceVersion of what
 //! it was decided from, so a stale view costs another round and never an object.
 
 mod action;

@@ -8,12 +8,12 @@ use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::{Map, Value, json};
 
-use super::super::Error;
-use super::super::cluster_cache::BASE_TREES;
-use super::super::error;
-use super::super::observe::base_trees;
-use super::super::snapshot::base_of;
 use super::{Executor, patch_params, post_params};
+use crate::Error;
+use crate::cluster_cache::BASE_TREES;
+use crate::error;
+use crate::observe::base_trees;
+use crate::snapshot::base_of;
 use mosb_image::Digest;
 
 impl Executor {

@@ -15,16 +15,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::lookups::WorkloadParams;
-use super::super::{Error, error};
 use super::write::{controlled_by, delete_params, ignore_not_found, patch_params, post_params};
 use super::{ApplyError, Executor, ReconcilePass, apply_error};
+use crate::lookups::WorkloadParams;
 use crate::workload;
 use crate::workload::Input;
 use crate::workload::InputKind;
 use crate::workload::JobRequest;
 use crate::workload::Workload;
 use crate::workload::release;
+use crate::{Error, error};
 use mosb_build::JobMethod;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{ImageBuilderType, labels};
@@ -73,7 +73,7 @@ impl Executor {
             return Err(ApplyError::Problem(super::Problem {
                 class: ErrorClass::Internal,
                 reason: "internal".to_owned(),
-                message: format!("{}: a workload was decided without a plan", pass.config),
+                message: format!("{}: no plan for the workload", pass.config),
             }));
         };
         let params = WorkloadParams {

@@ -4,9 +4,9 @@ use kube::api::PropagationPolicy;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::super::kinds::Kind;
 use super::write::{delete_params, ignore_not_found, post_params, to_json};
 use super::{ApplyError, Executor, ReconcilePass, apply_error};
+use crate::kinds::Kind;
 use mosb_image::PinnedRef;
 use mosb_plan::api::{PoolName, component, labels};
 

@@ -9,11 +9,11 @@ use kube::api::{LogParams, PropagationPolicy};
 use kube::{Api, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::error;
-use super::super::log_archive::{ArchiveLogs, LogTail};
-use super::super::logs::{RawLine, lines};
 use super::write::{delete_params, ignore_not_found, post_params};
 use super::{ApplyError, Executor, apply_error};
+use crate::error;
+use crate::log_archive::{ArchiveLogs, LogTail};
+use crate::logs::{RawLine, lines};
 use mosb_build::Redactor;
 use mosb_plan::api::labels;
 
@@ -29,30 +29,30 @@ const MAX_LINES: i64 = 1000;
 /// Why the logs of a build are not archived.
 #[derive(Debug, thiserror::Error)]
 enum ArchiveError {
-    #[error("secret {0} is gone, so it can't be hidden")]
+    #[error("secret {0} was deleted, so its credentials can't be redacted")]
     SecretGone(String),
-    #[error("its name is taken by an object that is not ours")]
+    #[error("another object has its name")]
     InTheWay,
     #[error(transparent)]
     ApplyError(#[from] ApplyError),
 }
 
 impl Executor {
-    pub(super) async fn archive_logs(&self, keep: &ArchiveLogs) {
-        let why = match timeout(ARCHIVE_TIMEOUT, self.try_archive_logs(keep)).await {
+    pub(super) async fn archive_logs(&self, archive: &ArchiveLogs) {
+        let why = match timeout(ARCHIVE_TIMEOUT, self.try_archive_logs(archive)).await {
             Ok(Ok(())) => return,
             Ok(Err(why)) => why.to_string(),
             Err(_) => format!("it took longer than {} seconds", ARCHIVE_TIMEOUT.as_secs()),
         };
-        let build = &keep.build;
-        tracing::warn!("machineosbuild {build}: its logs are not kept: {why}");
+        let build = &archive.build;
+        tracing::warn!("machineosbuild {build}: its logs are not archived: {why}");
     }
 
-    async fn try_archive_logs(&self, keep: &ArchiveLogs) -> Result<(), ArchiveError> {
+    async fn try_archive_logs(&self, archive: &ArchiveLogs) -> Result<(), ArchiveError> {
         let namespace = &self.cache.namespace;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let mut data = Vec::new();
-        for name in &keep.secrets {
+        for name in &archive.secrets {
             let found = secrets.get_opt(name).await;
             let found = found.map_err(apply_error(format!("secret {namespace}/{name}"), "get"))?;
             let found = found.ok_or_else(|| ArchiveError::SecretGone(name.clone()))?;
@@ -61,27 +61,27 @@ impl Executor {
         let redactor = Redactor::from_secrets(data);
         let mut logs = Vec::new();
         let began = Instant::now();
-        for container in &keep.containers {
-            let mut tail = self.tail(&keep.pod, container, &redactor).await;
+        for container in &archive.containers {
+            let mut tail = self.tail(&archive.pod, container, &redactor).await;
             // The API server returns no log until the kubelet has reported that the container
             // started.
             while tail.is_err()
-                && keep.begun.contains(container)
+                && archive.begun.contains(container)
                 && began.elapsed() < KUBELET_LOG_TIMEOUT
             {
                 sleep(LOG_RETRY_DELAY).await;
-                tail = self.tail(&keep.pod, container, &redactor).await;
+                tail = self.tail(&archive.pod, container, &redactor).await;
             }
             match tail {
                 Ok(tail) => logs.push((container.clone(), tail)),
                 // The node or container may be gone. The other logs are still archived.
-                Err(why) => tracing::debug!("container {container} of pod {}: {why}", keep.pod),
+                Err(why) => tracing::debug!("container {container} of pod {}: {why}", archive.pod),
             }
         }
         if logs.is_empty() {
             return Ok(());
         }
-        put(&secrets, namespace, &keep.secret(&logs), &keep.build_uid).await
+        replace(&secrets, namespace, &archive.secret(&logs), &archive.build_uid).await
     }
 
     async fn tail(
@@ -126,7 +126,7 @@ fn redact(redactor: &Redactor, line: RawLine) -> String {
 }
 
 /// Replaces the logs of an earlier attempt, or those written before a restart.
-async fn put(
+async fn replace(
     secrets: &Api<Secret>,
     namespace: &str,
     new: &Secret,

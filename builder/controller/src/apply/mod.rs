@@ -45,7 +45,7 @@ pub struct Executor {
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Acting")
+        f.debug_struct("Executor")
             .field("instance", &self.instance)
             .field("builder_image", &self.builder_image)
             .finish_non_exhaustive()
@@ -112,7 +112,7 @@ impl<'a> ReconcilePass<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Another client changed the object, or our view was outdated.
-    #[error("{0}: it is another one by now; deciding again")]
+    #[error("{0}: conflict: the object changed; retrying")]
     Conflict(String),
     /// The API.
     #[error(transparent)]
@@ -181,11 +181,11 @@ impl Executor {
         actions: &[Action],
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let mut told = Vec::new();
+        let mut events_to_emit = Vec::new();
         let mut done = Ok(());
         for action in actions {
             if let Action::Event(event) = action {
-                told.push(event);
+                events_to_emit.push(event);
                 continue;
             }
             if !self.lease.is_held() {
@@ -197,10 +197,11 @@ impl Executor {
                 break;
             }
         }
-        let telling =
-            told.into_iter().map(|event| events::emit(&self.client, &self.instance, event));
-        for said in join_all(telling).await {
-            if let Err(error) = said {
+        let emitting = events_to_emit
+            .into_iter()
+            .map(|event| events::emit(&self.client, &self.instance, event));
+        for emitted in join_all(emitting).await {
+            if let Err(error) = emitted {
                 tracing::warn!("{error}");
             }
         }
@@ -247,8 +248,8 @@ impl Executor {
             Action::DeleteWorkload { builder, name, uid } => {
                 self.delete_workload(*builder, name, uid).await
             }
-            Action::ArchiveLogs(keep) => {
-                self.archive_logs(keep).await;
+            Action::ArchiveLogs(archive) => {
+                self.archive_logs(archive).await;
                 Ok(())
             }
             Action::DeleteInput { kind, name, uid } => self.delete_input(*kind, name, uid).await,
@@ -290,14 +291,16 @@ fn describe(action: &Action) -> String {
             "creating {} {attempt} of machineosbuild {build}",
             kind(*builder).to_lowercase()
         ),
-        Action::CreateInputs { workload, .. } => format!("creating what {workload} needs"),
+        Action::CreateInputs { workload, .. } => format!("creating the inputs of {workload}"),
         Action::Unsuspend { builder, name, .. } => {
             format!("starting {} {name}", kind(*builder).to_lowercase())
         }
         Action::DeleteWorkload { builder, name, .. } => {
             format!("deleting {} {name}", kind(*builder).to_lowercase())
         }
-        Action::ArchiveLogs(keep) => format!("keeping the logs of machineosbuild {}", keep.build),
+        Action::ArchiveLogs(archive) => {
+            format!("archiving the logs of machineosbuild {}", archive.build)
+        }
         Action::DeleteInput { kind, name, .. } => format!("deleting {} {name}", kind.as_str()),
         Action::AnnotateConfig(change) => format!("annotations of machineosconfig {}", change.name),
         Action::WriteConfigStatus { name, .. } => format!("status of machineosconfig {name}"),

@@ -8,10 +8,10 @@ use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::super::action::Annotate;
-use super::super::kinds::Kind;
-use super::super::{Error, FIELD_MANAGER, error};
 use super::{ApplyError, Executor, ReconcilePass, apply_error};
+use crate::action::Annotate;
+use crate::kinds::Kind;
+use crate::{Error, FIELD_MANAGER, error};
 use mosb_plan::api::{
     Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfigSpec, MachineOsConfigStatus,
     labels,
@@ -198,8 +198,8 @@ impl Executor {
             data: json!({ "status": status }),
         };
         let written = self.api(kind).replace_status(name, &post_params(), &object).await;
-        let told = format!("{} {name}", resource.kind.to_lowercase());
-        pass.record_write(&written.map_err(apply_error(told, "update status"))?.metadata);
+        let object = format!("{} {name}", resource.kind.to_lowercase());
+        pass.record_write(&written.map_err(apply_error(object, "update status"))?.metadata);
         Ok(())
     }
 

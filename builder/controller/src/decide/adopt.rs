@@ -1,11 +1,11 @@
 //! Builds that reuse (adopt) the image in service, because machines apply the change of the config
 //! themselves.
 
-use super::super::lookup::{ImageStatus, Lookup, Planned};
-use super::super::pool_reason::PoolReason;
 use super::DecisionBuilder;
 use super::desired_build::BuildOn;
 use super::progress::BuildProgress;
+use crate::lookup::{ImageStatus, Lookup, Planned};
+use crate::pool_reason::PoolReason;
 use crate::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineOsBuild, labels};
@@ -57,7 +57,7 @@ impl<'a> DecisionBuilder<'a> {
         let source = builds.find(|one| Some(&*one.metadata.name) == from);
         let image = source.and_then(|source| source.status.image()?.parse().ok());
         let gone = |builder: &mut Self| {
-            builder.delete_build(build, "the image that it was to adopt is gone");
+            builder.delete_build(build, "the image to adopt no longer exists");
             let reason = PoolReason::Replacing(build.metadata.name.clone());
             Ok(BuildProgress::State(build.status.clone(), reason))
         };

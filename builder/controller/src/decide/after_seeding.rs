@@ -1,9 +1,9 @@
 //! A pre-built image after it was put in service: reuse it, report it, and clean up.
 
-use super::super::action::{Action, Annotate};
-use super::super::lookup::{ImageStatus, Lookup};
-use super::super::pool_reason::PoolReason;
 use super::DecisionBuilder;
+use crate::action::{Action, Annotate};
+use crate::lookup::{ImageStatus, Lookup};
+use crate::pool_reason::PoolReason;
 use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
@@ -42,10 +42,8 @@ impl DecisionBuilder<'_> {
         if !is && !old.is_some_and(Condition::is_true) {
             return None;
         }
-        let message = match self.is_component_missing() {
-            true => COMPONENT_MISSING_MESSAGE,
-            false => SEEDED_MESSAGE,
-        };
+        let message =
+            if self.is_component_missing() { COMPONENT_MISSING_MESSAGE } else { SEEDED_MESSAGE };
         let by_another = |old: &&Condition| {
             ![SEEDED_MESSAGE, COMPONENT_MISSING_MESSAGE].contains(&&*old.message)
         };
@@ -85,7 +83,7 @@ impl DecisionBuilder<'_> {
         };
         if !self.snapshot.builds.iter().any(began_with_it) {
             let note = format!(
-                "annotation {} is taken away, as there is an image in service already; to begin with {text}, delete this MachineOSConfig and create it anew",
+                "annotation {} is removed, because an image is in service already; to start with {text}, delete this MachineOSConfig and create it again",
                 labels::PRE_BUILT_IMAGE
             );
             let edge = metadata.resource_version();

@@ -1,9 +1,9 @@
 //! Archives the logs of a pod before the pod is deleted or its build is reported as failed.
 
-use super::super::action::Action;
-use super::super::log_archive::ArchiveLogs;
 use super::DecisionBuilder;
 use super::annotations::attempt_of;
+use crate::action::Action;
+use crate::log_archive::ArchiveLogs;
 use mosb_plan::api::MachineOsBuild;
 
 impl DecisionBuilder<'_> {
@@ -24,7 +24,7 @@ impl DecisionBuilder<'_> {
         let result = result.filter(|result| result.job_uid == seen.workload.uid());
         let told_by = result.map(|result| result.outcome.told_by());
         let attempt = attempt_of(&seen.workload);
-        let keep = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, told_by));
-        self.actions.extend(keep.map(|keep| Action::ArchiveLogs(Box::new(keep))));
+        let archive = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, told_by));
+        self.actions.extend(archive.map(|archive| Action::ArchiveLogs(Box::new(archive))));
     }
 }

@@ -100,9 +100,9 @@ impl AttemptFailure {
 
     /// Whether an administrator's `RUN` line that escaped its chroot may have forged the report.
     fn is_untrusted(&self, method: JobMethod) -> bool {
-        let told_by_build = |step| step == Container::ImageBuild;
+        let from_build = |step| step == Container::ImageBuild;
         method == JobMethod::Containerfile
-            && matches!(self, Self::Reported { step, .. } if told_by_build(*step))
+            && matches!(self, Self::Reported { step, .. } if from_build(*step))
     }
 
     /// The delay after this attempt, which is 1 for the first.
@@ -119,7 +119,7 @@ impl AttemptFailure {
             Self::NoResult(NoResultCause::NodeLost(why)) => format!("its node was lost: {why}"),
             Self::NoResult(NoResultCause::Deleted) => "its Job or pod was deleted".to_owned(),
             Self::NoResult(NoResultCause::DeadlineExceeded) => {
-                "it took longer than activeDeadlineSeconds allows; raise that in ConfigMap mosb-config, or see what hangs".to_owned()
+                "it took longer than activeDeadlineSeconds allows; raise it in ConfigMap mosb-config, or check what hangs".to_owned()
             }
             Self::NoResult(NoResultCause::OutOfMemory(container)) => format!(
                 "container {container} needed more memory than it may have; raise its limit under job.resources in ConfigMap mosb-config"
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_passes_by_itself_is_tried_for_ever_and_the_rest_is_not() {
-        let told = |class| AttemptFailure::Reported {
+        let reported = |class| AttemptFailure::Reported {
             step: Container::ImageBuild,
             class,
             reason: "x".to_owned(),
@@ -201,10 +201,10 @@ mod tests {
                 Some(3),
                 [10, 20, 40, 300],
             ),
-            ("registry away", told(ErrorClass::Transient), None, [10, 20, 40, 600]),
-            ("user's error", told(ErrorClass::InvalidInput), Some(1), [0; 4]),
-            ("build failed", told(ErrorClass::Rejected), Some(1), [0; 4]),
-            ("our error", told(ErrorClass::Internal), Some(2), [30, 60, 120, 300]),
+            ("registry away", reported(ErrorClass::Transient), None, [10, 20, 40, 600]),
+            ("user's error", reported(ErrorClass::InvalidInput), Some(1), [0; 4]),
+            ("build failed", reported(ErrorClass::Rejected), Some(1), [0; 4]),
+            ("our error", reported(ErrorClass::Internal), Some(2), [30, 60, 120, 300]),
             ("not there", AttemptFailure::ImageMissing(text()), Some(3), [10, 20, 40, 300]),
         ] {
             let last = |method| (1..100).find(|n| failure.is_final(*n, *n, method, 0));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_run_line_that_failed_is_tried_again_as_often_as_the_settings_say() {
-        let told = |step, class, reason: &str| AttemptFailure::Reported {
+        let reported = |step, class, reason: &str| AttemptFailure::Reported {
             step,
             class,
             reason: reason.to_owned(),
@@ -228,17 +228,17 @@ mod tests {
         };
         let (build, push) = (Container::ImageBuild, Container::ImagePush);
         for (what, failure, tries) in [
-            ("a RUN line", told(build, ErrorClass::Rejected, "program-failed"), [1, 2, 4]),
+            ("a RUN line", reported(build, ErrorClass::Rejected, "program-failed"), [1, 2, 4]),
             (
                 "an image that isn't the plan's",
-                told(build, ErrorClass::Rejected, "bad-build-output"),
+                reported(build, ErrorClass::Rejected, "bad-build-output"),
                 [1; 3],
             ),
-            ("a push", told(push, ErrorClass::Rejected, "program-failed"), [1; 3]),
-            ("the user's", told(build, ErrorClass::InvalidInput, "program-failed"), [1; 3]),
+            ("a push", reported(push, ErrorClass::Rejected, "program-failed"), [1; 3]),
+            ("the user's", reported(build, ErrorClass::InvalidInput, "program-failed"), [1; 3]),
             (
                 "buildah's own, tried in the pod",
-                told(build, ErrorClass::Transient, "buildah-failed"),
+                reported(build, ErrorClass::Transient, "buildah-failed"),
                 [1; 3],
             ),
         ] {
@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(found, tries, "{what}");
             assert!(failure.counts(), "{what}");
         }
-        let run = told(build, ErrorClass::Rejected, "program-failed");
+        let run = reported(build, ErrorClass::Rejected, "program-failed");
         let pauses = [1, 2, 3, 9].map(|attempt| run.pause(attempt).as_secs());
         assert_eq!(pauses, [30, 60, 120, 600]);
     }

@@ -4,10 +4,10 @@
 //! The claim is the annotation `mosb.dev/machine-os-config`. What nobody claimed is never removed,
 //! so that manifests can be applied in any order.
 
-use super::super::action::Action;
-use super::super::snapshot::{SeenComponent, Snapshot};
 use super::DecisionBuilder;
 use super::seed::Seed;
+use crate::action::Action;
+use crate::snapshot::{SeenComponent, Snapshot};
 use crate::status::SEEDED;
 use mosb_plan::api::{component_name, condition};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::action::Action;
-use super::super::lookup::Planned;
 use super::DecisionBuilder;
+use crate::action::Action;
+use crate::lookup::Planned;
 use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
 use mosb_plan::api::{
     API_VERSION, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata, NameRef,
@@ -131,7 +131,7 @@ impl DecisionBuilder<'_> {
         if self.is_deleted(build) {
             return;
         }
-        let end = interrupt_actions(build, "something else is wanted by now", self.now);
+        let end = interrupt_actions(build, "superseded by a newer desired state", self.now);
         self.actions.extend(end);
     }
 

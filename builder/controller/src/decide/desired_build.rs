@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::super::lookup::BaseInstead;
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::Snapshot;
+use crate::lookup::BaseInstead;
+use crate::pool_reason::PoolReason;
+use crate::snapshot::Snapshot;
 use mosb_image::{Digest, Platform, RepoRef};
 use mosb_plan::api::{
     ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, RenderedName,

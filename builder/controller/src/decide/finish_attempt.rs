@@ -2,14 +2,14 @@
 
 use jiff::SignedDuration;
 
-use super::super::action::{Action, Annotate};
-use super::super::lookup::{ImageStatus, Lookup};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{SeenWorkload, base_of};
 use super::DecisionBuilder;
 use super::annotations::{method_of, number};
 use super::attempt_failure::AttemptFailure;
 use super::progress::BuildProgress;
+use crate::action::{Action, Annotate};
+use crate::lookup::{ImageStatus, Lookup};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::{SeenWorkload, base_of};
 use crate::status::{BuildPhase, EventReason, build_status};
 use crate::workload::InputKind;
 use crate::workload::NoResultCause;
@@ -39,7 +39,7 @@ impl<'a> DecisionBuilder<'a> {
             Outcome::NeedsContainerfile { reasons } => {
                 if method_of(build) == JobMethod::Containerfile {
                     let wrong =
-                        "it was built with the Containerfile, and asked for the Containerfile";
+                        "a build with the Containerfile reported that the Containerfile is needed";
                     let failure = AttemptFailure::NoResult(NoResultCause::Failed(wrong.to_owned()));
                     return Ok(self.record_failure(build, Some(workload), attempt, &failure));
                 }
@@ -168,7 +168,7 @@ impl<'a> DecisionBuilder<'a> {
         self.archive_logs(build);
         let codes: Vec<&str> = reasons.iter().map(|reason| &*reason.code).collect();
         let note = format!(
-            "{workload} found that something must be run ({}): another one follows, with the Containerfile",
+            "{workload} found that something must be run ({}): the next one uses the Containerfile",
             codes.join(", ")
         );
         self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
@@ -192,8 +192,8 @@ impl<'a> DecisionBuilder<'a> {
         let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
         for seen in workloads {
             let result = self.snapshot.results.get(&build.metadata.name);
-            let told = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
-            if let Observation::Finished(result) = told
+            let observation = observe(&seen.workload, &seen.pods, result, seen.quiet, self.now);
+            if let Observation::Finished(result) = observation
                 && let Outcome::Succeeded {
                     base_tree: Some(tree),
                     method: JobMethod::Direct,
@@ -210,7 +210,7 @@ impl<'a> DecisionBuilder<'a> {
             if !workload.is_being_deleted() {
                 self.archive_logs(build);
                 let what = kind(workload.builder());
-                let note = format!("the image is there, so its {what} and what that needed go");
+                let note = format!("the image exists, so its {what} and the inputs are deleted");
                 self.emit_build_event(build, EventReason::JobDeleted, workload.uid(), note);
             }
             self.delete_workload(workload);

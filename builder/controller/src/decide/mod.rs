@@ -93,7 +93,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         for build in snapshot.builds.iter().filter(running) {
             actions.extend(create_build::interrupt_actions(
                 build,
-                "what is wanted can't be built",
+                "the desired state can't be built",
                 now,
             ));
         }
@@ -232,10 +232,7 @@ impl<'a> DecisionBuilder<'a> {
             image: image.clone(),
             secret: secret.unwrap_or(&self.desired.push_secret).to_owned(),
             // A pre-built image may be outside the push repository.
-            pull: match *image.repo() == self.desired.push {
-                true => Pull::Not,
-                false => pull_of(self.config),
-            },
+            pull: if *image.repo() == self.desired.push { Pull::Not } else { pull_of(self.config) },
         })
     }
 

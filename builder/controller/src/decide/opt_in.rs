@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::super::action::{Action, Annotate, Decision};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{LabelOptIn, Snapshot};
+use crate::action::{Action, Annotate, Decision};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::{LabelOptIn, Snapshot};
 use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
 use mosb_plan::api::{
     ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig, MachineOsConfigSpec, NameRef,
@@ -113,8 +113,9 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
         annotate.remove.insert(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG.to_owned());
         actions.push(Action::AnnotatePool(annotate));
     }
-    match actions.is_empty() {
-        true => Decision::nothing(PoolReason::NotOptedIn),
-        false => Decision::of(PoolReason::OptingOut, actions),
+    if actions.is_empty() {
+        Decision::nothing(PoolReason::NotOptedIn)
+    } else {
+        Decision::of(PoolReason::OptingOut, actions)
     }
 }

@@ -1,12 +1,12 @@
 //! The next actions for a build's workload.
 
-use super::super::action::{Action, Annotate};
-use super::super::lookup::{Lookup, Planned, Problem};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{BuildNodes, SeenWorkload};
 use super::DecisionBuilder;
 use super::annotations::{attempt_of, number};
 use super::attempt_failure::AttemptFailure;
+use crate::action::{Action, Annotate};
+use crate::lookup::{Lookup, Planned, Problem};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
 use crate::workload::NoResultCause;
 use crate::workload::Observation;
@@ -59,9 +59,10 @@ impl<'a> DecisionBuilder<'a> {
             Some(BuildCondition::Succeeded) => {
                 let image = self.image_of(&build.status);
                 let named = self.config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD);
-                return same(match named == Some(&name) {
-                    true => PoolReason::UpToDate(image),
-                    false => PoolReason::Reusing(image),
+                return same(if named == Some(&name) {
+                    PoolReason::UpToDate(image)
+                } else {
+                    PoolReason::Reusing(image)
                 });
             }
             Some(BuildCondition::Failed | BuildCondition::Interrupted) => {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::super::action::{Action, Annotate};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::{Snapshot, Support};
 use super::DecisionBuilder;
+use crate::action::{Action, Annotate};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::{Snapshot, Support};
 use crate::status::{
     BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED, PoolBuild,
     Regarding, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
@@ -288,7 +288,7 @@ impl DecisionBuilder<'_> {
             let edge = build.metadata.uid();
             match (was, is) {
                 (false, true) => {
-                    let note = format!("{name} failed, and the pool keeps the image it has");
+                    let note = format!("{name} failed; the pool keeps its current image");
                     self.emit_config_event(EventReason::BuildDegraded, edge, note);
                 }
                 (true, false) if state == PoolBuild::Succeeded => {

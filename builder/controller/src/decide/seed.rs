@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::action::{Action, Decision};
-use super::super::lookup::{ImageStatus, Lookup, Problem, Pull};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::Snapshot;
 use super::component::Component;
 use super::desired_build::DesiredBuild;
 use super::{DecisionBuilder, is_reported, pull_of, report_status};
+use crate::action::{Action, Decision};
+use crate::lookup::{ImageStatus, Lookup, Problem, Pull};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::Snapshot;
 use crate::status::{EventReason, seeded_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -256,7 +256,7 @@ impl<'a> DecisionBuilder<'a> {
         };
         let status = match build.status.state() {
             Some(BuildCondition::Failed | BuildCondition::Interrupted) => {
-                self.delete_build(build, "the image was built elsewhere, and is there");
+                self.delete_build(build, "the image was built elsewhere and exists");
                 return Ok(PoolReason::Replacing(name.clone()));
             }
             Some(BuildCondition::Succeeded) => build.status.clone(),

@@ -1,11 +1,11 @@
 //! Selects the build: the current one, an older one, one that adopts the image in service, or a new
 //! one.
 
-use super::super::action::{Action, Annotate};
-use super::super::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
-use super::super::pool_reason::PoolReason;
 use super::DecisionBuilder;
 use super::desired_build::BuildOn;
+use crate::action::{Action, Annotate};
+use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
+use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, OTHER_DEGRADED};
 use mosb_plan::api::{BuildCondition, ImageBuilderType, MachineOsBuild, condition, labels};
 
@@ -36,10 +36,8 @@ impl<'a> DecisionBuilder<'a> {
     /// Whether a build matches the desired state, as far as that needs no lookup.
     pub(super) fn matches_desired(&self, build: &MachineOsBuild) -> bool {
         if self.is_ours(build) {
-            let wanted = match build.is_pre_built() {
-                true => &self.desired.seeded,
-                false => &self.desired.wanted,
-            };
+            let wanted =
+                if build.is_pre_built() { &self.desired.seeded } else { &self.desired.wanted };
             return build.metadata.annotation(labels::WANTED) == Some(wanted)
                 && build.status.state() != Some(BuildCondition::Interrupted)
                 && !self.is_outdated(build);
@@ -162,7 +160,7 @@ impl<'a> DecisionBuilder<'a> {
             if let Some(reason) = self.blocked_by_degraded_pool() {
                 return Ok(reason);
             }
-            self.delete_build(build, "its image is not there any more, or not of this config");
+            self.delete_build(build, "its image no longer exists, or is for another config");
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
         self.advance_as_wanted(build)
@@ -208,9 +206,10 @@ impl<'a> DecisionBuilder<'a> {
                 ImageStatus::Present(_) => {
                     self.supersede(None);
                     self.create(planned, Some(source));
-                    return Ok(match planned.is_recognised {
-                        true => PoolReason::Recognised(image.to_string()),
-                        false => PoolReason::Adopting(image.to_string()),
+                    return Ok(if planned.is_recognised {
+                        PoolReason::Recognised(image.to_string())
+                    } else {
+                        PoolReason::Adopting(image.to_string())
                     });
                 }
                 ImageStatus::Missing => {}

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::action::Action;
-use super::super::lookup::{Lookup, Problem};
-use super::super::pool_reason::PoolReason;
-use super::super::snapshot::BuildNodes;
 use super::DecisionBuilder;
 use super::annotations::{method_of, needs_of};
 use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
 use super::create_build::MAX_LABEL_VALUE;
 use super::progress::BuildProgress;
+use crate::action::Action;
+use crate::lookup::{Lookup, Problem};
+use crate::pool_reason::PoolReason;
+use crate::snapshot::BuildNodes;
 use crate::status::{BuildPhase, EventReason, build_status};
 use crate::workload::NoResultCause;
 use crate::workload::Workload;
@@ -86,7 +86,7 @@ impl<'a> DecisionBuilder<'a> {
             );
             self.emit_build_event(build, EventReason::BuildStarted, "", note);
             let what = kind(self.desired.builder);
-            let note = format!("its {what} and what that needs are being made");
+            let note = format!("creating its {what} and the inputs");
             self.emit_build_event(build, EventReason::BuildPreparing, "", note);
         }
         self.actions.push(Action::CreateWorkload {
@@ -145,7 +145,7 @@ impl<'a> DecisionBuilder<'a> {
                 Some(one) if one.workload_uid == uid => {}
                 Some(one) if one.build != label && one.build != build.metadata.name => {
                     let message = format!(
-                        "{} {name} has the name of one that the build needs, and is not ours; delete or rename it",
+                        "{} {name} has the name of an input of the build and does not belong to mosb; delete or rename it",
                         kind.as_str()
                     );
                     return Ok(Some(self.problem(&Problem {

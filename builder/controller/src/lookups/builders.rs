@@ -1,7 +1,7 @@
 //! Checks the requested builder.
 
-use super::super::lookup::Problem;
 use super::invalid_input;
+use crate::lookup::Problem;
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{ClusterSettings, ImageBuilderType};
 

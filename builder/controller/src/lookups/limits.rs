@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::super::lookup::{LOOKUP_TIMEOUT, Problem};
+use crate::lookup::{LOOKUP_TIMEOUT, Problem};
 use mosb_types::ErrorClass;
 
 /// Concurrent lookups per registry host.
@@ -149,7 +149,7 @@ impl LookupLimits {
                 class: ErrorClass::Transient,
                 reason: LOOKUP_TIMEOUT.to_owned(),
                 message: format!(
-                    "{}: not answered within {} s; look whether the registry, or what lies between, is slow, or give more time with --lookup-timeout",
+                    "{}: not answered within {} s; check whether the registry or the network is slow, or raise --lookup-timeout",
                     what(),
                     time.as_secs()
                 ),

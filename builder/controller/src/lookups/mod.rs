@@ -47,7 +47,7 @@ pub struct Resolver {
 
 impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asking").finish_non_exhaustive()
+        f.debug_struct("Resolver").finish_non_exhaustive()
     }
 }
 
@@ -131,7 +131,7 @@ impl Resolver {
         }
         let permit = self.limits.plan(is_retry).await?;
         let permit = self.limits.hosts(permit, expected.clone()).await?;
-        let step = Mutex::new("reading what it is made of".to_owned());
+        let step = Mutex::new("reading its inputs".to_owned());
         let what = || {
             let step = step.lock().unwrap_or_else(PoisonError::into_inner);
             format!("machineconfig {}: {step}", lookup.rendered)
@@ -230,7 +230,7 @@ fn unknown_image(problem: Problem) -> Problem {
     }
     Problem {
         message: format!(
-            "{}; until the registry answers it is not known whether the image is there, and nothing is deleted or built again for it",
+            "{}; until the registry answers, it is unknown whether the image exists, and nothing is deleted or rebuilt",
             problem.message
         ),
         ..problem

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use super::Resolver;
 use super::plan::rendered;
+use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
 use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
 

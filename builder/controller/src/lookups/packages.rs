@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
-use super::super::cluster_cache::{ClusterCache, YUM_REPOSITORIES};
-use super::super::lookup::Problem;
 use super::Resolver;
+use crate::cluster_cache::{ClusterCache, YUM_REPOSITORIES};
+use crate::lookup::Problem;
 use crate::workload::Input;
 use crate::workload::PackageSource;
 use mosb_plan::api::{BuildName, PoolName};

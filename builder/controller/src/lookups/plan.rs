@@ -10,19 +10,19 @@ use kube::core::{DynamicObject, Request as ApiRequest};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::super::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
-use super::super::kinds::Kind;
-use super::super::lookup::{NO_RENDERED_CONFIG, PlanLookup, Planned, Problem};
-use super::super::observe::{base_trees, machine_role};
-use super::super::snapshot::Support;
-use super::super::{Error, error::is_not_found};
 use super::os_change::{os_changed, os_fields};
 use super::packages::{Copies, Packages};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input, with_causes};
+use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
+use crate::kinds::Kind;
+use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Planned, Problem};
+use crate::observe::{base_trees, machine_role};
+use crate::snapshot::Support;
 use crate::workload::JobRequest;
 use crate::workload::OpenShiftSource;
+use crate::{Error, error::is_not_found};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::pull_repositories;
@@ -282,7 +282,7 @@ pub(super) async fn rendered(resolver: &Resolver, name: &str) -> Result<Rendered
                 class: ErrorClass::Transient,
                 reason: NO_RENDERED_CONFIG.to_owned(),
                 message: format!(
-                    "machineconfig {name}: there is none yet, though the pool names it; it is waited for"
+                    "machineconfig {name}: not found, although the pool names it; waiting for it"
                 ),
             });
         }
@@ -310,7 +310,7 @@ pub(super) fn build_request(
     let named = match instead {
         Some(instead) => Some(instead.stock.as_ref().ok_or_else(|| {
             let message = format!(
-                "machineconfig {}: its OS image is a pre-built one, and nothing says what the release's own is; name that as baseOSContainerImage of ConfigMap mosb-config",
+                "machineconfig {}: its OS image is pre-built, and the release's own is unknown; set baseOSContainerImage in ConfigMap mosb-config",
                 config.name()
             );
             invalid_input("no-base-image", message)
@@ -515,7 +515,7 @@ fn user_namespace(
         UserNamespaces::Required
             if there == Support::No && params.method == JobMethod::Containerfile =>
         {
-            let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes have none for pods; use nodes that have, or say auto";
+            let message = "job.userNamespaces of ConfigMap mosb-config is required, and the cluster's nodes don't support user namespaces for pods; use nodes that do, or set auto";
             Err(invalid_input("no-user-namespace", message.to_owned()))
         }
         UserNamespaces::Required => Ok(true),

@@ -1,8 +1,8 @@
 //! The `policy.json` in a pool's rendered config, which also applies to the pool's builds if the
 //! settings have none. The Machine Config Operator writes the cluster's ClusterImagePolicies there.
 
-use super::super::lookup::Problem;
 use super::invalid_input;
+use crate::lookup::Problem;
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig};
@@ -25,7 +25,7 @@ pub(super) fn with_policy_of(
     let wrong = |cause: String| {
         let name = config.name();
         let message = format!(
-            "machineconfig {name}: {POLICY}: {cause}; mend it, or set signaturePolicy of ConfigMap mosb-config"
+            "machineconfig {name}: {POLICY}: {cause}; fix it, or set signaturePolicy of ConfigMap mosb-config"
         );
         invalid_input("bad-signature-policy", message)
     };

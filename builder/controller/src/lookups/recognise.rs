@@ -8,11 +8,11 @@
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::super::lookup::{PlanLookup, Problem};
-use super::super::observe::base_trees;
-use super::super::render::without_components;
 use super::plan::build_request;
 use super::{Resolver, unknown_image};
+use crate::lookup::{PlanLookup, Problem};
+use crate::observe::base_trees;
+use crate::render::without_components;
 use mosb_build::NamedSecret;
 use mosb_build::direct::assemble;
 use mosb_build::resolve::{self, PlanContext};
@@ -135,7 +135,7 @@ async fn is_direct_build_of(
     let recorded = base_trees(&resolver.cache);
     let Some(tree) = recorded.get(&base) else {
         tracing::info!(
-            "{image} may be what would be built, but no build recorded the tree of base {base}; a Job builds it"
+            "{image} may equal the planned image, but no build recorded the tree of base {base}; a Job builds it"
         );
         return Ok(false);
     };
@@ -143,7 +143,10 @@ async fn is_direct_build_of(
     let tree = match tree {
         Ok(tree) => tree,
         Err(warning) => {
-            tracing::info!("{}; a Job builds what {image} may be", warning.message);
+            tracing::info!(
+                "{}; {image} is not recognised, and a Job builds the image",
+                warning.message
+            );
             return Ok(false);
         }
     };

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::GetParams;
 
-use super::super::Error;
-use super::super::error::{code, is_not_found};
-use super::super::lookup::Problem;
 use super::{Resolver, invalid_input};
+use crate::Error;
+use crate::error::{code, is_not_found};
+use crate::lookup::Problem;
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_build::pull_permission;

@@ -102,7 +102,7 @@ impl fmt::Display for RenderReason {
     }
 }
 
-/// Everything that should change, in order. Pure: same world, same steps.
+/// Everything that should change, in order. Pure: same snapshot, same actions.
 ///
 /// A pool that is paused is rendered too: what waits then are its machines.
 pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {

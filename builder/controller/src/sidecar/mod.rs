@@ -58,7 +58,7 @@ pub enum Error {
     #[error("the API can't be reached: neither a kubeconfig nor a pod's token can be used: {0}")]
     Config(String),
     #[error(
-        "ConfigMap {namespace}/{name} is not there; the controller makes it before the pod starts, so the build was given up"
+        "ConfigMap {namespace}/{name} is not there; the controller creates it before the pod starts, so the build was interrupted"
     )]
     Missing { namespace: String, name: String },
     #[error(
@@ -194,7 +194,7 @@ impl Deliveries {
         delivered: Result<(), Error>,
     ) {
         match &delivered {
-            Ok(()) => tracing::info!("told how the build ended"),
+            Ok(()) => tracing::info!("reported the result of the build"),
             Err(error) => tracing::error!("{error}"),
         }
         if found.wants_acknowledgement {

@@ -114,10 +114,8 @@ fn conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     let one = |kind: BuildCondition| {
-        let (status, message) = match kind == state {
-            true => ("True", message),
-            false => ("False", kind.message()),
-        };
+        let (status, message) =
+            if kind == state { ("True", message) } else { ("False", kind.message()) };
         let before = condition(old, kind.as_str());
         condition_of(before, kind.as_str(), (status, kind.reason(), message), now)
     };

@@ -42,10 +42,7 @@ pub fn job(request: &JobRequest) -> Job {
 impl JobRequest {
     /// Without a user namespace, buildah must not mount.
     pub(super) fn storage_driver(&self) -> StorageDriver {
-        let usual = match self.user_namespaces {
-            true => StorageDriver::Overlay,
-            false => StorageDriver::Vfs,
-        };
+        let usual = if self.user_namespaces { StorageDriver::Overlay } else { StorageDriver::Vfs };
         self.settings.storage_driver.unwrap_or(usual)
     }
 }

@@ -178,7 +178,7 @@ const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 
 /// Message if the workload succeeded without a result.
 const NO_RESULT_MESSAGE: &str =
-    "it ended well, and its result can't be found; was its ConfigMap deleted?";
+    "it succeeded, but its result can't be found; was its ConfigMap deleted?";
 
 /// A reported result counts, except a failure of a workload that was stopped at its deadline.
 fn finished(reported: Option<JobResult>, too_long: bool) -> Option<Observation> {
@@ -215,7 +215,7 @@ fn terminating(pod: &Pod, now: Timestamp) -> Observation {
             Observation::Ending { until }
         }
         _ => {
-            let silent = "its pod was deleted, and its node does not say that it ended";
+            let silent = "its pod was deleted, and its node does not report its end";
             Observation::NoResult(
                 disruption(pod).unwrap_or_else(|| NoResultCause::NodeLost(silent.to_owned())),
             )
@@ -291,10 +291,7 @@ fn disruption(pod: &Pod) -> Option<NoResultCause> {
         .flatten()
         .find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
     let reason = status.reason.as_deref().unwrap_or_default();
-    let text = |more: &str| match message.is_empty() {
-        true => more.to_owned(),
-        false => message.clone(),
-    };
+    let text = |more: &str| if message.is_empty() { more.to_owned() } else { message.clone() };
     // A pod that exceeded its own limit will do so again. "Which exceeds its request" is used if
     // the node ran out of resources.
     let is_short = message.starts_with("The node was low on resource");
@@ -339,7 +336,7 @@ fn failure_cause(pods: &[&Pod], message: Option<&str>) -> NoResultCause {
     }
     match bad.first() {
         Some((name, end)) => NoResultCause::Failed(format!(
-            "container {name} ended with code {} and told nothing{}",
+            "container {name} ended with code {} and reported nothing{}",
             end.exit_code,
             match end.reason.as_deref() {
                 None | Some("" | "Error") => String::new(),

@@ -320,9 +320,10 @@ fn a_fault_is_tried_again_as_its_class_says() {
 fn row_38_a_deleted_build_is_made_again() {
     for ends in [false, true] {
         let mut fake = FakeCluster::opted_in();
-        match ends {
-            true => _ = fake.build(),
-            false => _ = fake.settle(),
+        if ends {
+            _ = fake.build()
+        } else {
+            _ = fake.settle()
         }
         let old = fake.current().metadata.clone();
         fake.delete_build(&old.name);

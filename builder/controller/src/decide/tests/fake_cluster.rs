@@ -247,7 +247,7 @@ impl FakeCluster {
         let mut seen = self.snapshot.clone();
         for _ in 0..5 {
             let decision = decide(&seen, self.now);
-            assert_eq!(decision, decide(&seen, self.now), "same world, same steps");
+            assert_eq!(decision, decide(&seen, self.now), "same snapshot, same actions");
             if decision.lookups.is_empty() {
                 return decision;
             }
@@ -332,10 +332,7 @@ impl FakeCluster {
             older: (1..self.format).rev().map(build).collect(),
             inputs: inputs(self.format),
             base: base.clone(),
-            method: match runs {
-                true => JobMethod::Containerfile,
-                false => JobMethod::Direct,
-            },
+            method: if runs { JobMethod::Containerfile } else { JobMethod::Direct },
             reasons: Vec::new(),
             platform: "linux/amd64".parse().unwrap(),
             warnings: self.warnings.clone(),

@@ -172,10 +172,7 @@ proptest! {
         builder in prop::sample::select(&ImageBuilderType::ALL[..]),
         deeds in prop::collection::vec(deed(), 0..40),
     ) {
-        let mut fake = match seeds {
-            true => FakeCluster::to_be_seeded(),
-            false => FakeCluster::opted_in(),
-        };
+        let mut fake = if seeds { FakeCluster::to_be_seeded() } else { FakeCluster::opted_in() };
         fake.annotate(labels::BUILDER, builder.as_str());
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         fake.snapshot.builds.push(serde_json::from_value(foreign).unwrap());

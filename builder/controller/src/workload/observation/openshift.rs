@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 
-use super::super::NoResultCause;
 use super::Observation;
+use crate::workload::NoResultCause;
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, Phases, Step};
 use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
@@ -57,7 +57,7 @@ fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observatio
             },
         ),
         Err(_) => Observation::NoResult(NoResultCause::Failed(
-            "the Build is complete, and its status names no imageDigest; does the registry tell digests?".to_owned(),
+            "the Build is complete, and its status names no imageDigest; does the registry return digests?".to_owned(),
         )),
     }
 }
@@ -118,7 +118,7 @@ fn finished(build: &OpenShiftBuild, outcome: Outcome) -> Observation {
             outcome,
         }),
         None => Observation::NoResult(NoResultCause::Failed(
-            "the Build has lost its owner, the MachineOSBuild; who takes it away?".to_owned(),
+            "the Build has no MachineOSBuild as owner; delete it".to_owned(),
         )),
     }
 }

@@ -130,8 +130,8 @@ fn what_we_just_saw_end_may_still_be_told_of() {
             assert_eq!(after(0, None), until("2026-01-01T00:01:05Z"), "{workload}");
             assert_eq!(after(3, None), until("2026-01-01T00:01:02Z"), "{workload}");
             assert!(matches!(after(5, None), Observation::NoResult(_)), "{workload}");
-            let told = Observation::Finished(good(UID));
-            assert_eq!(after(3, Some(&good(UID))), told, "{workload}");
+            let reported = Observation::Finished(good(UID));
+            assert_eq!(after(3, Some(&good(UID))), reported, "{workload}");
         }
     }
 }
@@ -164,10 +164,10 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         json!({ "containerStatuses": [ends("image-push", 0, "", &good(UID).to_termination_message())] }),
     );
     stranger.metadata.owner_references = None;
-    let told = good(UID).to_termination_message();
+    let reported = good(UID).to_termination_message();
     let of_another_build =
         JobResult { build: "infra-0123456789abcdef0123456789abcdef".parse().unwrap(), ..good(UID) };
-    let failed_told = bad(UID).to_termination_message();
+    let reported_failure = bad(UID).to_termination_message();
     let pending = |why: Option<&str>| Observation::Pending { why: why.map(str::to_owned) };
     let lost = Observation::NoResult;
     let text = |text: &str| NoResultCause::Failed(text.to_owned());
@@ -237,7 +237,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             vec![deleted_at(LONG_AGO, json!({ "phase": "Running" }))],
             None,
             lost(NoResultCause::NodeLost(
-                "its pod was deleted, and its node does not say that it ended".to_owned(),
+                "its pod was deleted, and its node does not report its end".to_owned(),
             )),
         ),
         (
@@ -246,7 +246,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             vec![deleted_at("2026-01-01T01:00:00Z", json!({ "phase": "Running" }))],
             None,
             lost(NoResultCause::NodeLost(
-                "its pod was deleted, and its node does not say that it ended".to_owned(),
+                "its pod was deleted, and its node does not report its end".to_owned(),
             )),
         ),
         (
@@ -281,22 +281,26 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
         (
             "told in the last words",
             job(json!({}), Some(("Complete", "", LONG_AGO))),
-            vec![pod(json!({ "containerStatuses": [ends("image-push", 0, "Completed", &told)] }))],
+            vec![pod(
+                json!({ "containerStatuses": [ends("image-push", 0, "Completed", &reported)] }),
+            )],
             None,
             Observation::Finished(good(UID)),
         ),
         (
             "forged by image-build",
             failed("BackoffLimitExceeded"),
-            vec![pod(json!({ "initContainerStatuses": [ends("image-build", 1, "Error", &told)] }))],
+            vec![pod(
+                json!({ "initContainerStatuses": [ends("image-build", 1, "Error", &reported)] }),
+            )],
             None,
-            lost(text("container image-build ended with code 1 and told nothing")),
+            lost(text("container image-build ended with code 1 and reported nothing")),
         ),
         (
             "failed in the last words",
             failed("BackoffLimitExceeded"),
             vec![pod(
-                json!({ "containerStatuses": [ends("image-build", 1, "Error", &failed_told)] }),
+                json!({ "containerStatuses": [ends("image-build", 1, "Error", &reported_failure)] }),
             )],
             None,
             Observation::Finished(bad(UID)),
@@ -306,7 +310,7 @@ fn a_job_is_what_its_conditions_pods_and_result_say() {
             job(json!({}), Some(("Complete", "", LONG_AGO))),
             vec![],
             None,
-            lost(text("it ended well, and its result can't be found; was its ConfigMap deleted?")),
+            lost(text("it succeeded, but its result can't be found; was its ConfigMap deleted?")),
         ),
         (
             "too long",
@@ -447,9 +451,9 @@ fn a_pod_alone_is_what_it_says_itself() {
     let gate = |name: &str| json!({ "containers": [], "schedulingGates": [{ "name": name }] });
     let gated = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates" }] });
-    let silent = "it ended well, and its result can't be found; was its ConfigMap deleted?";
+    let silent = "it succeeded, but its result can't be found; was its ConfigMap deleted?";
     let text = |text: &str| Observation::NoResult(NoResultCause::Failed(text.to_owned()));
-    let told = good(UID).to_termination_message();
+    let reported = good(UID).to_termination_message();
     let disrupted = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained" }]);
     let rows: Vec<(&str, Pod, Option<JobResult>, Observation)> = vec![
         (
@@ -488,7 +492,7 @@ fn a_pod_alone_is_what_it_says_itself() {
         (
             "told in the last words",
             pod(
-                json!({ "phase": "Succeeded", "containerStatuses": [ends("image-push", 0, "Completed", &told)] }),
+                json!({ "phase": "Succeeded", "containerStatuses": [ends("image-push", 0, "Completed", &reported)] }),
             ),
             None,
             Observation::Finished(good(UID)),
@@ -649,7 +653,7 @@ fn a_build_is_what_its_status_says() {
             complete(""),
             false,
             lost(text(
-                "the Build is complete, and its status names no imageDigest; does the registry tell digests?",
+                "the Build is complete, and its status names no imageDigest; does the registry return digests?",
             )),
         ),
     ] {
@@ -657,9 +661,11 @@ fn a_build_is_what_its_status_says() {
         assert_eq!(found, want, "{what}");
     }
     let done = settled(&build(complete(&digest.to_string()), true), &[], None);
-    let Observation::Finished(told) = done else {
+    let Observation::Finished(reported) = done else {
         panic!("{done:?}");
     };
-    assert_eq!(told.job_uid, UID);
-    assert!(matches!(told.outcome, Outcome::Succeeded { digest: found, .. } if found == digest));
+    assert_eq!(reported.job_uid, UID);
+    assert!(
+        matches!(reported.outcome, Outcome::Succeeded { digest: found, .. } if found == digest)
+    );
 }
