@@ -33,7 +33,7 @@ pub struct Image {
 
 /// Bytes that a build moved.
 #[derive(Debug, Clone, Copy)]
-pub struct Moved {
+pub struct TransferStats {
     pub all: u64,
     pub layer: u64,
 }
@@ -97,10 +97,13 @@ pub async fn make(client: &Client, job: Job) -> Image {
 }
 
 /// All of a build.
-pub async fn build(client: &Client, job: Job) -> Moved {
+pub async fn build(client: &Client, job: Job) -> TransferStats {
     let target = job.target.clone();
-    let client = client.counting_anew();
+    let client = client.with_new_stats();
     let (plan, base) = plan(&client, job).await;
     let built = direct::build(&client, &plan, &base, &target).await.unwrap();
-    Moved { all: client.moved().pulled() + client.moved().pushed(), layer: built.layers[0].size }
+    TransferStats {
+        all: client.transfer_stats().pulled() + client.transfer_stats().pushed(),
+        layer: built.layers[0].size,
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::bare::{self, Order};
-use crate::build::{self, Moved};
+use crate::build::{self, TransferStats};
 use crate::peers::{self, Store};
 use crate::race::{Contender, race, run, timed};
 use crate::report::{Report, Table, megabytes};
@@ -83,7 +83,7 @@ pub fn measure(
         let faster = times[7].median().as_secs_f64() / times[3].median().as_secs_f64();
         report.at_least("buildah with an empty store vs. the program", faster, 300.0, "×");
     }
-    let most = moved.iter().map(|moved: &Moved| moved.all - moved.layer).max();
+    let most = moved.iter().map(|moved: &TransferStats| moved.all - moved.layer).max();
     let kib = most.expect("it was built") as f64 / 1024.0;
     let what = format!(
         "bytes transferred besides the layer of {}, {base_name} base",
@@ -93,7 +93,7 @@ pub fn measure(
 }
 
 /// A build by the library, with a client that has no connection yet.
-pub fn library(world: &World, base: &Base, repository: &str) -> (Moved, Duration) {
+pub fn library(world: &World, base: &Base, repository: &str) -> (TransferStats, Duration) {
     let job = world.job(base, repository);
     timed(|| {
         let client = world.client();

@@ -44,7 +44,7 @@ async fn an_image_is_built_upon_in_every_registry() {
                 client.push(&place, &plan).await.unwrap_or_else(|e| panic!("{what} {to}: {e}"));
             let digest = Digest::of(&plan.manifest);
             assert_eq!(*pushed.digest.value(), digest, "{what} {to}");
-            assert!(pushed.moved.is_empty(), "{what} {to}");
+            assert!(pushed.moved_tags.is_empty(), "{what} {to}");
             let image = pushed.image.unwrap().value().to_string();
             assert_eq!(image, format!("{}@{digest}", registry.repository(to)), "{what}");
             for tag in ["moves", "stays"] {
@@ -53,13 +53,13 @@ async fn an_image_is_built_upon_in_every_registry() {
             }
             whole(&registry, &format!("{to}:moves"));
 
-            let again = client.counting_anew();
+            let again = client.with_new_stats();
             again.push(&place, &plan).await.unwrap();
-            assert_eq!(again.moved().pushed(), 0, "{what} {to}: pushed again");
+            assert_eq!(again.transfer_stats().pushed(), 0, "{what} {to}: pushed again");
             let other = plan_on(&resolved, &format!("{to}, changed"), &["moves", "new"]);
             let other = again.push(&place, &other).await.unwrap();
             let told = [("moves".to_owned(), digest)];
-            assert_eq!(other.moved, told, "{what} {to}");
+            assert_eq!(other.moved_tags, told, "{what} {to}");
         }
         if access != Access::Anyone {
             let options = options_for(&registry, &registry.wrong_authfile());
@@ -156,7 +156,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
             "PUT uploads",
         ]
     );
-    assert!(client.moved().pushed() < 16 << 10, "{}", client.moved().pushed());
+    assert!(client.transfer_stats().pushed() < 16 << 10, "{}", client.transfer_stats().pushed());
 
     // Into another repository each layer of the base costs one mount; pushed again, nothing is sent.
     proxy.rule(|_| None);

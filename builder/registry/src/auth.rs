@@ -13,7 +13,7 @@ use super::credentials::{Login, basic};
 use super::error::Error;
 use super::keyring::{Keyring, told};
 use super::token::{Scopes, Token, TokenServer, bearer};
-use super::wire::Wire;
+use super::transport::Transport;
 use crate::http::Secret;
 
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Auth {
     /// What to send with a request, if the registry asked for anything so far.
     pub async fn ticket(
         &self,
-        wire: &Wire,
+        transport: &Transport,
         scopes: &Scopes,
         repository: &str,
     ) -> Result<Option<Ticket>, Error> {
@@ -89,7 +89,9 @@ impl Auth {
                 let image = format!("{}/{repository}", self.host);
                 let (cell, asked) = self.grant(scopes);
                 let token = cell
-                    .get_or_try_init(|| server.token(wire, &asked, credential.as_deref(), image))
+                    .get_or_try_init(|| {
+                        server.token(transport, &asked, credential.as_deref(), image)
+                    })
                     .await?;
                 let header = token.header.clone();
                 Ok(Some(Ticket { header, token: Some(cell) }))

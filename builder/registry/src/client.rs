@@ -13,10 +13,10 @@ use super::keyring::{CredentialSources, Keyring};
 use super::layout::ImageFolder;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Source, Target};
-use super::message::{Moved, Timeouts};
 use super::push::{self, Begun, Confirmed, Push, PushPlan, Pushed};
 use super::registries_conf::{By, PullPlace, RegistriesConf};
 use super::remote::Remote;
+use super::request::{Timeouts, TransferStats};
 use super::resolve::{self, Configs, Resolved};
 use super::signature_policy::LoadedPolicy;
 use super::store::Store;
@@ -67,7 +67,7 @@ impl Default for Options {
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    moved: Arc<Moved>,
+    stats: Arc<TransferStats>,
 }
 
 /// Host, whether it is insecure, whether it is a mirror.
@@ -117,19 +117,19 @@ impl Client {
                 endpoints: Mutex::default(),
                 configs: Configs::default(),
             }),
-            moved: Arc::default(),
+            stats: Arc::default(),
         })
     }
 
     /// The same connections and logins with counters of their own, for one of many builds.
     #[must_use]
-    pub fn counting_anew(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), moved: Arc::default() }
+    pub fn with_new_stats(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), stats: Arc::default() }
     }
 
     /// Bytes moved by this client and its clones.
-    pub fn moved(&self) -> &Moved {
-        &self.moved
+    pub fn transfer_stats(&self) -> &TransferStats {
+        &self.stats
     }
 
     fn remote(&self, place: PullPlace, shown: &RepoRef) -> Result<Remote, Error> {
@@ -151,7 +151,7 @@ impl Client {
             }
         };
         drop(endpoints);
-        Ok(Remote { endpoint, repo, shown: shown.clone(), moved: Arc::clone(&self.moved) })
+        Ok(Remote { endpoint, repo, shown: shown.clone(), stats: Arc::clone(&self.stats) })
     }
 
     /// What the policy asks for an image and nobody checks.

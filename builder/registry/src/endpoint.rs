@@ -16,10 +16,12 @@ use super::certs::CertDirs;
 use super::credentials::normal_host;
 use super::error::Error;
 use super::keyring::Keyring;
-use super::message::{Answer, Call, Timeouts, unanswered};
+use super::request::{Request, Response, Timeouts, no_response};
 use super::token::Scopes;
-use super::wire::{Streamed, Wire};
-use crate::http::{Next, Proxies, RetryPolicy, decide, is_loopback, jitter, same_origin};
+use super::transport::{StreamError, Transport};
+use crate::http::{
+    Proxies, RetryDecision, RetryPolicy, decide_retry, is_loopback, jitter, same_origin,
+};
 
 /// How a registry is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub(super) struct Settings {
 /// One registry.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    wire: Wire,
+    transport: Transport,
     auth: Auth,
     trust: Trust,
     base: OnceCell<Url>,
@@ -75,7 +77,7 @@ impl Endpoint {
         let everywhere = settings.certs.read_everywhere()?;
         certificates.authorities.extend(everywhere.authorities);
         Ok(Self {
-            wire: Wire {
+            transport: Transport {
                 host: host.to_owned(),
                 certificates,
                 verify: trust != Trust::Insecure,
@@ -93,15 +95,15 @@ impl Endpoint {
 
     /// As a reader knows it.
     pub fn host(&self) -> &str {
-        &self.wire.host
+        &self.transport.host
     }
 
     pub fn policy(&self) -> &RetryPolicy {
-        &self.wire.policy
+        &self.transport.policy
     }
 
     pub fn timeouts(&self) -> &Timeouts {
-        &self.wire.timeouts
+        &self.transport.timeouts
     }
 
     /// `https://host/` or `http://host/`; where that isn't certain, it is tried once.
@@ -135,15 +137,23 @@ impl Endpoint {
             for scheme in ["https", "http"] {
                 let root = self.root(scheme)?;
                 let ping = root.join("v2/").expect("a relative path joins");
-                match self.wire.once(&Call::new(Method::GET, ping), None).await {
+                match self.transport.once(&Request::new(Method::GET, ping), None).await {
                     Ok(_) => return Ok(root),
                     Err(broken) => failed = Some(broken),
                 }
             }
             let failed = failed.expect("two schemes were tried");
-            match decide(failed.outcome, attempt, began.elapsed(), &self.wire.policy, jitter()) {
-                Next::Again(pause) => tokio::time::sleep(pause).await,
-                Next::Take | Next::GiveUp => return Err(unanswered(failed, self.host(), attempt)),
+            match decide_retry(
+                failed.outcome,
+                attempt,
+                began.elapsed(),
+                &self.transport.policy,
+                jitter(),
+            ) {
+                RetryDecision::RetryAfter(pause) => tokio::time::sleep(pause).await,
+                RetryDecision::Return | RetryDecision::GiveUp => {
+                    return Err(no_response(failed, self.host(), attempt));
+                }
             }
         }
     }
@@ -152,7 +162,7 @@ impl Endpoint {
     pub async fn ping(&self) -> Result<(), Error> {
         let root = self.base().await?;
         let ping = root.join("v2/").expect("a relative path joins");
-        let answer = self.wire.send(&Call::new(Method::GET, ping), None).await?;
+        let answer = self.transport.send(&Request::new(Method::GET, ping), None).await?;
         match answer.status {
             400 if self.trust == Trust::Plain && self.speaks_tls().await => {
                 Err(Error::TlsOnLoopback { host: self.host().to_owned() })
@@ -170,42 +180,42 @@ impl Endpoint {
     /// Sends a request, logs in if asked to, and tries again what may pass.
     pub async fn send(
         &self,
-        call: &Call,
+        call: &Request,
         scopes: &Scopes,
         repository: &str,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         self.logging_in(call, scopes, repository, true).await
     }
 
     /// The same, but sent only once: for requests whose second sending means something else.
     pub async fn send_once(
         &self,
-        call: &Call,
+        call: &Request,
         scopes: &Scopes,
         repository: &str,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         self.logging_in(call, scopes, repository, false).await
     }
 
     async fn logging_in(
         &self,
-        call: &Call,
+        call: &Request,
         scopes: &Scopes,
         repository: &str,
         again: bool,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Response, Error> {
         let base = self.base().await?;
         let home = same_origin(&call.url, base);
         let call = match home {
             true => Cow::Borrowed(call),
             // An upload may go elsewhere, and credentials don't go with it.
-            false => Cow::Owned(Call { by_server: true, ..call.clone() }),
+            false => Cow::Owned(Request { by_server: true, ..call.clone() }),
         };
         let mut logins = 0;
         let mut refused = None;
         loop {
             let ticket = match home {
-                true => self.auth.ticket(&self.wire, scopes, repository).await?,
+                true => self.auth.ticket(&self.transport, scopes, repository).await?,
                 false => None,
             };
             let header = ticket.as_ref().map(|t| &t.header);
@@ -214,12 +224,12 @@ impl Endpoint {
                 return Ok(refused);
             }
             let answer = match again {
-                true => self.wire.send(&call, header).await?,
+                true => self.transport.send(&call, header).await?,
                 false => self
-                    .wire
+                    .transport
                     .once(&call, header)
                     .await
-                    .map_err(|broken| unanswered(broken, self.host(), 1))?,
+                    .map_err(|broken| no_response(broken, self.host(), 1))?,
             };
             if answer.status == 401 && same_origin(&answer.url, base) && logins < LOGINS {
                 logins += 1;
@@ -236,7 +246,7 @@ impl Endpoint {
     /// so (OCI distribution spec, determining support).
     async fn learns(
         &self,
-        answer: &Answer,
+        answer: &Response,
         scopes: &Scopes,
         ticket: Option<&Ticket>,
     ) -> Result<bool, Error> {
@@ -244,8 +254,8 @@ impl Endpoint {
         if self.auth.challenged(&answer.headers, scopes, ticket, base) {
             return Ok(true);
         }
-        let ping = Call::new(Method::GET, base.join("v2/").expect("a relative path joins"));
-        let answer = self.wire.send(&ping, None).await?;
+        let ping = Request::new(Method::GET, base.join("v2/").expect("a relative path joins"));
+        let answer = self.transport.send(&ping, None).await?;
         // A redirect may have led elsewhere, and nobody else says where the registry's credentials go.
         let own = answer.status == 401 && same_origin(&answer.url, base);
         Ok(own && self.auth.challenged(&answer.headers, scopes, None, base))
@@ -254,22 +264,22 @@ impl Endpoint {
     /// Sends a stream, once. A 401 is learned from and is then an answer like others.
     pub async fn stream(
         &self,
-        call: &Call,
+        call: &Request,
         length: u64,
         body: BlobStream<Error>,
         scopes: &Scopes,
         repository: &str,
-    ) -> Result<Answer, Streamed> {
-        let source = Streamed::Source;
+    ) -> Result<Response, StreamError> {
+        let source = StreamError::Source;
         let base = self.base().await.map_err(source)?;
         let home = same_origin(&call.url, base);
         let ticket = match home {
-            true => self.auth.ticket(&self.wire, scopes, repository).await.map_err(source)?,
+            true => self.auth.ticket(&self.transport, scopes, repository).await.map_err(source)?,
             false => None,
         };
         let header = ticket.as_ref().map(|t| &t.header);
-        let call = Call { by_server: !home, ..call.clone() };
-        let answer = self.wire.stream(&call, length, body, header).await?;
+        let call = Request { by_server: !home, ..call.clone() };
+        let answer = self.transport.stream(&call, length, body, header).await?;
         if answer.status == 401 && home {
             self.auth.challenged(&answer.headers, scopes, ticket.as_ref(), base);
         }
@@ -279,7 +289,7 @@ impl Endpoint {
     /// An answer that is no success, as an error.
     pub async fn refused(
         &self,
-        answer: &Answer,
+        answer: &Response,
         image: &str,
         repository: &str,
         doing: &'static str,
@@ -290,15 +300,15 @@ impl Endpoint {
                 image,
                 status,
                 with: self.asked_with(answer, repository).await,
-                said: answer.said(),
+                message: answer.message(),
             },
-            404 => Error::NotFound { image, said: answer.said() },
+            404 => Error::NotFound { image, message: answer.message() },
             429 => Error::TooManyRequests { host: self.host().to_owned(), tries: 1 },
             status @ 500..=599 => Error::Server {
                 host: self.host().to_owned(),
                 status,
                 tries: 1,
-                said: answer.said(),
+                message: answer.message(),
             },
             // So servers answer plain HTTP where they want TLS.
             400 if self.trust == Trust::Plain && self.speaks_tls().await => {
@@ -309,13 +319,13 @@ impl Endpoint {
                 host: self.host().to_owned(),
                 doing,
                 status,
-                said: answer.said(),
+                message: answer.message(),
             },
         }
     }
 
     /// Where the credentials of a refused request came from; none went to another server than the registry.
-    async fn asked_with(&self, answer: &Answer, repository: &str) -> String {
+    async fn asked_with(&self, answer: &Response, repository: &str) -> String {
         match self.base().await {
             Ok(base) if !same_origin(&answer.url, base) => format!(
                 "without credentials, at {}, to which the registry led",
@@ -330,7 +340,7 @@ impl Endpoint {
             return false;
         };
         let ping = root.join("v2/").expect("a relative path joins");
-        match self.wire.once(&Call::new(Method::GET, ping), None).await {
+        match self.transport.once(&Request::new(Method::GET, ping), None).await {
             Ok(_) => true,
             Err(broken) => broken.tls && !broken.is_plain_http(),
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
 use mosb_types::ErrorClass;
 
-use super::said::Said;
+use super::error_body::RegistryMessage;
 use crate::http::BadProxy;
 
 /// Object, cause, remedy. `image` is a reference as the user wrote it, or a repository with a digest.
@@ -14,7 +14,7 @@ use crate::http::BadProxy;
 pub enum Error {
     /// 401 or 403 after authentication was tried.
     #[error(
-        "{image}: the registry refused it ({status}{said}) {with}; check that these may do this here, or give others (--authfile, in a cluster the Secret)"
+        "{image}: the registry refused it ({status}{message}) {with}; check that these may do this here, or give others (--authfile, in a cluster the Secret)"
     )]
     Denied {
         /// What was asked for.
@@ -24,17 +24,17 @@ pub enum Error {
         /// Where the credentials came from; never their content.
         with: String,
         /// The registry's own code and message.
-        said: Said,
+        message: RegistryMessage,
     },
     /// 404.
     #[error(
-        "{image}: not found{said}; check the name, the tag, and that the credentials may see it"
+        "{image}: not found{message}; check the name, the tag, and that the credentials may see it"
     )]
     NotFound {
         /// What was asked for.
         image: String,
         /// The registry's own code and message.
-        said: Said,
+        message: RegistryMessage,
     },
     /// 429 until we gave up.
     #[error(
@@ -47,7 +47,7 @@ pub enum Error {
         tries: u32,
     },
     /// 5xx until we gave up.
-    #[error("{host}: the server answered {status}{said} to {tries} tries; try again later")]
+    #[error("{host}: the server answered {status}{message} to {tries} tries; try again later")]
     Server {
         /// The registry.
         host: String,
@@ -56,10 +56,12 @@ pub enum Error {
         /// How often it was asked.
         tries: u32,
         /// The registry's own code and message.
-        said: Said,
+        message: RegistryMessage,
     },
     /// An answer that the protocol doesn't have here.
-    #[error("{image}: {host} answered {status}{said} to {doing}; the registry does not take this")]
+    #[error(
+        "{image}: {host} answered {status}{message} to {doing}; the registry does not take this"
+    )]
     Unexpected {
         /// What was asked for.
         image: String,
@@ -70,7 +72,7 @@ pub enum Error {
         /// The status.
         status: u16,
         /// The registry's own code and message.
-        said: Said,
+        message: RegistryMessage,
     },
     /// An answer whose content can't be used.
     #[error(
@@ -91,7 +93,7 @@ pub enum Error {
     Unreachable {
         /// The registry.
         host: String,
-        /// What the system said.
+        /// The error of the system.
         cause: String,
     },
     /// No answer in time.
@@ -200,7 +202,7 @@ pub enum Error {
         what: &'static str,
         /// The most we read.
         limit: u64,
-        /// As many as it is said to have, or as came before we stopped.
+        /// As many as it should have, or as came before we stopped.
         found: u64,
     },
     /// Schema 1, an artifact, something else.
@@ -247,14 +249,14 @@ pub enum Error {
         /// What is wrong, and what to do.
         cause: String,
     },
-    /// The folder's file system said no.
+    /// The folder's file system rejected it.
     #[error("{}: {doing}; {}", path.display(), remedy(source))]
     Io {
         /// The file.
         path: PathBuf,
         /// What was tried.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A layout with several images, and neither tag nor digest.
@@ -346,7 +348,7 @@ pub enum Error {
     },
 }
 
-/// What to do about what the system said.
+/// What to do about an error of the system.
 fn remedy(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match error.kind() {
@@ -382,28 +384,28 @@ impl Error {
 
     /// This refusal of a push, with the question before it that was refused.
     #[must_use]
-    pub(super) fn after_question(self, question: &Self) -> Self {
+    pub(super) fn after_check(self, question: &Self) -> Self {
         let (about, asked, answered) = match question {
-            Self::Denied { image, status, said, .. }
-            | Self::Unexpected { image, status, said, .. } => (image, *status, said),
+            Self::Denied { image, status, message, .. }
+            | Self::Unexpected { image, status, message, .. } => (image, *status, message),
             _ => return self,
         };
         match self {
-            Self::Denied { image, status, with, said } => Self::Denied {
+            Self::Denied { image, status, with, message } => Self::Denied {
                 image,
                 status,
                 with,
-                said: said.after_question(about, asked, answered),
+                message: message.after_check(about, asked, answered),
             },
-            Self::NotFound { image, said } => {
-                Self::NotFound { image, said: said.after_question(about, asked, answered) }
+            Self::NotFound { image, message } => {
+                Self::NotFound { image, message: message.after_check(about, asked, answered) }
             }
-            Self::Unexpected { image, host, doing, status, said } => Self::Unexpected {
+            Self::Unexpected { image, host, doing, status, message } => Self::Unexpected {
                 image,
                 host,
                 doing,
                 status,
-                said: said.after_question(about, asked, answered),
+                message: message.after_check(about, asked, answered),
             },
             other => other,
         }

@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `client` | the door: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
-//! | `wire`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
+//! | `transport`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
@@ -27,11 +27,11 @@ pub mod blobs;
 pub mod cache;
 pub mod certs;
 pub mod challenge;
-mod choose;
 mod client;
 pub mod credentials;
 mod endpoint;
 mod error;
+mod error_body;
 pub mod folder;
 pub mod http;
 mod keyring;
@@ -39,34 +39,34 @@ mod layout;
 mod layout_write;
 mod location;
 pub mod manifest;
-mod message;
 mod probe;
 mod push;
-mod refused_question;
+mod refused_check;
 pub mod registries_conf;
 mod remote;
+mod request;
 mod resolve;
-mod said;
+mod select_platform;
 mod signature_policy;
 mod store;
 mod token;
+mod transport;
 pub mod tree_image;
 mod upload;
 mod verify;
-mod wire;
 
 pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy, Secret};
 pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};
 pub use error::Error;
+pub use error_body::RegistryMessage;
 pub use keyring::{CredentialSources, Logins};
 pub use location::{Place, Source, Target};
 pub use manifest::BlobRef;
-pub use message::{Moved, Timeouts};
 pub use probe::{OpenUpload, PullFrom};
 pub use push::{BlobFrom, BlobToPush, Confirmed, Push, PushPlan, Pushed};
+pub use request::{Timeouts, TransferStats};
 pub use resolve::Resolved;
-pub use said::Said;
 pub use signature_policy::read_policy;
 pub use store::Store;

@@ -18,7 +18,7 @@ use super::folder::file_stream;
 use super::layout_write::LayoutWriter;
 use super::location::{Place, Target};
 use super::manifest::BlobRef;
-use super::refused_question::RefusedQuestion;
+use super::refused_check::RefusedCheck;
 use super::remote::Remote;
 use super::store::Store;
 use super::token::Scopes;
@@ -94,7 +94,7 @@ pub struct Pushed {
     /// The tags that name it.
     pub tags: Vec<String>,
     /// Those of the tags that named something else before, and what.
-    pub moved: Vec<(String, Digest)>,
+    pub moved_tags: Vec<(String, Digest)>,
 }
 
 /// A push that was [begun](super::Client::begin_push) before all of the image was there.
@@ -165,7 +165,7 @@ type Named = Vec<(String, Option<Digest>)>;
 #[derive(Debug)]
 pub(super) struct Begun {
     state: TargetState,
-    refused: RefusedQuestion,
+    refused: RefusedCheck,
 }
 
 /// What the tags name, and the uploads that were begun for what is new.
@@ -185,7 +185,7 @@ pub(super) async fn begin(
     uploads: usize,
     parallel: usize,
 ) -> Result<Begun, Error> {
-    let refused = RefusedQuestion::default();
+    let refused = RefusedCheck::default();
     let state = query_target(remote, tags, uploads, &refused, parallel).await?;
     Ok(Begun { state, refused })
 }
@@ -194,7 +194,7 @@ async fn query_target(
     remote: &Remote,
     tags: &[String],
     uploads: usize,
-    refused: &RefusedQuestion,
+    refused: &RefusedCheck,
     parallel: usize,
 ) -> Result<TargetState, Error> {
     let named = named(remote, tags, refused, parallel).await?;
@@ -215,7 +215,7 @@ async fn query_target(
 async fn named(
     remote: &Remote,
     references: &[String],
-    refused: &RefusedQuestion,
+    refused: &RefusedCheck,
     parallel: usize,
 ) -> Result<Named, Error> {
     let scopes = &Scopes::push(&remote.repository());
@@ -243,7 +243,7 @@ pub(super) async fn to_remote(
     };
     let (state, refused) = match begun {
         Some(begun) => (Some(begun.state), begun.refused),
-        None => (None, RefusedQuestion::default()),
+        None => (None, RefusedCheck::default()),
     };
     let refused = &refused;
     let state = async {
@@ -328,7 +328,7 @@ enum Need {
 async fn need(
     remote: &Remote,
     to_push: &BlobToPush,
-    refused: &RefusedQuestion,
+    refused: &RefusedCheck,
 ) -> Result<Need, Error> {
     let digest = &to_push.blob.digest;
     if let BlobFrom::Store(store) = &to_push.from
@@ -348,7 +348,7 @@ async fn need(
     look(remote, digest, refused).await
 }
 
-async fn look(remote: &Remote, digest: &Digest, refused: &RefusedQuestion) -> Result<Need, Error> {
+async fn look(remote: &Remote, digest: &Digest, refused: &RefusedCheck) -> Result<Need, Error> {
     if refused.is_any() {
         // The next question would be refused as well, after as many logins.
         return Ok(Need::Bytes(None));
@@ -364,7 +364,7 @@ async fn look(remote: &Remote, digest: &Digest, refused: &RefusedQuestion) -> Re
 async fn send(
     remote: &Remote,
     wanted: Vec<(BlobToPush, Need)>,
-    refused: &RefusedQuestion,
+    refused: &RefusedCheck,
     parallel: usize,
 ) -> Result<(), Error> {
     stream::iter(wanted)
@@ -462,11 +462,11 @@ pub(super) fn pushed(
     place: Place,
     digest: Digest,
     tags: Vec<String>,
-    moved: Vec<(String, Digest)>,
+    moved_tags: Vec<(String, Digest)>,
 ) -> Pushed {
     let image = match &place {
         Place::Registry(repo) => Some(Confirmed(repo.pinned(digest))),
         Place::Layout(_) => None,
     };
-    Pushed { place, digest: Confirmed(digest), image, tags, moved }
+    Pushed { place, digest: Confirmed(digest), image, tags, moved_tags }
 }

@@ -17,9 +17,9 @@ use super::credentials::path_in_registry;
 use super::endpoint::Endpoint;
 use super::error::Error;
 use super::manifest::{self, MANIFEST_LIMIT};
-use super::message::{Call, Moved};
+use super::request::{Request, TransferStats};
 use super::token::Scopes;
-use crate::http::{Next, Outcome, SpeedMeter, decide, jitter};
+use crate::http::{AttemptOutcome, RetryDecision, SpeedMeter, decide_retry, jitter};
 
 /// The header by which a registry names what it answers with (OCI distribution spec, pulling manifests).
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
@@ -32,7 +32,7 @@ pub(super) struct Remote {
     pub repo: RepoRef,
     /// As the user wrote it, for messages.
     pub shown: RepoRef,
-    pub moved: Arc<Moved>,
+    pub stats: Arc<TransferStats>,
 }
 
 /// A manifest or index as it came.
@@ -49,9 +49,9 @@ impl Remote {
         path_in_registry(&self.repo).into_owned()
     }
 
-    pub async fn call(&self, method: Method, rest: &str) -> Result<Call, Error> {
+    pub async fn call(&self, method: Method, rest: &str) -> Result<Request, Error> {
         let url = self.endpoint.url(&self.repository(), rest).await?;
-        Ok(Call { moved: Some(Arc::clone(&self.moved)), ..Call::new(method, url) })
+        Ok(Request { stats: Some(Arc::clone(&self.stats)), ..Request::new(method, url) })
     }
 
     pub fn named(&self, reference: &str) -> String {
@@ -144,12 +144,12 @@ impl Remote {
         // The answer to a HEAD has no words.
         match self.manifest(reference).await {
             Ok(document) => Ok(Some(document.digest)),
-            Err(Error::NotFound { said, .. }) if said.is_missing() => Ok(None),
-            Err(Error::NotFound { image, said }) => Err(Error::BadAnswer {
+            Err(Error::NotFound { message, .. }) if message.is_missing() => Ok(None),
+            Err(Error::NotFound { image, message }) => Err(Error::BadAnswer {
                 image,
                 host: self.endpoint.host().to_owned(),
                 doing: "the request for a manifest",
-                what: format!("404{said}, without a registry's code for what is missing"),
+                what: format!("404{message}, without a registry's code for what is missing"),
             }),
             Err(e) => Err(e),
         }
@@ -287,7 +287,7 @@ impl Reader {
             self.progress.waited += began.elapsed();
             let (outcome, cause) = match came {
                 Ok(Ok(Some(mut chunk))) => {
-                    self.remote.moved.add_pulled(chunk.len());
+                    self.remote.stats.add_pulled(chunk.len());
                     speed.add(chunk.len());
                     let skipped = self.skip.min(chunk.len() as u64);
                     self.skip -= skipped;
@@ -309,24 +309,32 @@ impl Reader {
                     }
                     return Ok(Some(chunk));
                 }
-                Ok(Ok(None)) => (Outcome::Cut, "the blob ended early".to_owned()),
-                Ok(Err(e)) => (Outcome::Cut, e.without_url().to_string()),
+                Ok(Ok(None)) => (AttemptOutcome::Cut, "the blob ended early".to_owned()),
+                Ok(Err(e)) => (AttemptOutcome::Cut, e.without_url().to_string()),
                 Err(broken) => (broken.outcome, broken.cause),
             };
             (self.response, self.speed) = (None, None);
             self.stuck += 1;
             let endpoint = &self.remote.endpoint;
             tracing::debug!(blob = %self.digest, at = self.range.start, cause, "going on where it was cut");
-            match decide(outcome, self.stuck, self.progress.waited, endpoint.policy(), jitter()) {
-                Next::Again(pause) => tokio::time::sleep(pause).await,
-                Next::Take | Next::GiveUp if outcome == Outcome::TooSlow => {
+            match decide_retry(
+                outcome,
+                self.stuck,
+                self.progress.waited,
+                endpoint.policy(),
+                jitter(),
+            ) {
+                RetryDecision::RetryAfter(pause) => tokio::time::sleep(pause).await,
+                RetryDecision::Return | RetryDecision::GiveUp
+                    if outcome == AttemptOutcome::TooSlow =>
+                {
                     return Err(Error::TooSlow {
                         host: endpoint.host().to_owned(),
                         cause: format!("{cause}, at byte {} of a blob", self.range.start),
                         tries: self.stuck,
                     });
                 }
-                Next::Take | Next::GiveUp => {
+                RetryDecision::Return | RetryDecision::GiveUp => {
                     return Err(Error::Unreachable {
                         host: endpoint.host().to_owned(),
                         cause: format!(

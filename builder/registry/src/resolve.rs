@@ -8,10 +8,10 @@ use bytes::Bytes;
 use mosb_image::{Digest, PinnedRef, Platform};
 
 use super::blobs::Blobs as _;
-use super::choose::choose;
 use super::error::Error;
 use super::location::Source;
 use super::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
+use super::select_platform::select_platform;
 use super::store::Store;
 use super::verify::collect;
 
@@ -136,7 +136,7 @@ pub(super) async fn resolve(
                 });
             }
             Document::Index(entries) => {
-                let chosen = choose(&image, &entries, wanted)?;
+                let chosen = select_platform(&image, &entries, wanted)?;
                 index.get_or_insert(document.digest);
                 document = store.instance(&chosen.digest).await?;
                 if document.media_type.is_none() {

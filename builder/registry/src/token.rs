@@ -10,8 +10,8 @@ use url::Url;
 use super::credentials::{Login, basic};
 use super::error::Error;
 use super::keyring::{Credential, told};
-use super::message::Call;
-use super::wire::Wire;
+use super::request::Request;
+use super::transport::Transport;
 use crate::http::{Secret, is_loopback, same_origin};
 
 /// What a request does, and to which repositories.
@@ -127,7 +127,7 @@ impl TokenServer {
     /// A new token for these scopes. `image` is what it is needed for.
     pub async fn token(
         &self,
-        wire: &Wire,
+        transport: &Transport,
         scopes: &[String],
         credential: Option<&Credential>,
         image: String,
@@ -141,15 +141,15 @@ impl TokenServer {
         }
         let (mut call, auth) = token_call(&self.realm, self.service.as_deref(), scopes, credential);
         call.by_server = self.by_server;
-        let answer = wire.send(&call, auth.as_ref()).await?;
+        let answer = transport.send(&call, auth.as_ref()).await?;
         let host = self.realm.host_str().unwrap_or_default().to_owned();
         if !answer.is_success() {
-            let said = answer.said();
+            let message = answer.message();
             return Err(match answer.status {
                 status @ (400 | 401 | 403) => {
-                    Error::Denied { image, status, with: told(credential), said }
+                    Error::Denied { image, status, with: told(credential), message }
                 }
-                status => Error::Unexpected { image, host, doing: DOING, status, said },
+                status => Error::Unexpected { image, host, doing: DOING, status, message },
             });
         }
         let bad = |what: &str| Error::BadAnswer {
@@ -185,7 +185,7 @@ fn token_call(
     service: Option<&str>,
     scopes: &[String],
     credential: Option<&Credential>,
-) -> (Call, Option<Secret<String>>) {
+) -> (Request, Option<Secret<String>>) {
     let mut url = realm.clone();
     let call = match credential.map(|c| &c.login) {
         Some(Login::Identity(token)) => {
@@ -197,7 +197,7 @@ fn token_call(
             if let Some(service) = service {
                 form.append_pair("service", service);
             }
-            let mut call = Call::new(Method::POST, url)
+            let mut call = Request::new(Method::POST, url)
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
             call.body = form.finish().into();
             call
@@ -215,14 +215,14 @@ fn token_call(
                     query.append_pair("account", user.expose());
                 }
             }
-            Call::new(Method::GET, url)
+            Request::new(Method::GET, url)
         }
     };
     let auth = match credential.map(|c| &c.login) {
         Some(Login::Password { user, password }) => Some(basic(user, password)),
         Some(Login::Identity(_) | Login::Token(_)) | None => None,
     };
-    let call = Call { limit: Some(TOKEN_LIMIT), ..call };
+    let call = Request { limit: Some(TOKEN_LIMIT), ..call };
     (call, auth)
 }
 

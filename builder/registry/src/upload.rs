@@ -11,13 +11,13 @@ use mosb_image::Digest;
 
 use super::blobs::BlobStream;
 use super::error::Error;
+use super::error_body::RegistryMessage;
 use super::manifest::BlobRef;
-use super::message::{Answer, Call, unanswered};
 use super::remote::{CONTENT_DIGEST, Remote};
-use super::said::Said;
+use super::request::{Request, Response, no_response};
 use super::token::Scopes;
-use super::wire::{Streamed, follow_location, gave_up, outcome_of};
-use crate::http::{Next, Outcome, decide, jitter};
+use super::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
+use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};
 
 /// What a registry says to a mount.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Remote {
         Scopes::push(&self.repository())
     }
 
-    fn session(&self, answer: &Answer, doing: &'static str) -> Result<Url, Error> {
+    fn session(&self, answer: &Response, doing: &'static str) -> Result<Url, Error> {
         answer
             .text(LOCATION.as_str())
             .and_then(|location| follow_location(&answer.url, location))
@@ -79,7 +79,7 @@ impl Remote {
 
     /// Ends an upload that is not needed, and says whether it did. If not, the registry does so itself, some time later.
     pub async fn cancel(&self, session: &Url) -> bool {
-        let call = Call::new(Method::DELETE, session.clone());
+        let call = Request::new(Method::DELETE, session.clone());
         let repository = self.repository();
         for scopes in [self.pushing(), Scopes::delete(&repository)] {
             match self.endpoint.send_once(&call, &scopes, &repository).await {
@@ -120,11 +120,14 @@ impl Remote {
     }
 
     /// The call that completes an upload.
-    fn complete(&self, session: &Url, digest: &Digest) -> Call {
+    fn complete(&self, session: &Url, digest: &Digest) -> Request {
         let mut url = session.clone();
         url.query_pairs_mut().append_pair("digest", &digest.to_string());
-        Call { moved: Some(std::sync::Arc::clone(&self.moved)), ..Call::new(Method::PUT, url) }
-            .header(CONTENT_TYPE, "application/octet-stream")
+        Request {
+            stats: Some(std::sync::Arc::clone(&self.stats)),
+            ..Request::new(Method::PUT, url)
+        }
+        .header(CONTENT_TYPE, "application/octet-stream")
     }
 
     /// Sends a small blob into an upload that was begun: one request with all of it; if that fails, a part and the end. There
@@ -140,7 +143,7 @@ impl Remote {
             // Not sent twice to one session: what a cut left in it can't be known, a new one is empty.
             let sent = match tries.made {
                 0 => {
-                    let call = Call { body: bytes.clone(), ..self.complete(&at, digest) };
+                    let call = Request { body: bytes.clone(), ..self.complete(&at, digest) };
                     self.send_once(&call).await
                 }
                 _ => self.upload_part(&at, digest, bytes).await,
@@ -151,7 +154,7 @@ impl Remote {
         }
     }
 
-    async fn send_once(&self, call: &Call) -> Result<Answer, Error> {
+    async fn send_once(&self, call: &Request) -> Result<Response, Error> {
         let (scopes, repository) = (self.pushing(), self.repository());
         self.endpoint.send_once(call, &scopes, &repository).await
     }
@@ -162,11 +165,11 @@ impl Remote {
         session: &Url,
         digest: &Digest,
         bytes: &Bytes,
-    ) -> Result<Answer, Error> {
-        let part = Call {
+    ) -> Result<Response, Error> {
+        let part = Request {
             body: bytes.clone(),
-            moved: Some(std::sync::Arc::clone(&self.moved)),
-            ..Call::new(Method::PATCH, session.clone())
+            stats: Some(std::sync::Arc::clone(&self.stats)),
+            ..Request::new(Method::PATCH, session.clone())
         };
         let part = part.header(CONTENT_TYPE, "application/octet-stream");
         let answer = self.send_once(&part).await?;
@@ -190,9 +193,9 @@ impl Remote {
         let mut start = 0;
         loop {
             let body = source.from(start).await?;
-            let call = Call {
-                moved: Some(std::sync::Arc::clone(&self.moved)),
-                ..Call::new(Method::PATCH, at.clone())
+            let call = Request {
+                stats: Some(std::sync::Arc::clone(&self.stats)),
+                ..Request::new(Method::PATCH, at.clone())
             };
             let mut call = call.header(CONTENT_TYPE, "application/octet-stream");
             if start > 0 {
@@ -210,9 +213,9 @@ impl Remote {
                     self.send_once(&self.complete(&session, &blob.digest)).await
                 }
                 Ok(answer) => Ok(answer),
-                Err(Streamed::Source(error)) => return Err(error),
-                Err(Streamed::Wire(broken)) => {
-                    Err(unanswered(broken, self.endpoint.host(), tries.made + 1))
+                Err(StreamError::Source(error)) => return Err(error),
+                Err(StreamError::Transport(broken)) => {
+                    Err(no_response(broken, self.endpoint.host(), tries.made + 1))
                 }
             };
             if tries.done(sent, &blob.digest).await? {
@@ -231,7 +234,7 @@ impl Remote {
 
     /// How much of an upload arrived, and where to go on; `None` where the registry can't or won't say.
     async fn arrived(&self, session: &Url, size: u64) -> Result<Option<(Url, u64)>, Error> {
-        let call = Call::new(Method::GET, session.clone());
+        let call = Request::new(Method::GET, session.clone());
         let answer = match self.endpoint.send(&call, &self.pushing(), &self.repository()).await {
             Ok(answer) => answer,
             // Asking is optional: a registry that has no answer gets everything again.
@@ -272,7 +275,9 @@ impl Remote {
         if !answer.is_success() {
             let refused = self.endpoint.refused(&answer, &image, &repository, DOING).await;
             let unknown = ["BLOB_UNKNOWN", "MANIFEST_BLOB_UNKNOWN"];
-            if matches!(answer.status, 400 | 404) && Said::has_code(&answer.body, &unknown) {
+            if matches!(answer.status, 400 | 404)
+                && RegistryMessage::has_code(&answer.body, &unknown)
+            {
                 return Ok(Put::BlobUnknown(refused));
             }
             return Err(refused);
@@ -325,30 +330,34 @@ impl<'a> Tries<'a> {
     }
 
     /// Whether the blob is there; else it may be tried again (after a pause, which was made), or it is an error.
-    async fn done(&mut self, sent: Result<Answer, Error>, digest: &Digest) -> Result<bool, Error> {
+    async fn done(
+        &mut self,
+        sent: Result<Response, Error>,
+        digest: &Digest,
+    ) -> Result<bool, Error> {
         let remote = self.remote;
         self.made += 1;
         let outcome = match &sent {
             Ok(answer) if answer.is_success() => return Ok(true),
             // An upload that the registry no longer knows, or that it has more or less of than we think.
-            Ok(answer) if matches!(answer.status, 400 | 404 | 416) => Outcome::Cut,
+            Ok(answer) if matches!(answer.status, 400 | 404 | 416) => AttemptOutcome::Cut,
             // A login that ended while a stream was on its way.
-            Ok(answer) if answer.status == 401 && self.made == 1 => Outcome::Cut,
-            Ok(answer) => outcome_of(answer),
+            Ok(answer) if answer.status == 401 && self.made == 1 => AttemptOutcome::Cut,
+            Ok(answer) => attempt_outcome(answer),
             Err(Error::Unreachable { .. } | Error::TimedOut { .. } | Error::TooSlow { .. }) => {
-                Outcome::Cut
+                AttemptOutcome::Cut
             }
-            Err(_) => Outcome::Fatal,
+            Err(_) => AttemptOutcome::Fatal,
         };
         let policy = remote.endpoint.policy();
         // How long this one was under way is not known to be lost.
-        match decide(outcome, self.made, self.spent, policy, jitter()) {
-            Next::Again(pause) => {
+        match decide_retry(outcome, self.made, self.spent, policy, jitter()) {
+            RetryDecision::RetryAfter(pause) => {
                 tokio::time::sleep(pause).await;
                 self.spent += self.began.elapsed();
                 self.began = Instant::now();
             }
-            Next::Take => {
+            RetryDecision::Return => {
                 let repository = remote.repository();
                 let image = remote.named(&digest.to_string());
                 let answer = sent?;
@@ -357,9 +366,9 @@ impl<'a> Tries<'a> {
                     .refused(&answer, &image, &repository, "an upload")
                     .await);
             }
-            Next::GiveUp => {
+            RetryDecision::GiveUp => {
                 let answer = sent?;
-                if matches!(outcome, Outcome::Cut) {
+                if matches!(outcome, AttemptOutcome::Cut) {
                     let repository = remote.repository();
                     let image = remote.named(&digest.to_string());
                     return Err(remote
@@ -367,7 +376,7 @@ impl<'a> Tries<'a> {
                         .refused(&answer, &image, &repository, "an upload")
                         .await);
                 }
-                return Err(gave_up(remote.endpoint.host(), &answer, self.made));
+                return Err(retries_exhausted(remote.endpoint.host(), &answer, self.made));
             }
         }
         // The answer may have been lost, not the upload.

@@ -10,16 +10,16 @@ use futures_util::stream;
 use reqwest::Certificate;
 use url::Url;
 
+use super::attempt::{Attempt, AttemptResult, REDIRECTS};
 use super::error::{Asked, Error};
 use super::headers::HostHeaders;
-use super::trial::{REDIRECTS, Trial, Tried};
 use mosb_ignition::snapshot::{
     Contents, LARGEST, LARGEST_TOTAL, MOST_REFERENCES, Proxy, Reference, Request,
     without_credentials,
 };
 use mosb_registry::http::{
-    self, Broken, NamedBy, Next, Outcome, Proxies, ProxyVariables, RetryPolicy, Secret, Trust,
-    decide, jitter,
+    self, AttemptOutcome, Proxies, ProxyVariables, RequestError, RetryDecision, RetryPolicy,
+    Secret, Trust, UrlSource, decide_retry, jitter,
 };
 
 /// What a fetcher is made of. Nothing in this room reads the environment or a file: `cli` does, and hands it in here.
@@ -59,7 +59,7 @@ pub struct Fetcher {
 }
 
 /// Proxy, authorities, whether it is for https, and where it may connect to.
-type ClientKey = (Proxy, Vec<Bytes>, bool, NamedBy);
+type ClientKey = (Proxy, Vec<Bytes>, bool, UrlSource);
 
 /// As servers know Ignition, and who it is really.
 const USER_AGENT: &str = concat!("Ignition/2.24.0 mosb/", env!("CARGO_PKG_VERSION"));
@@ -154,39 +154,45 @@ impl Fetcher {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut trial = Trial::new(request, &self.options.headers, &proxies);
+            let mut attempt = Attempt::new(request, &self.options.headers, &proxies);
             let client =
-                |url: &Url, named_by| self.client(request, url, named_by, &trust, &proxies);
+                |url: &Url, url_source| self.client(request, url, url_source, &trust, &proxies);
             let left = total.saturating_sub(began.elapsed());
-            let tried = match tokio::time::timeout(left, trial.run(client)).await {
-                Ok(tried) => tried,
-                Err(_) => Err(Broken::new(Outcome::TimedOut, "no answer in time")),
+            let result = match tokio::time::timeout(left, attempt.run(client)).await {
+                Ok(result) => result,
+                Err(_) => Err(RequestError::new(AttemptOutcome::TimedOut, "no answer in time")),
             };
-            let outcome = match &tried {
-                Ok(Tried::Body(_) | Tried::TooLarge | Tried::TooManyRedirects) => Outcome::Fatal,
-                Ok(Tried::Status { status, retry_after }) => {
-                    Outcome::Status { status: *status, retry_after: *retry_after }
+            let outcome = match &result {
+                Ok(
+                    AttemptResult::Body(_)
+                    | AttemptResult::TooLarge
+                    | AttemptResult::TooManyRedirects,
+                ) => AttemptOutcome::Fatal,
+                Ok(AttemptResult::Status { status, retry_after }) => {
+                    AttemptOutcome::Status { status: *status, retry_after: *retry_after }
                 }
                 Err(broken) => broken.outcome,
             };
-            if let Next::Again(pause) = decide(outcome, tries, began.elapsed(), &policy, jitter()) {
+            if let RetryDecision::RetryAfter(pause) =
+                decide_retry(outcome, tries, began.elapsed(), &policy, jitter())
+            {
                 tracing::debug!(%reference, ?outcome, ?pause, "trying again");
                 tokio::time::sleep(pause).await;
                 continue;
             }
             let mut asked = Asked::of(reference);
             asked.redirected =
-                (trial.url != *request.url()).then(|| without_credentials(trial.url.as_str()));
-            return match tried {
-                Ok(Tried::Body(bytes)) => Ok(bytes),
-                Ok(Tried::TooLarge) => Err(Error::TooLarge { asked, limit: LARGEST }),
-                Ok(Tried::TooManyRedirects) => {
+                (attempt.url != *request.url()).then(|| without_credentials(attempt.url.as_str()));
+            return match result {
+                Ok(AttemptResult::Body(bytes)) => Ok(bytes),
+                Ok(AttemptResult::TooLarge) => Err(Error::TooLarge { asked, limit: LARGEST }),
+                Ok(AttemptResult::TooManyRedirects) => {
                     Err(Error::TooManyRedirects { asked, most: REDIRECTS })
                 }
-                Ok(Tried::Status { status, .. }) => {
-                    Err(self.answered(asked, status, tries, &trial.url))
+                Ok(AttemptResult::Status { status, .. }) => {
+                    Err(self.answered(asked, status, tries, &attempt.url))
                 }
-                Err(broken) => Err(unanswered(broken, asked, total, tries)),
+                Err(broken) => Err(no_response(broken, asked, total, tries)),
             };
         }
     }
@@ -242,29 +248,29 @@ impl Fetcher {
         &self,
         request: &Request,
         url: &Url,
-        named_by: NamedBy,
+        url_source: UrlSource,
         authorities: &[Certificate],
         proxies: &Arc<Proxies>,
-    ) -> Result<reqwest::Client, Broken> {
-        named_by.check(url)?;
+    ) -> Result<reqwest::Client, RequestError> {
+        url_source.check(url)?;
         let https = url.scheme() == "https";
         let settings = request.settings();
         // The config's author names it, as the URL: it leads no further.
         let of_config = has_proxy(&settings.proxy).then(|| proxies.of(url));
         if let Some(proxy) = of_config.flatten() {
-            NamedBy::LoopbackServer.check(&proxy)?;
+            UrlSource::LoopbackServer.check(&proxy)?;
         }
-        let key = (settings.proxy.clone(), settings.authorities.clone(), https, named_by);
+        let key = (settings.proxy.clone(), settings.authorities.clone(), https, url_source);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
         let trust = match https {
             true => Trust::System(authorities.to_vec()),
-            false => Trust::Nobody,
+            false => Trust::NoRoots,
         };
         let proxies = Arc::clone(proxies);
-        let client = http::client(USER_AGENT, trust, None, proxies, named_by, CONNECT)?;
+        let client = http::client(USER_AGENT, trust, None, proxies, url_source, CONNECT)?;
         clients.insert(key, client.clone());
         Ok(client)
     }
@@ -276,13 +282,13 @@ fn certificates(pem: &[u8]) -> Option<Vec<Certificate>> {
     (!found.is_empty()).then_some(found)
 }
 
-fn unanswered(broken: Broken, asked: Asked, after: Duration, tries: u32) -> Error {
+fn no_response(broken: RequestError, asked: Asked, after: Duration, tries: u32) -> Error {
     match broken.outcome {
         _ if broken.is_plain_http() => {
             Error::Tls { asked, cause: "the server answers in plain HTTP".to_owned() }
         }
         _ if broken.tls => Error::Tls { asked, cause: broken.cause },
-        Outcome::TimedOut => Error::TimedOut { asked, after, tries },
+        AttemptOutcome::TimedOut => Error::TimedOut { asked, after, tries },
         _ => Error::Unreachable { asked, cause: broken.cause },
     }
 }

@@ -1,9 +1,9 @@
-//! Everything that can be told of an installation by reading its manifests.
+//! Validates the manifests of an installation without contacting anything.
 
 mod fields;
 mod settings;
 
-pub use fields::wrong as wrong_fields;
+pub use fields::invalid_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,27 +28,25 @@ pub enum Cluster {
     Kubernetes,
 }
 
-/// How the manifests are to be judged.
+/// How to validate the manifests.
 #[derive(Debug)]
-pub struct Asked {
-    /// For what.
+pub struct ValidationOptions {
     pub cluster: Cluster,
-    /// Logins to pull with, instead of the cluster's own Secret.
+    /// Replaces the cluster's pull secret.
     pub pull_secret: Option<NamedSecret>,
-    /// Whether registries are asked next, so that the logins must be there.
+    /// Whether registries are checked next, so that logins are required.
     pub registries: bool,
 }
 
-/// Manifests that hold.
+/// The valid parts of an installation's manifests.
 #[derive(Debug)]
-pub struct Checked {
-    /// The pools whose images exist already, by pool.
+pub struct ValidatedInstall {
+    /// The pools whose images exist already, sorted by pool.
     pub seeds: Vec<Seed>,
-    /// How registries are reached: the settings, and what the cluster's objects say over them.
+    /// The registry settings: the ConfigMap's, merged with those of the cluster's objects.
     pub settings: ClusterSettings,
-    /// The release that is installed, where a ControllerConfig says so.
+    /// The installed release, if there is a ControllerConfig.
     pub release: Option<String>,
-    /// What an administrator may want to know.
     pub notices: Vec<Finding>,
 }
 
@@ -56,31 +54,39 @@ pub struct Checked {
 const OF_RELEASE: [&str; 2] = ["master", "worker"];
 const KIND: &str = "MachineOSConfig";
 
-/// Judges all manifests.
+/// Validates all manifests.
 ///
 /// # Errors
 /// All that is wrong with them.
-pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
+pub fn check(
+    manifests: &Manifests,
+    options: &ValidationOptions,
+) -> Result<ValidatedInstall, Error> {
     let (mut problems, mut notices) = (Vec::new(), Vec::new());
-    let secrets = Secrets::of(manifests, asked.cluster);
-    let settings = settings::read(manifests, &secrets, asked, &mut problems, &mut notices);
-    twice(&manifests.pools, |pool| &pool.metadata.name, "MachineConfigPool", &mut problems);
-    twice(&manifests.os_configs, |config| &config.metadata.name, KIND, &mut problems);
+    let secrets = Secrets::of(manifests, options.cluster);
+    let settings = settings::read(manifests, &secrets, options, &mut problems, &mut notices);
+    report_duplicates(
+        &manifests.pools,
+        |pool| &pool.metadata.name,
+        "MachineConfigPool",
+        &mut problems,
+    );
+    report_duplicates(&manifests.os_configs, |config| &config.metadata.name, KIND, &mut problems);
     if manifests.os_configs.is_empty() {
         let message = "there is none among the manifests, so no pool has an image to begin with; `mosb seed new` prints one";
         problems.push(Finding::new("no-machine-os-config", message).object(KIND));
     }
-    if asked.cluster == Cluster::Kubernetes && settings.base_os_container_image.is_none() {
-        let message = "nobody says which base OS image later builds start from; set baseOSContainerImage in config.yaml of ConfigMap mosb-config";
+    if options.cluster == Cluster::Kubernetes && settings.base_os_container_image.is_none() {
+        let message = "the base OS image of later builds is not set; set baseOSContainerImage in config.yaml of ConfigMap mosb-config";
         notices.push(Finding::new("no-base-image", message).object("ConfigMap mosb-config"));
     }
-    let global = match &asked.pull_secret {
+    let global = match &options.pull_secret {
         Some(given) => given.clone(),
-        None => global(&secrets, &settings, asked, &mut problems, &mut notices),
+        None => global(&secrets, &settings, options, &mut problems, &mut notices),
     };
-    let pools = Pools::of(manifests, asked.cluster);
-    let mut looked = Looked {
-        asked,
+    let pools = Pools::of(manifests, options.cluster);
+    let mut validator = Validator {
+        options,
         settings: &settings,
         secrets,
         global,
@@ -90,39 +96,39 @@ pub fn check(manifests: &Manifests, asked: &Asked) -> Result<Checked, Error> {
         notices,
     };
     let configs = manifests.os_configs.iter();
-    let mut seeds: Vec<Seed> = configs.filter_map(|config| looked.seed(config)).collect();
+    let mut seeds: Vec<Seed> = configs.filter_map(|config| validator.seed(config)).collect();
     seeds.sort_by(|a, b| a.pool.cmp(&b.pool));
-    let Looked { problems, notices, .. } = looked;
+    let Validator { problems, notices, .. } = validator;
     if !problems.is_empty() {
         return Err(Error::Invalid { problems });
     }
-    Ok(Checked { seeds, settings, release: settings::release(manifests), notices })
+    Ok(ValidatedInstall { seeds, settings, release: settings::release(manifests), notices })
 }
 
-/// The logins that all machines pull with. Without a word in the settings there need be none.
+/// The logins that all machines pull with. The Secret is required only if the settings name one.
 fn global(
     secrets: &Secrets<'_>,
     settings: &ClusterSettings,
-    asked: &Asked,
+    options: &ValidationOptions,
     problems: &mut Vec<Finding>,
     notices: &mut Vec<Finding>,
 ) -> NamedSecret {
     let name = &settings.global_pull_secret;
     if let Some(secret) = secrets.global(name, problems) {
-        // What is wrong with it is told.
+        // Its errors are already among the problems.
         return secrets::logins(secret, problems).map_or_else(secrets::none, secrets::called);
     }
     if *name != ClusterSettings::default().global_pull_secret {
         let why = "; add it, as new machines pull their image with it, or name the right one";
         let missing = secrets.missing(name, why, "ConfigMap mosb-config: globalPullSecret");
-        let list = if asked.registries { problems } else { notices };
+        let list = if options.registries { problems } else { notices };
         list.push(missing);
     }
     secrets::none()
 }
 
-/// An API server has one object of a name.
-fn twice<T>(
+/// Reports objects with the same name.
+fn report_duplicates<T>(
     objects: &[Manifest<T>],
     name: impl Fn(&T) -> &str,
     kind: &str,
@@ -140,7 +146,7 @@ fn twice<T>(
     }
 }
 
-/// The pools that there will be.
+/// The pools of the installed cluster.
 struct Pools<'a>(BTreeSet<&'a str>);
 
 impl<'a> Pools<'a> {
@@ -154,32 +160,30 @@ impl<'a> Pools<'a> {
         Self(names)
     }
 
-    fn told(&self) -> String {
-        match self.0.is_empty() {
-            true => "there is none".to_owned(),
-            false => {
-                let names: Vec<&str> = self.0.iter().copied().take(20).collect();
-                format!("there are {}", names.join(", "))
-            }
+    fn describe(&self) -> String {
+        if self.0.is_empty() {
+            return "there is none".to_owned();
         }
+        let names: Vec<&str> = self.0.iter().copied().take(20).collect();
+        format!("there are {}", names.join(", "))
     }
 }
 
-/// What one look at a MachineOSConfig after the other finds.
-struct Looked<'a> {
-    asked: &'a Asked,
+/// Validates one MachineOSConfig after the other and collects the findings.
+struct Validator<'a> {
+    options: &'a ValidationOptions,
     settings: &'a ClusterSettings,
     secrets: Secrets<'a>,
     global: NamedSecret,
     pools: Pools<'a>,
-    /// By pool, where the first MachineOSConfig of it was read.
+    /// The first MachineOSConfig of each pool.
     first: BTreeMap<&'a str, &'a Manifest<MachineOsConfig>>,
     problems: Vec<Finding>,
     notices: Vec<Finding>,
 }
 
-impl<'a> Looked<'a> {
-    fn wrong(
+impl<'a> Validator<'a> {
+    fn report(
         &mut self,
         config: &Manifest<MachineOsConfig>,
         field: &str,
@@ -190,13 +194,13 @@ impl<'a> Looked<'a> {
         self.problems.push(Finding::new(code, message).object(place));
     }
 
-    /// One that is to be seeded; none if it is in service already, or if something is wrong with it.
+    /// The seed of a MachineOSConfig; `None` if it is in service already or invalid.
     fn seed(&mut self, config: &'a Manifest<MachineOsConfig>) -> Option<Seed> {
         let before = self.problems.len();
         let object = &config.object;
-        let nested = self.asked.cluster == Cluster::Kubernetes;
-        for (field, message) in fields::wrong(object, nested) {
-            self.wrong(config, field, "bad-machine-os-config", message);
+        let nested = self.options.cluster == Cluster::Kubernetes;
+        for (field, message) in fields::invalid_fields(object, nested) {
+            self.report(config, field, "bad-machine-os-config", message);
         }
         let pool = &*object.spec.machine_config_pool.name;
         self.pool(config, pool);
@@ -231,7 +235,7 @@ impl<'a> Looked<'a> {
         })
     }
 
-    /// Reports a Secret that the controller would not take for pulls.
+    /// Reports a Secret that the controller would not use for pulls.
     fn pull_permission(&mut self, config: &Manifest<MachineOsConfig>, name: &str) {
         // A Secret that is missing or broken is reported where its logins are read.
         let Some(secret) = self.secrets.find(name, &mut Vec::new()) else {
@@ -248,7 +252,7 @@ impl<'a> Looked<'a> {
     /// The logins that machines pull with. OpenShift's have the cluster's own alone; a MachineOSConfig's are for builds there.
     fn pull(&self, own: Option<NamedSecret>) -> NamedSecret {
         let machines_have_it =
-            self.asked.cluster == Cluster::Kubernetes || self.global.credentials.is_empty();
+            self.options.cluster == Cluster::Kubernetes || self.global.credentials.is_empty();
         match own.filter(|_| machines_have_it) {
             Some(own) => secrets::over(&secrets::called(own), &self.global),
             None => self.global.clone(),
@@ -262,20 +266,20 @@ impl<'a> Looked<'a> {
                 "{} ({}) is for the pool {pool:?} too; a pool has one image, so keep one of them",
                 other.object.metadata.name, other.origin
             );
-            self.wrong(config, field, "pool-twice", message);
+            self.report(config, field, "pool-twice", message);
         } else if !self.pools.0.contains(pool) {
             let message = format!(
                 "no MachineConfigPool among the manifests is called {pool:?} ({}); add it, or correct the name",
-                self.pools.told()
+                self.pools.describe()
             );
-            self.wrong(config, field, "unknown-pool", message);
+            self.report(config, field, "unknown-pool", message);
         }
     }
 
     fn image(&mut self, config: &Manifest<MachineOsConfig>) -> Option<PinnedRef> {
         let annotation = config.object.metadata.annotation(labels::PRE_BUILT_IMAGE);
         let field = format!("metadata.annotations.{}", labels::PRE_BUILT_IMAGE);
-        let nested = self.asked.cluster == Cluster::Kubernetes;
+        let nested = self.options.cluster == Cluster::Kubernetes;
         match plan::pre_built_image(annotation.unwrap_or_default(), nested) {
             Ok((image, notice)) => {
                 let place = config.place(KIND, &config.object.metadata.name, &field);
@@ -286,17 +290,17 @@ impl<'a> Looked<'a> {
                 let message = format!(
                     "{error}, as every MachineOSConfig of an installation needs one, or leave the object out"
                 );
-                self.wrong(config, &field, error.reason(), message);
+                self.report(config, &field, error.reason(), message);
                 None
             }
             Err(error) => {
-                self.wrong(config, &field, error.reason(), error.to_string());
+                self.report(config, &field, error.reason(), error.to_string());
                 None
             }
         }
     }
 
-    /// The logins of a Secret that is named; none if it isn't among the manifests.
+    /// The logins of a referenced Secret; `None` if it isn't among the manifests.
     fn named(
         &mut self,
         config: &Manifest<MachineOsConfig>,
@@ -304,14 +308,14 @@ impl<'a> Looked<'a> {
         name: &str,
     ) -> Option<NamedSecret> {
         if name.is_empty() {
-            // That is told as a wrong field.
+            // Reported as an invalid field.
             return None;
         }
         if let Some(secret) = self.secrets.find(name, &mut self.problems) {
             return secrets::logins(secret, &mut self.problems);
         }
         let place = config.place(KIND, &config.object.metadata.name, field);
-        let (list, why) = match self.asked.registries {
+        let (list, why) = match self.options.registries {
             true => (
                 &mut self.problems,
                 ", so what it may do can't be checked; add it, or --check-registry=false and create it in the cluster yourself",
@@ -326,7 +330,7 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// Why it needs no pre-built image, if it doesn't: it has an image already.
+/// Why the MachineOSConfig needs no pre-built image, if so: it has an image already.
 fn in_service(config: &MachineOsConfig) -> Option<String> {
     let mut conditions = config.status.conditions.iter();
     if conditions.any(|condition| condition.kind == "Seeded" && condition.is_true()) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::check::Checked;
+use super::check::ValidatedInstall;
 use super::error::Error;
 use super::file::{File, by_hand};
 use super::machine::{self, Given};
@@ -58,7 +58,7 @@ pub struct PoolOutput {
 }
 
 /// The given MachineConfigs, and those that bring the pools their images.
-pub fn configs(manifests: &Manifests, checked: &Checked) -> Configs {
+pub fn configs(manifests: &Manifests, checked: &ValidatedInstall) -> Configs {
     let (mut all, mut notices) = (Vec::new(), Vec::new());
     let mut rendered: Vec<&Component> = Vec::new();
     for given in &manifests.configs {
@@ -115,7 +115,7 @@ fn is_rendered(one: &Component) -> bool {
 /// A pool's name that can't be one.
 pub fn requests(
     manifests: &Manifests,
-    checked: &Checked,
+    checked: &ValidatedInstall,
     configs: &Configs,
 ) -> Result<Vec<Request>, Error> {
     let controller_config = manifests.controller_config();
@@ -164,7 +164,7 @@ pub fn requests(
 /// A pool whose image another MachineConfig decides, or a machine's config that is not valid.
 pub fn output(
     manifests: &Manifests,
-    checked: &Checked,
+    checked: &ValidatedInstall,
     configs: &Configs,
     rendered: &[RenderedPool],
 ) -> Result<Output, Error> {

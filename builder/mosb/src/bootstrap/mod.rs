@@ -22,7 +22,7 @@ mod seed;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Asked, Checked, Cluster, check, wrong_fields};
+pub use check::{Cluster, ValidatedInstall, ValidationOptions, check, invalid_fields};
 pub use error::Error;
 pub use file::File;
 pub use manifest::{Manifest, Manifests, SecretObject};

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::check::Checked;
+use super::check::ValidatedInstall;
 use super::file::{File, by_hand};
 use super::manifest::Manifests;
 use mosb_plan::api::labels;
 
 /// The MachineOSConfigs, for the installer's directory of manifests.
-pub fn files(manifests: &Manifests, checked: &Checked) -> Vec<File> {
+pub fn files(manifests: &Manifests, checked: &ValidatedInstall) -> Vec<File> {
     let mut files: Vec<File> = os_configs(manifests, checked).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
@@ -17,7 +17,7 @@ pub fn files(manifests: &Manifests, checked: &Checked) -> Vec<File> {
 /// The MachineOSConfigs with their images in the one form that a status can hold.
 pub(super) fn os_configs<'a>(
     manifests: &'a Manifests,
-    checked: &'a Checked,
+    checked: &'a ValidatedInstall,
 ) -> impl Iterator<Item = File> + 'a {
     manifests.os_configs.iter().map(|config| {
         let name = &config.object.metadata.name;

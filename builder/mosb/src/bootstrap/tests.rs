@@ -46,8 +46,8 @@ fn sorted(objects: &[Value]) -> Option<Manifests> {
     Some(all)
 }
 
-fn asked(cluster: Cluster) -> Asked {
-    Asked { cluster, pull_secret: None, registries: true }
+fn options(cluster: Cluster) -> ValidationOptions {
+    ValidationOptions { cluster, pull_secret: None, registries: true }
 }
 
 fn pool(name: &str) -> Value {
@@ -92,7 +92,7 @@ fn rendered(request: &Request) -> Rendered {
 }
 
 fn kubernetes(all: &Manifests) -> Result<kubernetes::Output, Error> {
-    let checked = check(all, &asked(Cluster::Kubernetes))?;
+    let checked = check(all, &options(Cluster::Kubernetes))?;
     let configs = kubernetes::configs(all, &checked);
     let requests = kubernetes::requests(all, &checked, &configs)?;
     let pools = requests.iter().map(|request| kubernetes::RenderedPool {

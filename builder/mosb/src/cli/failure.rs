@@ -174,7 +174,7 @@ mod tests {
             image: "quay.io/os".to_owned(),
             status: 403,
             with: "without credentials".to_owned(),
-            said: Default::default(),
+            message: Default::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod args;
 mod commands;
+mod context;
 pub mod environment;
 pub mod error;
 mod failure;
@@ -20,7 +21,6 @@ mod plugin;
 mod progress;
 pub mod resolve;
 mod text;
-mod world;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -28,6 +28,7 @@ use std::io::Write as _;
 use clap::CommandFactory as _;
 
 use args::{Cli, Format};
+use context::CliContext;
 use environment::Environment;
 use error::Error;
 pub use failure::Failure;
@@ -37,7 +38,6 @@ use progress::Progress;
 #[cfg(feature = "cluster")]
 use resolve::{ClusterJob, InPod};
 use resolve::{Invocation, Job, Settings};
-use world::World;
 
 use crate::bootstrap::preflight::Outcome;
 
@@ -147,13 +147,13 @@ async fn carry_out(
     settings: &Settings,
     progress: &Progress,
 ) -> anyhow::Result<ExitCode> {
-    let world = || World::new(settings, progress.clone());
+    let context = || CliContext::new(settings, progress.clone());
     match job {
         Job::Build(build) => {
-            report(settings, progress, &commands::build(&world()?, build, settings).await?)
+            report(settings, progress, &commands::build(&context()?, build, settings).await?)
         }
         Job::Plan(plan) => {
-            commands::plan(&world()?, plan, settings).await?;
+            commands::plan(&context()?, plan, settings).await?;
             Ok(0)
         }
         Job::Render(render) => commands::render(render, settings, progress).await,
@@ -167,31 +167,31 @@ async fn carry_out(
         }
         Job::Diff(wanted) => {
             // Two files are compared without a look at any registry's settings.
-            let world = wanted.needs_images().then(world).transpose()?;
-            let diff = commands::diff(world.as_ref(), wanted).await?;
+            let context = wanted.needs_images().then(context).transpose()?;
+            let diff = commands::diff(context.as_ref(), wanted).await?;
             report(settings, progress, &diff)?;
             Ok(if diff.same { 0 } else { 1 })
         }
         Job::Inspect(image, platform) => {
-            let info = commands::inspect(&world()?, image, platform.as_ref()).await?;
+            let info = commands::inspect(&context()?, image, platform.as_ref()).await?;
             report(settings, progress, &info)
         }
         Job::Files(image, layer, platform) => {
-            let files = commands::files(&world()?, image, *layer, platform.as_ref()).await?;
+            let files = commands::files(&context()?, image, *layer, platform.as_ref()).await?;
             report(settings, progress, &files)
         }
         Job::CacheList => {
             let cache_dir = settings.cache_dir.as_deref().ok_or(Error::NoCache)?;
-            let list = commands::list(&world::cache(settings)?, cache_dir).await?;
+            let list = commands::list(&context::cache(settings)?, cache_dir).await?;
             report(settings, progress, &list)
         }
         Job::CachePrune => {
             let cache_dir = settings.cache_dir.as_deref().ok_or(Error::NoCache)?;
-            let pruned = commands::prune(&world::cache(settings)?, cache_dir).await?;
+            let pruned = commands::prune(&context::cache(settings)?, cache_dir).await?;
             report(settings, progress, &pruned)
         }
         #[cfg(feature = "cluster")]
-        Job::InPod(part) => commands::in_pod(&world()?, part, settings).await,
+        Job::InPod(part) => commands::in_pod(&context()?, part, settings).await,
         #[cfg(feature = "cluster")]
         Job::InCluster(job) => commands::in_cluster(job, settings).await,
         Job::Preflight(job) => {

@@ -54,7 +54,8 @@ impl Progress {
         if let Some(bar) = &self.bar {
             let client = client.clone();
             bar.set_style(style(move |_| {
-                let (pulled, pushed) = (client.moved().pulled(), client.moved().pushed());
+                let (pulled, pushed) =
+                    (client.transfer_stats().pulled(), client.transfer_stats().pushed());
                 format!(
                     "({} pulled, {} pushed)",
                     indicatif::BinaryBytes(pulled),
@@ -85,11 +86,11 @@ impl Progress {
 }
 
 fn style(
-    moved: impl Fn(&ProgressState) -> String + Clone + Send + Sync + 'static,
+    stats: impl Fn(&ProgressState) -> String + Clone + Send + Sync + 'static,
 ) -> ProgressStyle {
     let write = move |state: &ProgressState, out: &mut dyn fmt::Write| {
         // A bar without this text is still a bar.
-        let _ = out.write_str(&moved(state));
+        let _ = out.write_str(&stats(state));
     };
     ProgressStyle::with_template("{spinner} {wide_msg} {moved} {elapsed}")
         .expect("a constant template")

@@ -20,12 +20,12 @@ pub use bootstrap::Bootstrap;
 #[cfg(feature = "cluster")]
 pub use cluster::{ClusterJob, Controller, InCluster};
 #[cfg(feature = "cluster")]
-pub use in_pod::{InPod, LeftImage, PodInputs, Told};
+pub use in_pod::{InPod, LeftImage, PodInputs, ResultDirArg};
 pub use job::{Build, Buildah, Diff, Job, Operand, Plan, Wanted};
 use mosb_build::buildah::Volume;
 use mosb_image::{ImageRef, Platform};
 use mosb_registry::{Source, Target};
-pub use preflight::{Checked, Preflight};
+pub use preflight::{Preflight, ValidatedInstall};
 pub use render::Render;
 
 /// What is to be done, and how.

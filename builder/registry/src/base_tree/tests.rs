@@ -7,12 +7,12 @@ use mosb_image::DiffId;
 use mosb_image::tree::kept;
 
 #[derive(Debug)]
-enum Broken {
+enum RequestError {
     Layer(Error),
     Cut,
 }
 
-impl From<Error> for Broken {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self::Layer(error)
     }
@@ -28,9 +28,13 @@ struct Memory {
 }
 
 impl Blobs for Memory {
-    type Error = Broken;
+    type Error = RequestError;
 
-    async fn open(&self, blob: &Digest, range: Range<u64>) -> Result<BlobStream<Broken>, Broken> {
+    async fn open(
+        &self,
+        blob: &Digest,
+        range: Range<u64>,
+    ) -> Result<BlobStream<RequestError>, RequestError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         let range = range.start as usize..range.end as usize;
         let bytes = &self.blobs[blob][range];
@@ -38,7 +42,7 @@ impl Blobs for Memory {
             bytes.chunks(1000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         if self.cut == Some(*blob) {
             pieces.truncate(1);
-            pieces.push(Err(Broken::Cut));
+            pieces.push(Err(RequestError::Cut));
         }
         if self.endless {
             pieces.truncate(1);
@@ -146,12 +150,12 @@ async fn a_layer_that_lies_or_breaks_is_the_error() {
         change(&mut memory, &mut layers[7]);
         let want = layers[7].digest;
         match (what, compute(&memory, &layers).await.unwrap_err()) {
-            ("diffID", Broken::Layer(Error::DiffId { layer, .. }))
-            | ("size", Broken::Layer(Error::Digest { layer, .. }))
-            | ("media type", Broken::Layer(Error::MediaType { layer, .. })) => {
+            ("diffID", RequestError::Layer(Error::DiffId { layer, .. }))
+            | ("size", RequestError::Layer(Error::Digest { layer, .. }))
+            | ("media type", RequestError::Layer(Error::MediaType { layer, .. })) => {
                 assert_eq!(layer, want, "{what}");
             }
-            ("cut", Broken::Cut) => {}
+            ("cut", RequestError::Cut) => {}
             (_, other) => panic!("{what}: {other:?}"),
         }
     }
@@ -169,7 +173,7 @@ async fn an_image_of_too_much_is_refused_before_anything_is_read() {
         ("layers", many, "513 layers, and no more than 512 are read"),
     ] {
         match compute(&memory, &layers).await.unwrap_err() {
-            Broken::Layer(error @ Error::Limit { .. }) => {
+            RequestError::Layer(error @ Error::Limit { .. }) => {
                 assert!(error.to_string().contains(want), "{what}: {error}");
             }
             other => panic!("{what}: {other:?}"),

@@ -1,38 +1,38 @@
-//! The one way to make an HTTP client.
+//! Makes HTTP clients with the TLS, proxy and address rules that all requests follow.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use url::Url;
 
-use super::broken::{Broken, deepest};
-use super::named_by::{CheckedResolver, NamedBy, SystemResolver};
 use super::proxy::Proxies;
-use super::retry::Outcome;
+use super::request_error::{RequestError, root_cause};
+use super::retry::AttemptOutcome;
+use super::url_source::{CheckedResolver, SystemResolver, UrlSource};
 
-/// Whose certificates are good.
+/// Which server certificates are accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// No one's: for plain HTTP, so that a machine without any certificates can talk.
-    Nobody,
-    /// Those of the system's authorities and of these.
+    /// None: for plain HTTP, so that it also works on machines without certificates.
+    NoRoots,
+    /// Those signed by the system's CAs or by these.
     System(Vec<reqwest::Certificate>),
-    /// Everyone's.
-    Anybody,
+    /// Any; verification is off.
+    AnyCertificate,
 }
 
-/// A client that follows no redirects, uses these proxies only, connects only where `named_by` may lead, and keeps its
-/// connections.
+/// A client that follows no redirects, uses only these proxies, and connects only to addresses that
+/// `url_source` allows.
 pub fn client(
     user_agent: &str,
     trust: Trust,
     identity: Option<reqwest::Identity>,
     proxies: Arc<Proxies>,
-    named_by: NamedBy,
+    url_source: UrlSource,
     connect: Duration,
-) -> Result<reqwest::Client, Broken> {
+) -> Result<reqwest::Client, RequestError> {
     let resolver = CheckedResolver {
-        named_by,
+        url_source,
         proxies: Arc::clone(&proxies),
         lookup: Arc::new(SystemResolver),
     };
@@ -45,17 +45,20 @@ pub fn client(
         .connect_timeout(connect)
         .tcp_keepalive(Duration::from_secs(30));
     builder = match trust {
-        Trust::Nobody => builder.tls_certs_only([]),
-        Trust::Anybody => builder.tls_danger_accept_invalid_certs(true),
+        Trust::NoRoots => builder.tls_certs_only([]),
+        Trust::AnyCertificate => builder.tls_danger_accept_invalid_certs(true),
         Trust::System(more) => builder.tls_certs_merge(more),
     };
     if let Some(identity) = identity {
         builder = builder.identity(identity);
     }
-    builder.build().map_err(|e| Broken { tls: true, ..Broken::new(Outcome::Fatal, deepest(&e)) })
+    builder.build().map_err(|e| RequestError {
+        tls: true,
+        ..RequestError::new(AttemptOutcome::Fatal, root_cause(&e))
+    })
 }
 
-/// Whether two URLs are of one server: scheme, host and port.
+/// Whether scheme, host and port are equal.
 pub fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme()
         && a.host_str() == b.host_str()

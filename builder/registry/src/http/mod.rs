@@ -2,22 +2,22 @@
 //! a request is sent again, one rule which addresses a server may name, one measure of a
 //! peer that is too slow, and values that are never printed. No requests are sent from here.
 
-mod broken;
 mod client;
-mod named_by;
 mod proxy;
+mod request_error;
 mod retry;
 mod secret;
 mod speed;
 mod upload_speed;
+mod url_source;
 
-pub use broken::Broken;
 pub use client::{Trust, client, same_origin};
-pub use named_by::{ForbiddenAddress, NamedBy};
 pub use proxy::{BadProxy, ProxyVariables};
 pub use proxy::{Proxies, is_loopback};
-pub use retry::{Next, Outcome, RetryPolicy, decide, jitter, retry_after};
+pub use request_error::RequestError;
+pub use retry::{AttemptOutcome, RetryDecision, RetryPolicy, decide_retry, jitter, retry_after};
 pub use secret::{Secret, Wipe};
 pub use speed::LeastSpeed;
 pub use speed::SpeedMeter;
 pub use upload_speed::UploadMeter;
+pub use url_source::{ForbiddenAddress, UrlSource};

@@ -29,7 +29,7 @@ impl Default for RetryPolicy {
 
 /// How one try ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The server answered.
     Status {
         /// The HTTP status.
@@ -51,29 +51,32 @@ pub enum Outcome {
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum RetryDecision {
     /// The answer is one: use it, good or bad.
-    Take,
+    Return,
     /// Wait this long, then try again.
-    Again(Duration),
+    RetryAfter(Duration),
     /// It would be tried again, but enough is enough.
     GiveUp,
 }
 
 /// Decides after try number `attempt` (from 1) and `spent` time. `jitter` (any number) spreads the pauses between half
 /// and all of what they may be, so that many builds do not come back at the same instant.
-pub fn decide(
-    outcome: Outcome,
+pub fn decide_retry(
+    outcome: AttemptOutcome,
     attempt: u32,
     spent: Duration,
     policy: &RetryPolicy,
     jitter: u64,
-) -> Next {
+) -> RetryDecision {
     let asked = match outcome {
-        Outcome::Status { status: 408 | 425 | 429 | 500..=599, retry_after } => retry_after,
-        Outcome::Status { .. } => return Next::Take,
-        Outcome::NoConnection | Outcome::Cut | Outcome::TimedOut | Outcome::TooSlow => None,
-        Outcome::Fatal => return Next::GiveUp,
+        AttemptOutcome::Status { status: 408 | 425 | 429 | 500..=599, retry_after } => retry_after,
+        AttemptOutcome::Status { .. } => return RetryDecision::Return,
+        AttemptOutcome::NoConnection
+        | AttemptOutcome::Cut
+        | AttemptOutcome::TimedOut
+        | AttemptOutcome::TooSlow => None,
+        AttemptOutcome::Fatal => return RetryDecision::GiveUp,
     };
     let doubled =
         policy.first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(policy.cap);
@@ -82,12 +85,12 @@ pub fn decide(
     let pause = half + Duration::from_nanos(jitter % spread);
     let pause = asked.map_or(pause, |asked| asked.min(policy.cap).max(pause));
     if attempt >= policy.tries || spent + pause > policy.total {
-        return Next::GiveUp;
+        return RetryDecision::GiveUp;
     }
-    Next::Again(pause)
+    RetryDecision::RetryAfter(pause)
 }
 
-/// A number that nobody relies upon, for [`decide`].
+/// A number that nobody relies upon, for [`decide_retry`].
 pub fn jitter() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -135,35 +138,35 @@ mod tests {
         total: Duration::from_secs(60),
     };
 
-    fn status(status: u16, retry_after: Option<u64>) -> Outcome {
-        Outcome::Status { status, retry_after: retry_after.map(Duration::from_secs) }
+    fn status(status: u16, retry_after: Option<u64>) -> AttemptOutcome {
+        AttemptOutcome::Status { status, retry_after: retry_after.map(Duration::from_secs) }
     }
 
     #[test]
     fn what_may_pass_is_tried_again_and_what_stands_is_taken() {
-        let again = |s| Next::Again(Duration::from_secs(s));
+        let again = |s| RetryDecision::RetryAfter(Duration::from_secs(s));
         for (what, outcome, attempt, spent, want) in [
-            ("fine", status(200, None), 1, 0, Next::Take),
-            ("not there", status(404, None), 1, 0, Next::Take),
-            ("unauthorized", status(401, None), 1, 0, Next::Take),
-            ("forbidden", status(403, Some(1)), 1, 0, Next::Take),
-            ("our fault", status(400, None), 1, 0, Next::Take),
+            ("fine", status(200, None), 1, 0, RetryDecision::Return),
+            ("not there", status(404, None), 1, 0, RetryDecision::Return),
+            ("unauthorized", status(401, None), 1, 0, RetryDecision::Return),
+            ("forbidden", status(403, Some(1)), 1, 0, RetryDecision::Return),
+            ("our fault", status(400, None), 1, 0, RetryDecision::Return),
             ("slow request", status(408, None), 1, 0, again(1)),
             ("server", status(500, None), 1, 0, again(1)),
             ("server, second", status(503, None), 2, 0, again(2)),
             ("server, third, capped", status(503, None), 3, 0, again(3)),
-            ("server, last", status(503, None), 4, 0, Next::GiveUp),
+            ("server, last", status(503, None), 4, 0, RetryDecision::GiveUp),
             ("too many, told", status(429, Some(5)), 1, 0, again(5)),
             ("too many, told too long", status(429, Some(500)), 1, 0, again(6)),
             ("too many, told less than ours", status(429, Some(0)), 2, 0, again(2)),
-            ("no time left", status(503, None), 1, 60, Next::GiveUp),
-            ("no connection", Outcome::NoConnection, 1, 0, again(1)),
-            ("cut", Outcome::Cut, 1, 0, again(1)),
-            ("slow", Outcome::TimedOut, 4, 0, Next::GiveUp),
-            ("dripping", Outcome::TooSlow, 1, 30, again(1)),
-            ("untrusted", Outcome::Fatal, 1, 0, Next::GiveUp),
+            ("no time left", status(503, None), 1, 60, RetryDecision::GiveUp),
+            ("no connection", AttemptOutcome::NoConnection, 1, 0, again(1)),
+            ("cut", AttemptOutcome::Cut, 1, 0, again(1)),
+            ("slow", AttemptOutcome::TimedOut, 4, 0, RetryDecision::GiveUp),
+            ("dripping", AttemptOutcome::TooSlow, 1, 30, again(1)),
+            ("untrusted", AttemptOutcome::Fatal, 1, 0, RetryDecision::GiveUp),
         ] {
-            let got = decide(outcome, attempt, Duration::from_secs(spent), &POLICY, 0);
+            let got = decide_retry(outcome, attempt, Duration::from_secs(spent), &POLICY, 0);
             assert_eq!(got, want, "{what}");
         }
     }
@@ -171,7 +174,8 @@ mod tests {
     #[test]
     fn jitter_stays_between_half_and_all() {
         for jitter in [0, 1, 999_999_999, u64::MAX, jitter()] {
-            let Next::Again(pause) = decide(Outcome::Cut, 1, Duration::ZERO, &POLICY, jitter)
+            let RetryDecision::RetryAfter(pause) =
+                decide_retry(AttemptOutcome::Cut, 1, Duration::ZERO, &POLICY, jitter)
             else {
                 panic!("not tried again with {jitter}");
             };

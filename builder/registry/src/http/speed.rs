@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::broken::Broken;
-use super::retry::Outcome;
+use super::request_error::RequestError;
+use super::retry::AttemptOutcome;
 
 /// The least that a peer must send or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl SpeedMeter {
     }
 
     /// Waits for the peer: what it sent, or that it moved too little in a whole window.
-    pub async fn wait<T>(&mut self, peer: impl Future<Output = T>) -> Result<T, Broken> {
+    pub async fn wait<T>(&mut self, peer: impl Future<Output = T>) -> Result<T, RequestError> {
         let mut peer = pin!(peer);
         loop {
             let began = Instant::now();
@@ -73,7 +73,7 @@ impl SpeedMeter {
     }
 
     /// At the end of a window: begins the next one, or says that this one moved too little.
-    pub(super) fn judge(&mut self) -> Result<(), Broken> {
+    pub(super) fn judge(&mut self) -> Result<(), RequestError> {
         if self.waited < self.least.window {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl SpeedMeter {
                 self.least.bytes_per_second,
                 self.least.window.as_secs_f32()
             );
-            return Err(Broken::new(Outcome::TooSlow, cause));
+            return Err(RequestError::new(AttemptOutcome::TooSlow, cause));
         }
         *self = Self::new(self.least);
         Ok(())
@@ -98,7 +98,11 @@ mod tests {
         LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
 
     /// Chunks of so many bytes, each after this many milliseconds of waiting and before as many of our own work.
-    async fn transfer(chunk: usize, wait: u64, work: u64) -> (Duration, Result<(), Outcome>) {
+    async fn transfer(
+        chunk: usize,
+        wait: u64,
+        work: u64,
+    ) -> (Duration, Result<(), AttemptOutcome>) {
         let began = Instant::now();
         let mut meter = SpeedMeter::new(LEAST);
         for _ in 0..100 {
@@ -114,7 +118,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_is_too_slow_by_the_time_that_we_wait_for_it_alone() {
-        let slow = Err(Outcome::TooSlow);
+        let slow = Err(AttemptOutcome::TooSlow);
         for (what, chunk, wait, work, want) in [
             ("fast", 5000, 10, 0, Ok(())),
             ("fast, and our own work is slow", 1, 10, 60_000, Ok(())),

@@ -10,8 +10,8 @@ use futures_util::stream::{BoxStream, try_unfold};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::time::Instant;
 
-use super::broken::Broken;
-use super::retry::Outcome;
+use super::request_error::RequestError;
+use super::retry::AttemptOutcome;
 use super::speed::{LeastSpeed, SpeedMeter};
 
 /// A body on its way to a peer, measured from outside of it: the time from handing over a chunk until the next one is asked for is
@@ -61,7 +61,7 @@ impl UploadMeter {
         &self,
         idle: Duration,
         answer: impl Future<Output = T>,
-    ) -> Result<T, Broken> {
+    ) -> Result<T, RequestError> {
         let mut answer = pin!(answer);
         let tick = (idle.min(self.lock().meter.least.window) / 8).max(Duration::from_millis(10));
         loop {
@@ -90,13 +90,13 @@ impl Upload {
         self.meter.add(bytes);
     }
 
-    fn check(&mut self, idle: Duration) -> Result<(), Broken> {
+    fn check(&mut self, idle: Duration) -> Result<(), RequestError> {
         let Some(since) = self.waiting else {
             return Ok(());
         };
         if self.left == 0 {
             return match since.elapsed() > idle {
-                true => Err(Broken::new(Outcome::TimedOut, "no answer to an upload")),
+                true => Err(RequestError::new(AttemptOutcome::TimedOut, "no answer to an upload")),
                 false => Ok(()),
             };
         }
@@ -118,7 +118,7 @@ mod tests {
 
     /// A body of 20 chunks of 1000 bytes that each take `source` seconds to come, sent to a peer that reads one in
     /// `reads` seconds and answers in `answers`.
-    async fn send(source: u64, reads: u64, answers: u64) -> Result<(), Outcome> {
+    async fn send(source: u64, reads: u64, answers: u64) -> Result<(), AttemptOutcome> {
         let meter = UploadMeter::new(LEAST, 20_000);
         let chunks = stream::iter(0..20).then(move |_| async move {
             tokio::time::sleep(Duration::from_secs(source)).await;
@@ -140,11 +140,11 @@ mod tests {
             ("fast", 0, 0, 0, Ok(())),
             ("just fast enough", 0, 1, 0, Ok(())),
             ("our source is slow", 300, 0, 0, Ok(())),
-            ("reads slowly", 0, 5, 0, Err(Outcome::TooSlow)),
-            ("reads nothing", 0, 100_000, 0, Err(Outcome::TooSlow)),
-            ("both are slow", 30, 5, 0, Err(Outcome::TooSlow)),
+            ("reads slowly", 0, 5, 0, Err(AttemptOutcome::TooSlow)),
+            ("reads nothing", 0, 100_000, 0, Err(AttemptOutcome::TooSlow)),
+            ("both are slow", 30, 5, 0, Err(AttemptOutcome::TooSlow)),
             ("answers slowly", 0, 0, 50, Ok(())),
-            ("never answers", 0, 0, 100_000, Err(Outcome::TimedOut)),
+            ("never answers", 0, 0, 100_000, Err(AttemptOutcome::TimedOut)),
         ] {
             assert_eq!(send(source, reads, answers).await, want, "{what}");
         }

@@ -10,7 +10,7 @@ const CONTENT: usize = 4096;
 const FILES: usize = 4;
 
 /// The fields that are wrong, and what would be right. `nested`: as of `plan::pre_built_image`.
-pub fn wrong(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, String)> {
+pub fn invalid_fields(config: &MachineOsConfig, nested: bool) -> Vec<(&'static str, String)> {
     let spec = &config.spec;
     let mut wrong = Vec::new();
     let pool = &spec.machine_config_pool.name;

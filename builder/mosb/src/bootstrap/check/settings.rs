@@ -2,7 +2,7 @@
 
 use super::super::manifest::Manifests;
 use super::super::secrets::{Secrets, data};
-use super::Asked;
+use super::ValidationOptions;
 use mosb_plan::api::cluster_settings::CONFIG_KEY;
 use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
 use mosb_types::Finding;
@@ -11,7 +11,7 @@ use mosb_types::Finding;
 pub(super) fn read(
     manifests: &Manifests,
     secrets: &Secrets<'_>,
-    asked: &Asked,
+    options: &ValidationOptions,
     problems: &mut Vec<Finding>,
     notices: &mut Vec<Finding>,
 ) -> ClusterSettings {
@@ -52,7 +52,7 @@ pub(super) fn read(
         None => {
             let why = "; add it, as new machines need the proxy to pull their image";
             let missing = secrets.missing(&name, why, "ConfigMap mosb-config: proxy.secret");
-            let list = if asked.registries { problems } else { notices };
+            let list = if options.registries { problems } else { notices };
             list.push(missing);
         }
     }

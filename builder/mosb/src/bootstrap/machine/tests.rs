@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::bootstrap::{Asked, Cluster, check, tests::manifests};
+use crate::bootstrap::{Cluster, ValidationOptions, check, tests::manifests};
 
 fn rendered(config: &Value) -> RenderedConfig {
     RenderedConfig::from_value(json!({
@@ -55,8 +55,9 @@ fn given() -> Given {
     let text = include_bytes!("../../../../../testdata/bootstrap/three-pools/manifests.yaml");
     let objects =
         mosb_plan::api::yaml::parse_all(text, mosb_plan::api::yaml::Limits::LIST).unwrap();
-    let asked = Asked { cluster: Cluster::Kubernetes, pull_secret: None, registries: true };
-    let checked = check(&manifests(&objects), &asked).unwrap();
+    let options =
+        ValidationOptions { cluster: Cluster::Kubernetes, pull_secret: None, registries: true };
+    let checked = check(&manifests(&objects), &options).unwrap();
     Given::new(&checked.seeds[1], &checked.settings)
 }
 

@@ -11,13 +11,13 @@ pub enum Error {
         "the images of the installation can't be used; mend what is named, nothing was written"
     )]
     Failed {
-        /// What failed, and what could not be told.
+        /// What failed, and what could not be explain.
         findings: Vec<Finding>,
     },
     /// None failed, and at least one could not be made.
     #[error("the images of the installation can't be checked now; try again, nothing was written")]
     Unknown {
-        /// What could not be told.
+        /// What could not be explain.
         findings: Vec<Finding>,
     },
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, Shared};
 
+use super::explain::{explain, is_permanent};
 use super::report::{Check, Kind, Outcome};
-use super::told::{stands, told};
-use super::{Remedies, Wanted, fits};
+use super::{ImageToCheck, Remedies, compatibility};
 use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
@@ -31,7 +31,7 @@ pub(super) async fn stock(
     let mut read = Err("nobody asks for it".to_owned());
     for client in clients {
         let resolved = match client.resolve(&source, platform.as_ref()).await {
-            // One image by itself is looked at all the same.
+            // One image by itself is validator at all the same.
             Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
             other => other,
         };
@@ -41,7 +41,7 @@ pub(super) async fn stock(
                 refused.get_or_insert(error.to_string());
             }
             Ok(resolved) => {
-                read = said(&resolved);
+                read = parse_base(&resolved);
                 refused = None;
                 break;
             }
@@ -55,15 +55,15 @@ pub(super) async fn stock(
     Arc::new(read.map_err(|why| format!("the cluster's OS image can't be read: {why}")))
 }
 
-/// What an image says of itself.
-fn said(image: &Resolved) -> Result<Base, String> {
+/// Manifest and config of an image.
+fn parse_base(image: &Resolved) -> Result<Base, String> {
     let text = image.pinned_text();
     let name = BaseName::from_layout(image.manifest);
     let (manifest, config) = (&image.manifest_bytes, &image.config_bytes);
     Base::new(name, text, image.index, manifest, config).map_err(|error| error.to_string())
 }
 
-/// What a place said to the question for an image.
+/// What a registry or mirror answers to a request for the image.
 enum Answer {
     /// The image that is meant.
     Image(Box<Resolved>),
@@ -73,7 +73,7 @@ enum Answer {
 
 /// All checks of an image but that of its pushing, each handed over as it ends.
 pub(super) async fn checks(
-    wanted: &Wanted,
+    wanted: &ImageToCheck,
     remedies: Remedies,
     stock: Stock,
     ended: impl Fn(Check),
@@ -89,7 +89,7 @@ pub(super) async fn checks(
     let places = match wanted.pull.places(&wanted.image) {
         Ok(places) => places,
         Err(error) => {
-            ended(told(Kind::Registry, &error, host, remedies), clock.lap());
+            ended(explain(Kind::Registry, &error, host, remedies), clock.lap());
             return skip(&Kind::OF_IMAGE[1..], "it can't be asked for");
         }
     };
@@ -120,7 +120,7 @@ pub(super) async fn checks(
         Some((place, Answer::Image(image))) => (place, image),
         Some((_, Answer::NotThis(error))) => {
             skip(&[Kind::Pull, Kind::Bootable], "it has none for these machines");
-            let check = told(Kind::Architecture, &error, host, remedies);
+            let check = explain(Kind::Architecture, &error, host, remedies);
             ended(check, clock.lap());
             return skip(&[Kind::Release], "it has none for these machines");
         }
@@ -131,7 +131,7 @@ pub(super) async fn checks(
         }
     };
     ended(blobs(place, &image, remedies).await, clock.lap());
-    let base = match said(&image) {
+    let base = match parse_base(&image) {
         Ok(base) => base,
         Err(why) => {
             let remedy = "build and push it again";
@@ -141,15 +141,15 @@ pub(super) async fn checks(
             return skip(&Kind::OF_IMAGE[3..], "it can't be understood");
         }
     };
-    ended(fits::bootable(&base), clock.lap());
+    ended(compatibility::bootable(&base), clock.lap());
     let stock = stock.await;
     let machines = match (&wanted.platform, &*stock) {
         (Some(platform), _) => Ok((platform, "the machines are")),
         (None, Ok(stock)) => Ok((&stock.config.platform, "the cluster's OS image is")),
         (None, Err(why)) => Err(&**why),
     };
-    ended(fits::architecture(&base, machines), clock.lap());
-    ended(fits::release(&base, &wanted.cluster, &stock), clock.lap());
+    ended(compatibility::architecture(&base, machines), clock.lap());
+    ended(compatibility::release(&base, &wanted.cluster, &stock), clock.lap());
 }
 
 /// Time since the last check.
@@ -168,7 +168,7 @@ impl Clock {
 }
 
 /// Asks a place for the image that is for these machines.
-async fn ask(place: &PullFrom, wanted: &Wanted, stock: &Stock) -> Result<Answer, Error> {
+async fn ask(place: &PullFrom, wanted: &ImageToCheck, stock: &Stock) -> Result<Answer, Error> {
     let image = &wanted.image;
     let resolved = match place.resolve(image, wanted.platform.as_ref()).await {
         // What the cluster's own image is for, its machines are.
@@ -176,7 +176,7 @@ async fn ask(place: &PullFrom, wanted: &Wanted, stock: &Stock) -> Result<Answer,
             Ok(stock) => place.resolve(image, Some(&stock.config.platform)).await,
             Err(_) => Err(Error::PlatformAmbiguous { image: text, has }),
         },
-        // One image by itself is looked at all the same.
+        // One image by itself is validator at all the same.
         Err(missing @ Error::PlatformMissing { .. }) => match place.resolve(image, None).await {
             Ok(resolved) => Ok(resolved),
             Err(_) => Err(missing),
@@ -207,11 +207,11 @@ fn answers(place: &PullFrom, silent: &[(&PullFrom, Error)]) -> Check {
 
 /// Each place failed: one sentence. What stands counts before what may pass, as another time it would be the same.
 fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> Check {
-    let told =
-        |(place, error): &(&PullFrom, Error)| told(kind, error, place.repo().host(), remedies);
-    let decisive = failures.iter().find(|(_, error)| stands(error));
+    let explain =
+        |(place, error): &(&PullFrom, Error)| explain(kind, error, place.repo().host(), remedies);
+    let decisive = failures.iter().find(|(_, error)| is_permanent(error));
     let decisive = decisive.or(failures.last());
-    let check = told(decisive.expect("there is always a place, and none succeeded"));
+    let check = explain(decisive.expect("there is always a place, and none succeeded"));
     if let [(place, _)] = failures
         && !place.is_mirror()
     {
@@ -219,7 +219,7 @@ fn nowhere(kind: Kind, failures: &[(&PullFrom, Error)], remedies: Remedies) -> C
     }
     let each = failures
         .iter()
-        .map(|failure| format!("at {}: {}", failure.0.repo(), told(failure).message));
+        .map(|failure| format!("at {}: {}", failure.0.repo(), explain(failure).message));
     let message = each.collect::<Vec<_>>().join("; ");
     Check { message, ..check }
 }
@@ -239,7 +239,7 @@ async fn blobs(place: &PullFrom, image: &Resolved, remedies: Remedies) -> Check 
     let gone = match (&missing, &read) {
         (Ok(missing), _) if !missing.is_empty() => missing.clone(),
         (_, Err(Error::NotFound { .. })) => layer.map(|layer| layer.digest).into_iter().collect(),
-        (Err(error), _) | (_, Err(error)) => return told(Kind::Pull, error, host, remedies),
+        (Err(error), _) | (_, Err(error)) => return explain(Kind::Pull, error, host, remedies),
         (Ok(_), Ok(_)) => Vec::new(),
     };
     let all = image.layers.len();

@@ -1,15 +1,15 @@
 //! The checks before an installation: may these images really be pulled and replaced, and will machines boot them?
 //!
-//! In come images with the logins that the cluster will have ([`Wanted`]); out goes a [`Report`], a [`Check`] each. The invariant:
+//! In come images with the logins that the cluster will have ([`ImageToCheck`]); out goes a [`Report`], a [`Check`] each. The invariant:
 //! no upload is left open in a registry, no message holds a credential, and it ends within a fixed time, whatever the other side does.
 
+mod compatibility;
 mod error;
-mod fits;
+mod explain;
 mod image;
 mod push;
 mod report;
 mod run;
-mod told;
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub use run::check;
 
 /// An image to be checked.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ImageToCheck {
     /// The object that names it, such as `MachineOSConfig worker`; empty by hand.
     pub what: String,
     /// The image.

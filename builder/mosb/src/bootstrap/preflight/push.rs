@@ -2,8 +2,8 @@
 
 use tokio::sync::watch;
 
+use super::explain::explain;
 use super::report::{Check, Kind};
-use super::told::told;
 use super::{Push, Remedies};
 
 /// Begins an upload and cancels it. Nothing where it is to stop before the registry has answered.
@@ -25,6 +25,6 @@ pub(super) async fn push(
             };
             Check::passed(Kind::Push, format!("an upload to {repo} {left}"))
         }
-        Err(error) => told(Kind::Push, &error, repo.host(), remedies),
+        Err(error) => explain(Kind::Push, &error, repo.host(), remedies),
     })
 }

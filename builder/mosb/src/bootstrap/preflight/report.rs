@@ -29,7 +29,7 @@ pub struct ImageReport {
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was asked.
+    /// What was options.
     pub kind: Kind,
     /// The answer.
     pub outcome: Outcome,
@@ -43,7 +43,7 @@ pub struct Check {
     pub took: Duration,
 }
 
-/// What is asked.
+/// What is options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Does the registry answer?
@@ -163,7 +163,7 @@ impl Check {
 }
 
 impl Report {
-    /// `Failed` if any check failed, else `Unknown` if any could not be told, else `Passed`.
+    /// `Failed` if any check failed, else `Unknown` if any could not be explain, else `Passed`.
     pub fn outcome(&self) -> Outcome {
         let all = self.images.iter().flat_map(|image| &image.checks);
         let seen = |outcome| all.clone().any(|check| check.outcome == outcome);
@@ -187,7 +187,7 @@ impl Report {
         }
     }
 
-    /// What failed and what could not be told, on the object that names the image; each once.
+    /// What failed and what could not be explain, on the object that names the image; each once.
     pub fn findings(&self) -> Vec<Finding> {
         let of_image = |image: &ImageReport| {
             let object = match image.what.is_empty() {

@@ -11,25 +11,25 @@ use tokio::time::Instant;
 use super::image::{self, Stock};
 use super::push::push;
 use super::report::{Check, ImageReport, Kind, Outcome, Report};
-use super::{Remedies, Wanted};
+use super::{ImageToCheck, Remedies};
 use mosb_registry::Client;
 
 /// No check is waited for any longer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Once one has failed, how long the others may still take: all that is wrong is told together, but nobody waits for it.
+/// Once one has failed, how long the others may still take: all that is wrong is explain together, but nobody waits for it.
 const GRACE: Duration = Duration::from_secs(3);
 /// Images that are checked at once.
 const PARALLEL: usize = 16;
 
 /// Makes all checks, and tells of each as it ends. Nothing that a registry does makes this fail or last.
-pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
+pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
     let began = Instant::now();
     let mut images: Vec<ImageReport> = wanted.iter().map(empty).collect();
     let kinds: Vec<Vec<Kind>> = wanted.iter().map(kinds).collect();
     let (send, mut ended) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
     let room = std::sync::Arc::new(tokio::sync::Semaphore::new(PARALLEL));
-    let key = |wanted: &Wanted| (wanted.cluster.base.clone(), wanted.platform.clone());
+    let key = |wanted: &ImageToCheck| (wanted.cluster.base.clone(), wanted.platform.clone());
     let mut clients: HashMap<_, Vec<Client>> = HashMap::new();
     for wanted in &wanted {
         let known = clients.entry(key(wanted)).or_default();
@@ -108,11 +108,11 @@ pub async fn check(wanted: Vec<Wanted>, remedies: Remedies) -> Report {
     Report { images, took: began.elapsed() }
 }
 
-fn empty(wanted: &Wanted) -> ImageReport {
+fn empty(wanted: &ImageToCheck) -> ImageReport {
     ImageReport { what: wanted.what.clone(), image: wanted.image.to_string(), checks: Vec::new() }
 }
 
-fn kinds(wanted: &Wanted) -> Vec<Kind> {
+fn kinds(wanted: &ImageToCheck) -> Vec<Kind> {
     let push = wanted.push.as_ref().map(|_| Kind::Push);
     Kind::OF_IMAGE.into_iter().chain(push).collect()
 }
@@ -155,8 +155,8 @@ mod tests {
     use crate::bootstrap::preflight::{Cluster, Push, options};
     use mosb_registry::Options;
 
-    fn wanted(client: &Client, host: &str) -> Wanted {
-        Wanted {
+    fn wanted(client: &Client, host: &str) -> ImageToCheck {
+        ImageToCheck {
             what: "MachineOSConfig worker".to_owned(),
             image: format!("{host}/os:v1").parse().unwrap(),
             pull: client.clone(),

@@ -117,7 +117,7 @@ fn whatever_is_wrong_is_told_with_its_place() {
     ] {
         let name = config["metadata"]["name"].as_str().unwrap().to_owned();
         let all = manifests(&[pool("worker"), secret("push"), config]);
-        let found = codes(check(&all, &asked(Cluster::Kubernetes)).unwrap_err());
+        let found = codes(check(&all, &options(Cluster::Kubernetes)).unwrap_err());
         let place = format!("f (document 3): MachineOSConfig {name}: {field}");
         assert!(found.contains(&(code.to_owned(), place)), "{what}: {found:?}");
     }
@@ -128,11 +128,11 @@ fn a_pull_secret_that_is_named_must_be_there() {
     let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mosb-config" },
         "data": { "config.yaml": "globalPullSecret: pulll\nbaseOSContainerImage: registry.example.com/os:1" } });
     let all = [pool("worker"), secret("push"), os_config("worker"), settings];
-    let found = codes(check(&manifests(&all), &asked(Cluster::Kubernetes)).unwrap_err());
+    let found = codes(check(&manifests(&all), &options(Cluster::Kubernetes)).unwrap_err());
     let want = ("missing-secret", "ConfigMap mosb-config: globalPullSecret");
     assert_eq!(found, [(want.0.to_owned(), want.1.to_owned())]);
     let all = [&all[..], &[secret("pulll")]].concat();
-    assert!(check(&manifests(&all), &asked(Cluster::Kubernetes)).is_ok());
+    assert!(check(&manifests(&all), &options(Cluster::Kubernetes)).is_ok());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_pull_secret_that_is_not_meant_for_it_is_told() {
         ("it says so", with(secret("own"), "/metadata/labels", label), &["no-base-image"]),
     ] {
         let all = manifests(&[pool("worker"), secret("push"), own, config.clone()]);
-        let checked = check(&all, &asked(Cluster::Kubernetes)).unwrap();
+        let checked = check(&all, &options(Cluster::Kubernetes)).unwrap();
         let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
         assert_eq!(codes, want, "{what}");
     }
@@ -187,7 +187,7 @@ fn several_objects_are_judged_together() {
         ("has a build", vec![built, os_config("infra")], &[]),
     ] {
         let all = manifests(&[both.to_vec(), more].concat());
-        let found = match check(&all, &asked(Cluster::Kubernetes)) {
+        let found = match check(&all, &options(Cluster::Kubernetes)) {
             Ok(checked) => {
                 let pools: Vec<_> = checked.seeds.iter().map(|seed| seed.pool.as_str()).collect();
                 assert_eq!(pools, ["infra"], "{what}");
@@ -239,7 +239,7 @@ fn what_each_cluster_takes() {
         ),
     ] {
         let all = manifests(&[objects, vec![secret("push")]].concat());
-        let found = check(&all, &asked(cluster)).err().map(codes).unwrap_or_default();
+        let found = check(&all, &options(cluster)).err().map(codes).unwrap_or_default();
         assert_eq!(found.first().map(|(code, _)| &**code), want, "{what} {cluster:?}");
     }
 }
@@ -247,8 +247,8 @@ fn what_each_cluster_takes() {
 #[test]
 fn without_a_registry_check_secrets_may_come_later() {
     let all = manifests(&[pool("worker"), os_config("worker")]);
-    let asked = Asked { registries: false, ..asked(Cluster::Kubernetes) };
-    let checked = check(&all, &asked).unwrap();
+    let options = ValidationOptions { registries: false, ..options(Cluster::Kubernetes) };
+    let checked = check(&all, &options).unwrap();
     assert!(checked.seeds[0].push_secret.is_none());
     let codes: Vec<&str> = checked.notices.iter().map(|it| &*it.code).collect();
     assert_eq!(codes, ["no-base-image", "missing-secret"]);
@@ -274,7 +274,7 @@ fn machines_of_openshift_have_the_clusters_logins_alone() {
             namespaced("own", ours),
             namespaced("pull-secret", "openshift-config"),
         ]);
-        let checked = check(&all, &asked(cluster)).unwrap();
+        let checked = check(&all, &options(cluster)).unwrap();
         assert_eq!(checked.seeds[0].pull.name, want);
     }
 }
@@ -303,7 +303,7 @@ fn of_two_secrets_nobody_knows_which_there_will_be() {
         let own = json!({ "name": "push" });
         let config = with(os_config("worker"), "/spec/baseImagePullSecret", own);
         let all = manifests(&[vec![pool("worker"), config], secrets.to_vec()].concat());
-        let found = check(&all, &asked(cluster)).err().map(codes);
+        let found = check(&all, &options(cluster)).err().map(codes);
         let place = "f (document 4): Secret push: metadata.name".to_owned();
         let wanted = want.then(|| vec![("duplicate-name".to_owned(), place)]);
         assert_eq!(found, wanted, "{what}");

@@ -50,7 +50,7 @@ fn golden_three_pools_of_openshift() {
         secret["metadata"]["namespace"] = json!("openshift-machine-config-operator");
     }
     let all = manifests(&objects);
-    let checked = check(&all, &asked(Cluster::Openshift)).unwrap();
+    let checked = check(&all, &options(Cluster::Openshift)).unwrap();
     same_files(&folder.join("openshift"), &openshift::files(&all, &checked));
 }
 
@@ -132,7 +132,7 @@ fn an_older_component_is_written_anew_in_one_spelling() {
         config("10-prebuildimage-osimageurl-worker", "worker", spec.clone()),
         config("10-prebuildimage-osimageurl-infra", "infra", spec),
     ]);
-    let checked = check(&all, &asked(Cluster::Kubernetes)).unwrap();
+    let checked = check(&all, &options(Cluster::Kubernetes)).unwrap();
     let configs = kubernetes::configs(&all, &checked);
     let names: Vec<&str> = configs.all.iter().map(Component::name).collect();
     assert_eq!(names, ["10-prebuiltimage-osimageurl-infra", "10-prebuiltimage-osimageurl-worker"]);

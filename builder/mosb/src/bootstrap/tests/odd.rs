@@ -39,7 +39,7 @@ proptest::proptest! {
             return Ok(());
         };
         for cluster in [Cluster::Openshift, Cluster::Kubernetes] {
-            let Ok(checked) = check(&all, &asked(cluster)) else { continue };
+            let Ok(checked) = check(&all, &options(cluster)) else { continue };
             let files = match cluster {
                 Cluster::Openshift => openshift::files(&all, &checked),
                 Cluster::Kubernetes => {

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use super::installation::{self, Installation};
 use super::preflight::{of_installation, registry_client};
 use super::render::until_rendered;
-use crate::bootstrap::{self, Checked, Cluster, File, kubernetes, openshift};
+use crate::bootstrap::{self, Cluster, File, ValidatedInstall, kubernetes, openshift};
 use crate::cli::error::Error;
 use crate::cli::objects::{BootstrapResult, SeededPool};
 use crate::cli::output_folder;
@@ -103,7 +103,7 @@ async fn read(wanted: &Bootstrap) -> Result<Installation> {
 }
 
 /// Asks the registries about the images.
-async fn at_registries(checked: &Checked, settings: &Settings) -> Result<()> {
+async fn at_registries(checked: &ValidatedInstall, settings: &Settings) -> Result<()> {
     let report = of_installation(checked, None, settings).await?;
     Ok(report.verdict()?)
 }
@@ -146,7 +146,7 @@ async fn for_kubernetes(
 }
 
 /// Gives images with a tag the digest that they have now: the controller takes these for granted.
-async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> Result<()> {
+async fn pin(request: &mut Request, checked: &ValidatedInstall, settings: &Settings) -> Result<()> {
     let images = render::unpinned(request);
     if images.is_empty() {
         return Ok(());
@@ -175,7 +175,7 @@ async fn pin(request: &mut Request, checked: &Checked, settings: &Settings) -> R
 }
 
 /// The door to servers that MachineConfigs refer to.
-fn fetcher(checked: &Checked) -> Result<Fetcher> {
+fn fetcher(checked: &ValidatedInstall) -> Result<Fetcher> {
     let bundle = checked.settings.additional_trust_bundle.clone();
     let proxy = checked.settings.proxy.as_ref();
     Ok(Fetcher::new(fetch::Options {

@@ -10,10 +10,10 @@ use anyhow::Result;
 
 use super::containerfile;
 use super::make_plan::{PlannedBuild, make_plan};
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BuildResult, LayerInfo, PinnedBase};
 use crate::cli::resolve::{Build, Settings};
-use crate::cli::world::World;
 use mosb_plan::plan::Method;
 use mosb_plan::plan::Reason;
 use mosb_registry::{Place, Pushed};
@@ -23,22 +23,26 @@ use mosb_types::Finding;
 ///
 /// # Errors
 /// Whatever keeps the image from being where it should be.
-pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<BuildResult> {
+pub async fn build(
+    context: &CliContext,
+    build: &Build,
+    settings: &Settings,
+) -> Result<BuildResult> {
     let began = Instant::now();
     if let Some(file) = &build.digestfile {
         // Better to know now than when the image is built.
         digest_folder(file)?;
     }
     let PlannedBuild { plan, base, tree, .. } =
-        make_plan(world, &build.wanted, Some(&build.target)).await?;
+        make_plan(context, &build.wanted, Some(&build.target)).await?;
     let built = match &plan.method {
         Method::Direct => {
-            world.progress.step(&format!("writing the layer, pushing to {}", build.target));
-            mosb_build::direct::build(&world.push, &plan, &base, &build.target).await?
+            context.progress.step(&format!("writing the layer, pushing to {}", build.target));
+            mosb_build::direct::build(&context.push, &plan, &base, &build.target).await?
         }
         Method::Containerfile(_) => {
-            world.progress.step("building with buildah");
-            containerfile::build(world, &plan, &base, build, settings).await?
+            context.progress.step("building with buildah");
+            containerfile::build(context, &plan, &base, build, settings).await?
         }
     };
     let digest = *built.pushed.digest.value();
@@ -53,7 +57,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
     let mut warnings = plan.warnings.clone();
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
-    let (bytes_pulled, bytes_pushed) = world.moved();
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     // More than one layer is only there after a Containerfile, and then none of them is *the* layer.
     let layer = match &built.layers[..] {
         [layer] => Some(LayerInfo {
@@ -85,7 +89,7 @@ pub async fn build(world: &World, build: &Build, settings: &Settings) -> Result<
 
 /// What to tell if the tag that stays did not.
 pub(super) fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
-    let (tag, before) = pushed.moved.iter().find(|(tag, _)| tag == build_name)?;
+    let (tag, before) = pushed.moved_tags.iter().find(|(tag, _)| tag == build_name)?;
     let message =
         format!("named {before}; an image that nodes still run may have lost its last tag");
     Some(Finding::new("tag-moved", message).object(tag.clone()))

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::cli::args::StorageDriver;
+use crate::cli::context::{CliContext, policy_for_tools};
 use crate::cli::error::Error;
 use crate::cli::resolve::{Build, Buildah, Settings};
-use crate::cli::world::{World, policy_for_tools};
 use mosb_build::Built;
 use mosb_build::buildah;
 use mosb_build::exec::Stream;
@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// # Errors
 /// No buildah, or whatever it fails on; whatever the target answers.
 pub async fn build(
-    world: &World,
+    context: &CliContext,
     plan: &BuildPlan,
     base: &Resolved,
     build: &Build,
@@ -31,13 +31,13 @@ pub async fn build(
 ) -> Result<Built> {
     let text = containerfile::render(plan)?;
     let options = options(&build.wanted.buildah, settings)?;
-    let progress = world.progress.clone();
+    let progress = context.progress.clone();
     let on_line = move |_: Stream, line: &str| match step(line) {
         Some(step) => progress.step(&step),
         None => tracing::debug!("{line}"),
     };
     let target = &build.target;
-    Ok(mosb_build::buildah::build(&world.push, plan, &text, base, target, &options, on_line)
+    Ok(mosb_build::buildah::build(&context.push, plan, &text, base, target, &options, on_line)
         .await?)
 }
 

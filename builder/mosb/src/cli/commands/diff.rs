@@ -4,10 +4,10 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::image::info;
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::objects::{BaseInfo, Diff, ImageInfo, Side};
 use crate::cli::resolve::{self, Operand};
-use crate::cli::world::World;
 use crate::cli::{input, layers};
 use mosb_build::resolve::given_base_name;
 use mosb_image::Platform;
@@ -18,13 +18,13 @@ use mosb_plan::plan::diff;
 ///
 /// # Errors
 /// A side or a base that can't be read.
-pub async fn diff(world: Option<&World>, wanted: &resolve::Diff) -> Result<Diff> {
+pub async fn diff(context: Option<&CliContext>, wanted: &resolve::Diff) -> Result<Diff> {
     let platform = wanted.platform.as_ref();
-    let from = read(world, &wanted.from, platform).await?;
-    let to = read(world, &wanted.to, platform).await?;
-    let base = match world.zip(wanted.base.as_ref()) {
-        Some((world, source)) => {
-            let base = world.resolve("base", source, platform).await?;
+    let from = read(context, &wanted.from, platform).await?;
+    let to = read(context, &wanted.to, platform).await?;
+    let base = match context.zip(wanted.base.as_ref()) {
+        Some((context, source)) => {
+            let base = context.resolve("base", source, platform).await?;
             Some(BaseInfo {
                 name: given_base_name(&base).as_str().to_owned(),
                 digest: Some(base.manifest.to_string()),
@@ -62,11 +62,11 @@ impl Read {
 }
 
 async fn read(
-    world: Option<&World>,
+    context: Option<&CliContext>,
     operand: &Operand,
     platform: Option<&Platform>,
 ) -> Result<Read> {
-    match (operand, world) {
+    match (operand, context) {
         (Operand::Config(input), _) => {
             let (input, operand) = (input.clone(), input.to_string());
             let config = spawn_blocking(move || input::config(&input))
@@ -74,14 +74,14 @@ async fn read(
                 .context("reading stopped")??;
             Ok(Read { operand, config, image: None })
         }
-        (Operand::Image(source), Some(world)) => {
-            let resolved = world.resolve("image", source, platform).await?;
+        (Operand::Image(source), Some(context)) => {
+            let resolved = context.resolve("image", source, platform).await?;
             let info = info(&resolved)?;
             let operand = info.image.clone();
             if !info.built_by_mosb {
                 return Err(Error::NotBuilt { image: operand }.into());
             }
-            world.progress.step("reading the config of the image");
+            context.progress.step("reading the config of the image");
             let bytes = layers::current_config(&resolved).await?;
             let value = yaml::parse_one(&bytes)
                 .map_err(|source| Error::Yaml { file: operand.clone(), source })?;
@@ -89,6 +89,6 @@ async fn read(
                 .map_err(|source| Error::Config { file: operand.clone(), source })?;
             Ok(Read { operand, config, image: Some(info) })
         }
-        (Operand::Image(_), None) => unreachable!("a world is made where an image is compared"),
+        (Operand::Image(_), None) => unreachable!("a context is made where an image is compared"),
     }
 }

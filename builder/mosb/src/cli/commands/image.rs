@@ -3,10 +3,10 @@
 use anyhow::Result;
 
 use crate::cli::args::LayerChoice;
+use crate::cli::context::{CliContext, json};
 use crate::cli::error::Error;
 use crate::cli::layers;
 use crate::cli::objects::{FileLayer, FileList, ImageInfo};
-use crate::cli::world::{World, json};
 use mosb_image::Platform;
 use mosb_registry::{Resolved, Source};
 
@@ -15,11 +15,11 @@ use mosb_registry::{Resolved, Source};
 /// # Errors
 /// An image that can't be found or read.
 pub async fn inspect(
-    world: &World,
+    context: &CliContext,
     image: &Source,
     platform: Option<&Platform>,
 ) -> Result<ImageInfo> {
-    let resolved = world.resolve("image", image, platform).await?;
+    let resolved = context.resolve("image", image, platform).await?;
     Ok(info(&resolved)?)
 }
 
@@ -36,17 +36,17 @@ pub(super) fn info(image: &Resolved) -> Result<ImageInfo, Error> {
 /// # Errors
 /// An image that mosb did not build.
 pub async fn files(
-    world: &World,
+    context: &CliContext,
     image: &Source,
     only: Option<LayerChoice>,
     platform: Option<&Platform>,
 ) -> Result<FileList> {
-    let resolved = world.resolve("image", image, platform).await?;
+    let resolved = context.resolve("image", image, platform).await?;
     let info = info(&resolved)?;
     if !info.built_by_mosb {
         return Err(Error::NotBuilt { image: info.image }.into());
     }
-    world.progress.step("reading the layers of the build");
+    context.progress.step("reading the layers of the build");
     let layers = layers::of_build(&resolved).await?;
     // The lowest is the one with the config.
     let shown = match only {

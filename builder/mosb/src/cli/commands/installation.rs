@@ -6,7 +6,7 @@ use anyhow::Result;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1;
 
-use crate::bootstrap::{self, Asked, Checked, Cluster};
+use crate::bootstrap::{self, Cluster, ValidatedInstall, ValidationOptions};
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::manifests::Manifests;
 use mosb_build::DockerConfigJson;
@@ -19,7 +19,7 @@ pub struct Installation {
     /// By what they are.
     pub objects: bootstrap::Manifests,
     /// What they come to.
-    pub checked: Checked,
+    pub checked: ValidatedInstall,
     /// For what.
     pub cluster: Cluster,
 }
@@ -47,7 +47,7 @@ pub fn read(
     };
     let mut problems = std::mem::take(&mut read.problems);
     problems.extend(wrong);
-    let asked = Asked { cluster, pull_secret, registries };
+    let asked = ValidationOptions { cluster, pull_secret, registries };
     let mut checked = match bootstrap::check(&read.objects, &asked) {
         Ok(checked) if problems.is_empty() => checked,
         Ok(_) => return Err(bootstrap::Error::Invalid { problems }.into()),

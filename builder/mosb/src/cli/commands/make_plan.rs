@@ -4,11 +4,11 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::objects::{BaseTreeUse, TreeSource};
 use crate::cli::resolve::{Buildah, Wanted};
-use crate::cli::world::World;
 use mosb_build::buildah;
 use mosb_build::resolve::{self, PlanContext, Trees};
 use mosb_plan::api::RenderedConfig;
@@ -37,20 +37,20 @@ pub struct PlannedBuild {
 /// # Errors
 /// Input that is missing or wrong, a base that can't be read, a plan that can't be made.
 pub async fn make_plan(
-    world: &World,
+    context: &CliContext,
     wanted: &Wanted,
     target: Option<&Target>,
 ) -> anyhow::Result<PlannedBuild> {
     let (config, containerfile, trust_bundle) = read_files(wanted).await?;
     let without_instruction = |text: &String| !containerfile::has_instruction(text);
     let empty = containerfile.as_ref().is_some_and(without_instruction);
-    let context = PlanContext {
-        client: &world.pull,
-        trees: world.cache.as_ref().map(Trees::Disk),
-        on_step: &|step| world.progress.step(step),
+    let planning = PlanContext {
+        client: &context.pull,
+        trees: context.cache.as_ref().map(Trees::Disk),
+        on_step: &|step| context.progress.step(step),
     };
     let resolving = resolve::plan(
-        context,
+        planning,
         resolve::BuildRequest {
             config,
             base: wanted.base.clone(),

@@ -5,10 +5,10 @@ use anyhow::Result;
 use super::containerfile::{check_space, command_lines};
 use super::make_plan::{PlannedBuild, make_plan};
 use crate::cli::args::Format;
+use crate::cli::context::CliContext;
 use crate::cli::objects::Plan;
 use crate::cli::output;
 use crate::cli::resolve::{self, Settings};
-use crate::cli::world::World;
 use mosb_plan::api::yaml;
 use mosb_plan::containerfile;
 use mosb_plan::payload;
@@ -19,10 +19,10 @@ use mosb_plan::plan::Method;
 ///
 /// # Errors
 /// As for a build, up to the point where something would be written.
-pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
+pub async fn plan(context: &CliContext, wanted: &resolve::Plan, settings: &Settings) -> Result<()> {
     let target = wanted.target.as_ref();
     let PlannedBuild { plan, tree, base, buildah } =
-        make_plan(world, &wanted.wanted, target).await?;
+        make_plan(context, &wanted.wanted, target).await?;
     // A text by itself is for another machine, of which nothing is known here.
     let here = !matches!(settings.format, Format::Containerfile | Format::Configmap);
     if here && buildah.is_some() {
@@ -34,7 +34,7 @@ pub async fn plan(world: &World, wanted: &resolve::Plan, settings: &Settings) ->
         }
         Method::Containerfile(_) | Method::Direct => Vec::new(),
     };
-    world.progress.end();
+    context.progress.end();
     match settings.format {
         Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
         Format::Configmap => output::print_text(&config_maps(&plan)?)?,

@@ -4,10 +4,10 @@ use anyhow::{Context as _, Result};
 use tokio::task::spawn_blocking;
 
 use super::installation;
-use crate::bootstrap::Checked;
-use crate::bootstrap::preflight::{self, Cluster, Push, Remedies, Report, Wanted};
+use crate::bootstrap::ValidatedInstall;
+use crate::bootstrap::preflight::{self, Cluster, ImageToCheck, Push, Remedies, Report};
+use crate::cli::context::options;
 use crate::cli::resolve::{self, Preflight, Settings};
-use crate::cli::world::options;
 use mosb_build::NamedSecret;
 use mosb_build::registry_client::RegistryClient;
 use mosb_image::{ImageRef, Platform, RepoRef};
@@ -20,11 +20,11 @@ use mosb_registry::{Client, Options};
 pub async fn preflight(job: &Preflight, settings: &Settings) -> Result<Report> {
     let platform = job.platform.as_ref();
     match &job.of {
-        resolve::Checked::Images { images, push, base } => {
+        resolve::ValidatedInstall::Images { images, push, base } => {
             let wanted = by_hand(images, push.as_ref(), base.as_ref(), platform, settings)?;
             Ok(preflight::check(wanted, Remedies::ByHand).await)
         }
-        resolve::Checked::Installation { manifests, cluster, pull_secret } => {
+        resolve::ValidatedInstall::Installation { manifests, cluster, pull_secret } => {
             let (manifests, cluster) = (manifests.clone(), *cluster);
             // Here the logins of the command line are those of the machines.
             let pull_secret = pull_secret.clone().or_else(|| settings.authfile.clone());
@@ -48,7 +48,7 @@ fn by_hand(
     base: Option<&ImageRef>,
     platform: Option<&Platform>,
     settings: &Settings,
-) -> Result<Vec<Wanted>> {
+) -> Result<Vec<ImageToCheck>> {
     let client = |authfile| {
         let hasty = preflight::options();
         Client::new(&Options {
@@ -64,7 +64,7 @@ fn by_hand(
         }
         None => None,
     };
-    let wanted = images.iter().map(|image| Wanted {
+    let wanted = images.iter().map(|image| ImageToCheck {
         what: String::new(),
         image: image.clone(),
         pull: pull.clone(),
@@ -80,7 +80,7 @@ fn by_hand(
 /// # Errors
 /// Logins, certificates or mirrors that can't be used. What a check finds is none.
 pub async fn of_installation(
-    checked: &Checked,
+    checked: &ValidatedInstall,
     platform: Option<&Platform>,
     settings: &Settings,
 ) -> Result<Report> {
@@ -100,7 +100,7 @@ pub async fn of_installation(
             }),
             None => None,
         };
-        wanted.push(Wanted {
+        wanted.push(ImageToCheck {
             what: format!("MachineOSConfig {}", seed.config),
             image: seed.image.clone().into(),
             pull: open(&seed.pull.name, &seed.pull)?,
@@ -115,7 +115,7 @@ pub async fn of_installation(
 }
 
 /// The cluster's own OS image; one that can't be read as a reference is told when it is rendered.
-fn base(checked: &Checked) -> Option<ImageRef> {
+fn base(checked: &ValidatedInstall) -> Option<ImageRef> {
     let text = checked.settings.base_os_container_image.as_deref();
     text.and_then(|text| text.parse().ok())
 }
@@ -124,7 +124,7 @@ fn base(checked: &Checked) -> Option<ImageRef> {
 pub(super) fn registry_client(
     origin: &str,
     secret: &NamedSecret,
-    checked: &Checked,
+    checked: &ValidatedInstall,
     settings: &Settings,
 ) -> Result<RegistryClient> {
     let of_this_machine = options(settings, None);

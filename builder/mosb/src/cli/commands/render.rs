@@ -5,6 +5,7 @@ use tokio::task::spawn_blocking;
 
 use crate::bootstrap::Manifest;
 use crate::cli::args::Format;
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::input::{self, Input};
 use crate::cli::manifests::Manifests;
@@ -12,7 +13,6 @@ use crate::cli::objects::RenderExplanation;
 use crate::cli::output;
 use crate::cli::progress::Progress;
 use crate::cli::resolve::{Render, Settings};
-use crate::cli::world::World;
 use mosb_build::fetch::{self, Fetcher, HostHeaders};
 use mosb_ignition::snapshot::Contents;
 use mosb_image::ImageRef;
@@ -215,14 +215,14 @@ async fn pin(request: &mut Request, settings: &Settings, progress: &Progress) ->
     if images.is_empty() {
         return Ok(());
     }
-    let world = World::new(settings, progress.clone())?;
+    let context = CliContext::new(settings, progress.clone())?;
     for render::Unpinned { image, place } in images {
         // What is no reference at all is told when it is rendered.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
         progress.step(&format!("resolving {image}"));
-        let digest = world.pull.digest_of(&reference).await?;
+        let digest = context.pull.digest_of(&reference).await?;
         let digest = digest.ok_or_else(|| Error::NoTag { place, image: image.clone() })?;
         let pinned = reference.repo().pinned(digest).to_string();
         request.pins.insert(image, pinned);

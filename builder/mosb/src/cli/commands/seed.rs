@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::bootstrap::wrong_fields;
+use crate::bootstrap::invalid_fields;
 use crate::cli::args::{Format, SeedNew};
 use crate::cli::error::Error;
 use crate::cli::{input, output};
@@ -57,7 +57,7 @@ fn object(typed: &SeedNew) -> Result<Value> {
         "spec": spec,
     });
     let read: MachineOsConfig = serde_json::from_value(object.clone()).expect("it was just made");
-    let wrong = wrong_fields(&read, true);
+    let wrong = invalid_fields(&read, true);
     match wrong.is_empty() {
         true => Ok(object),
         false => {

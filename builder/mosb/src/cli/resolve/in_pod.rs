@@ -15,11 +15,11 @@ use mosb_plan::plan::BaseName;
 #[derive(Debug)]
 pub enum InPod {
     /// `job build --result`.
-    Direct(PodInputs, Told),
+    Direct(PodInputs, ResultDirArg),
     /// `job build --image`.
     Containerfile(PodInputs, LeftImage),
     /// `job push`.
-    Push(PodInputs, PathBuf, Told),
+    Push(PodInputs, PathBuf, ResultDirArg),
     /// `job wait-for-done`.
     WaitForDone(SidecarConfig),
 }
@@ -57,7 +57,7 @@ pub struct PodInputs {
 
 /// Where the sidecar waits for the result: `--result`.
 #[derive(Debug)]
-pub struct Told(pub PathBuf);
+pub struct ResultDirArg(pub PathBuf);
 
 /// How buildah is run, and where to.
 #[derive(Debug)]
@@ -95,11 +95,13 @@ pub fn in_pod(typed: args::InPod) -> anyhow::Result<InPod> {
                         require_user_namespace: build.require_user_namespace,
                     },
                 ),
-                (Some(result), ..) => InPod::Direct(inputs, Told(result)),
+                (Some(result), ..) => InPod::Direct(inputs, ResultDirArg(result)),
                 (None, ..) => unreachable!("clap wants one of them"),
             }
         }
-        args::InPod::Push(push) => InPod::Push(inputs(push.inputs)?, push.image, Told(push.result)),
+        args::InPod::Push(push) => {
+            InPod::Push(inputs(push.inputs)?, push.image, ResultDirArg(push.result))
+        }
         args::InPod::WaitForDone(wait) => InPod::WaitForDone(SidecarConfig {
             result: wait.result,
             failure: wait.failure,

@@ -14,14 +14,14 @@ use mosb_registry::{self as registry, Place, Target};
 #[derive(Debug)]
 pub struct Preflight {
     /// Which images.
-    pub of: Checked,
+    pub of: ValidatedInstall,
     /// `--platform`.
     pub platform: Option<Platform>,
 }
 
 /// Where the images are named.
 #[derive(Debug)]
-pub enum Checked {
+pub enum ValidatedInstall {
     /// By hand.
     Images {
         /// Each once.
@@ -46,7 +46,7 @@ pub(super) fn preflight(typed: args::Preflight) -> anyhow::Result<Preflight> {
     let platform = super::platform(typed.platform)?;
     if !typed.manifests.is_empty() {
         return Ok(Preflight {
-            of: Checked::Installation {
+            of: ValidatedInstall::Installation {
                 manifests: bootstrap::manifests(&typed.manifests)?,
                 cluster: typed.cluster.map(bootstrap::cluster),
                 pull_secret: typed.pull_secret,
@@ -63,7 +63,7 @@ pub(super) fn preflight(typed: args::Preflight) -> anyhow::Result<Preflight> {
     }
     let base = typed.base.as_deref().map(str::parse).transpose();
     Ok(Preflight {
-        of: Checked::Images {
+        of: ValidatedInstall::Images {
             images,
             push: typed.push.as_deref().map(repository).transpose()?,
             base: base.map_err(|error| Error::Usage(format!("--base {error}")))?,

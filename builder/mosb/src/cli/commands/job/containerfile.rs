@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use super::plan_to_run;
 use crate::cli::commands::containerfile::options;
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{LeftImage, PodInputs, Settings};
-use crate::cli::world::World;
 use mosb_build::Redactor;
 use mosb_build::buildah::{self, BaseSource};
 use mosb_build::user_namespace;
@@ -19,7 +19,7 @@ use mosb_plan::containerfile;
 /// # Errors
 /// A user namespace that was planned and isn't there; as [`buildah::leave`].
 pub async fn build(
-    world: &World,
+    context: &CliContext,
     inputs: &PodInputs,
     left: &LeftImage,
     settings: &Settings,
@@ -28,7 +28,7 @@ pub async fn build(
     if left.require_user_namespace && !user_namespace::is_own()? {
         return Err(Error::NoUserNamespace.into());
     }
-    let planned = plan_to_run(world, inputs).await?;
+    let planned = plan_to_run(context, inputs).await?;
     let text = containerfile::render(&planned.plan)?;
     let mut options = options(&left.buildah, settings)?;
     if options.storage_driver.is_none() {
@@ -37,7 +37,7 @@ pub async fn build(
     }
     // Every container of a node with a subscription has it, also one that was given no entitlement.
     options.volumes.extend(buildah::of_the_node(Path::new("/")));
-    world.progress.step("building with buildah");
+    context.progress.step("building with buildah");
     // What it says is what `mosb logs` shows.
     let on_line = |_, line: &str| tracing::info!("{}", secrets.redact(line));
     let (plan, base) = (&planned.plan, BaseSource::of(&planned.base));

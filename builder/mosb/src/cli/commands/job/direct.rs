@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::end::{End, millis};
+use super::result_reporter::{ResultReporter, millis};
 use super::{of_build, plan_context, read_request};
 use crate::cli::commands::build::tag_moved;
 use crate::cli::commands::make_plan::unwrap_source;
+use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
-use crate::cli::world::World;
 use mosb_build::JobMethod;
 use mosb_build::direct;
 use mosb_build::resolve::{self, ResolvedPlan, Trees};
@@ -26,28 +26,32 @@ use mosb_types::Finding;
 ///
 /// # Errors
 /// Whatever keeps the image from being in the registry.
-pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outcome> {
+pub async fn build(
+    context: &CliContext,
+    inputs: &PodInputs,
+    reporter: &ResultReporter,
+) -> Result<Outcome> {
     let began = Instant::now();
     let request = read_request(inputs, MethodChoice::Auto).await?;
-    let on_step = |step: &str| world.progress.step(step);
+    let on_step = |step: &str| context.progress.step(step);
     let trees = inputs.base_tree.as_ref();
-    let trees = trees.map(|image| Trees::Image(&world.push, image));
-    let context = plan_context(world, trees, &on_step);
-    let resolved_draft = resolve::draft(context, request).await.map_err(unwrap_source)?;
+    let trees = trees.map(|image| Trees::Image(&context.push, image));
+    let planning = plan_context(context, trees, &on_step);
+    let resolved_draft = resolve::draft(planning, request).await.map_err(unwrap_source)?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     if !resolved_draft.draft.needs_tree() {
         return Ok(needs_containerfile(resolved_draft.draft.reasons()));
     }
-    let resolved_plan = resolve::finish(context, resolved_draft).await.map_err(unwrap_source)?;
+    let resolved_plan = resolve::finish(planning, resolved_draft).await.map_err(unwrap_source)?;
     if let Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons));
     }
-    world.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
-    end.begin_push();
+    context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
+    reporter.begin_push();
     let target = Target::from(inputs.push.clone());
     let (built, tree) = tokio::join!(
-        direct::build(&world.push, &resolved_plan.plan, &resolved_plan.base, &target),
-        push_tree(world, inputs, &resolved_plan),
+        direct::build(&context.push, &resolved_plan.plan, &resolved_plan.base, &target),
+        push_tree(context, inputs, &resolved_plan),
     );
     let built = built?;
     let mut warnings = resolved_plan.plan.warnings;
@@ -61,7 +65,7 @@ pub async fn build(world: &World, inputs: &PodInputs, end: &End) -> Result<Outco
         }
         None => None,
     };
-    let (bytes_pulled, bytes_pushed) = world.moved();
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
         method: JobMethod::Direct,
@@ -85,7 +89,7 @@ fn needs_containerfile(reasons: &[Reason]) -> Outcome {
 
 /// Keeps a tree that was read from the base's layers for the builds to come.
 async fn push_tree(
-    world: &World,
+    context: &CliContext,
     inputs: &PodInputs,
     resolved_plan: &ResolvedPlan,
 ) -> Option<Result<Digest, Finding>> {
@@ -94,7 +98,7 @@ async fn push_tree(
         TreeSource::Cache => None,
         TreeSource::Computed => {
             let (repo, base) = (&inputs.push, &resolved_plan.base.manifest);
-            Some(tree_image::push(&world.push, repo, base, &obtained.tree).await)
+            Some(tree_image::push(&context.push, repo, base, &obtained.tree).await)
         }
     }
 }

@@ -2,19 +2,18 @@
 
 mod containerfile;
 mod direct;
-mod end;
 mod push;
+mod result_reporter;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
+use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::resolve::{InPod, PodInputs, Settings};
-use crate::cli::world::World;
 use crate::cli::{ExitCode, input};
-use end::End;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
 use mosb_controller::sidecar::{self, SidecarConfig};
@@ -22,27 +21,29 @@ use mosb_plan::api::BuildName;
 use mosb_plan::plan::Format;
 use mosb_plan::plan::MethodChoice;
 use mosb_registry::Source;
+use result_reporter::ResultReporter;
 
 /// One of the parts that build or push, and its exit code.
 ///
 /// # Errors
 /// What went wrong, after it was told as the result.
-pub async fn in_pod(world: &World, part: &InPod, settings: &Settings) -> Result<ExitCode> {
+pub async fn in_pod(context: &CliContext, part: &InPod, settings: &Settings) -> Result<ExitCode> {
     match part {
         InPod::Direct(inputs, told) => {
-            let end = End::new(inputs, settings, Step::ImageBuild);
-            let outcome = direct::build(world, inputs, &end).await;
-            end.hand_over(&told.0, outcome).await
+            let reporter = ResultReporter::new(inputs, settings, Step::ImageBuild);
+            let outcome = direct::build(context, inputs, &reporter).await;
+            reporter.deliver(&told.0, outcome).await
         }
         InPod::Containerfile(inputs, left) => {
-            let end = End::new(inputs, settings, Step::ImageBuild);
-            let built = containerfile::build(world, inputs, left, settings, &end.secrets).await;
-            end.leave_failure(&left.failure, built)
+            let reporter = ResultReporter::new(inputs, settings, Step::ImageBuild);
+            let built =
+                containerfile::build(context, inputs, left, settings, &reporter.secrets).await;
+            reporter.report_failure(&left.failure, built)
         }
         InPod::Push(inputs, image, told) => {
-            let end = End::new(inputs, settings, Step::ImagePush);
-            let outcome = push::push(world, inputs, image, &end).await;
-            end.hand_over(&told.0, outcome).await
+            let reporter = ResultReporter::new(inputs, settings, Step::ImagePush);
+            let outcome = push::push(context, inputs, image, &reporter).await;
+            reporter.deliver(&told.0, outcome).await
         }
         InPod::WaitForDone(post) => wait_for_done(post).await.map(|()| 0),
     }
@@ -104,21 +105,21 @@ fn of_build(mut resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Reso
 }
 
 /// The plan of a build that runs something, which needs no tree of the base.
-async fn plan_to_run(world: &World, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
+async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
     let request = read_request(inputs, MethodChoice::Containerfile).await?;
-    let on_step = |step: &str| world.progress.step(step);
-    let context = plan_context(world, None, &on_step);
-    let resolved_draft = resolve::draft(context, request).await;
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = plan_context(context, None, &on_step);
+    let resolved_draft = resolve::draft(planning, request).await;
     let resolved_draft =
         of_build(resolved_draft.map_err(super::make_plan::unwrap_source)?, &inputs.build)?;
-    let planned = resolve::finish(context, resolved_draft).await;
+    let planned = resolve::finish(planning, resolved_draft).await;
     planned.map_err(super::make_plan::unwrap_source)
 }
 
 fn plan_context<'a>(
-    world: &'a World,
+    context: &'a CliContext,
     trees: Option<Trees<'a>>,
     on_step: &'a (dyn Fn(&str) + Sync),
 ) -> PlanContext<'a> {
-    PlanContext { client: &world.pull, trees, on_step }
+    PlanContext { client: &context.pull, trees, on_step }
 }

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::end::{End, millis};
 use super::plan_to_run;
+use super::result_reporter::{ResultReporter, millis};
 use crate::cli::commands::build::tag_moved;
+use crate::cli::context::CliContext;
 use crate::cli::resolve::PodInputs;
-use crate::cli::world::World;
 use mosb_build::JobMethod;
 use mosb_build::buildah;
 use mosb_build::result::{Outcome, Phases};
@@ -19,21 +19,26 @@ use mosb_registry::Target;
 ///
 /// # Errors
 /// As [`buildah::take`], and whatever the registry answers.
-pub async fn push(world: &World, inputs: &PodInputs, image: &Path, end: &End) -> Result<Outcome> {
+pub async fn push(
+    context: &CliContext,
+    inputs: &PodInputs,
+    image: &Path,
+    reporter: &ResultReporter,
+) -> Result<Outcome> {
     let began = Instant::now();
-    let planned = plan_to_run(world, inputs).await?;
+    let planned = plan_to_run(context, inputs).await?;
     let plan = &planned.plan;
-    world.progress.step("compressing what was built");
+    context.progress.step("compressing what was built");
     let making = Instant::now();
     let made = buildah::take(plan, image).await.map_err(mosb_build::Error::from)?;
     let making = making.elapsed();
-    world.progress.step(&format!("pushing to {}", inputs.push));
-    end.begin_push();
+    context.progress.step(&format!("pushing to {}", inputs.push));
+    reporter.begin_push();
     let target = Target::from(inputs.push.clone());
-    let built = buildah::push(&world.push, plan, &made, &planned.base, &target).await?;
+    let built = buildah::push(&context.push, plan, &made, &planned.base, &target).await?;
     let mut warnings = planned.plan.warnings.clone();
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
-    let (bytes_pulled, bytes_pushed) = world.moved();
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
         method: JobMethod::Containerfile,

@@ -29,7 +29,7 @@ impl IndexEntry {
 }
 
 /// The one image of an index: of the platform that was asked for, or the only one.
-pub(super) fn choose<'a>(
+pub(super) fn select_platform<'a>(
     image: &str,
     entries: &'a [IndexEntry],
     wanted: Option<&Platform>,
@@ -131,7 +131,7 @@ mod tests {
         ] {
             let list = entries(&list);
             let wanted: Option<Platform> = wanted.map(|p| p.parse().unwrap());
-            let got = choose("x", &list, wanted.as_ref());
+            let got = select_platform("x", &list, wanted.as_ref());
             let got = got.map(|e| list.iter().position(|o| o.digest == e.digest).unwrap());
             assert_eq!(got.map_err(|e| e.reason()), want, "{what}");
         }

@@ -1,5 +1,5 @@
 use super::*;
-use mosb_registry::Said;
+use mosb_registry::RegistryMessage;
 
 const HOST: &str = "quay.example";
 
@@ -8,7 +8,7 @@ fn denied(with: &str) -> Error {
         image: "quay.example/acme/os@sha256:1".to_owned(),
         status: 403,
         with: with.to_owned(),
-        said: Said::from_body(br#"{"errors":[{"code":"DENIED","message":"no"}]}"#),
+        message: RegistryMessage::from_body(br#"{"errors":[{"code":"DENIED","message":"no"}]}"#),
     }
 }
 
@@ -78,7 +78,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             Kind::Pull,
             Error::NotFound {
                 image: "quay.example/acme/os@sha256:1".to_owned(),
-                said: Said::default(),
+                message: RegistryMessage::default(),
             },
             Manifests,
             (
@@ -91,7 +91,10 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "no such repository to push to",
             Kind::Push,
-            Error::NotFound { image: "quay.example/acme/os".to_owned(), said: Said::default() },
+            Error::NotFound {
+                image: "quay.example/acme/os".to_owned(),
+                message: RegistryMessage::default(),
+            },
             Manifests,
             (
                 Failed,
@@ -187,7 +190,12 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         (
             "in trouble",
             Kind::Pull,
-            Error::Server { host: host(), status: 503, tries: 4, said: Said::default() },
+            Error::Server {
+                host: host(),
+                status: 503,
+                tries: 4,
+                message: RegistryMessage::default(),
+            },
             Manifests,
             (
                 Unknown,
@@ -264,7 +272,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
                 host: host(),
                 doing: "the beginning of an upload",
                 status: 405,
-                said: Said::default(),
+                message: RegistryMessage::default(),
             },
             ByHand,
             (
@@ -287,7 +295,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
             ),
         ),
     ] {
-        let check = told(kind, &error, HOST, remedies);
+        let check = explain(kind, &error, HOST, remedies);
         let got = (check.outcome, check.code.unwrap(), &*check.message, &*check.remedy.unwrap());
         assert_eq!(got, want, "{what}");
     }

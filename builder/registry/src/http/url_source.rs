@@ -12,7 +12,7 @@ use super::proxy::{Proxies, is_loopback};
 
 /// Who named the host of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NamedBy {
+pub enum UrlSource {
     /// The user. A DNS name must still not resolve to a link-local address: its owner may be the attacker.
     User,
     /// A server on loopback: neither the network nor its owner learns more from it than from the server itself.
@@ -30,7 +30,7 @@ pub enum ForbiddenAddress {
     Loopback(String),
 }
 
-impl NamedBy {
+impl UrlSource {
     /// Of a URL that the user or a server named, which is on loopback or not.
     pub fn of(by_server: bool, on_loopback: bool) -> Self {
         match (by_server, on_loopback) {
@@ -115,7 +115,7 @@ fn embedded_v4(ip: IpAddr) -> IpAddr {
 /// Resolves names as the system does, and drops the addresses that must not be asked. A name that resolves to another address
 /// the next time is checked again: what is connected to is what was checked.
 pub(super) struct CheckedResolver {
-    pub named_by: NamedBy,
+    pub url_source: UrlSource,
     pub proxies: Arc<Proxies>,
     /// The system's, except in tests.
     pub lookup: Arc<dyn Resolve>,
@@ -125,9 +125,9 @@ impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
         // The user names proxies, or the author of a config does.
-        let named_by = match self.proxies.are_at(&host) {
-            true => NamedBy::User,
-            false => self.named_by,
+        let url_source = match self.proxies.are_at(&host) {
+            true => UrlSource::User,
+            false => self.url_source,
         };
         let resolving = self.lookup.resolve(name);
         Box::pin(async move {
@@ -135,7 +135,7 @@ impl Resolve for CheckedResolver {
             let mut forbidden = None;
             let mut allowed = Vec::new();
             for address in all {
-                match named_by.check_address(&host, address.ip()) {
+                match url_source.check_address(&host, address.ip()) {
                     Ok(()) => allowed.push(address),
                     Err(error) => forbidden = Some(error),
                 }
@@ -150,7 +150,9 @@ impl Resolve for CheckedResolver {
 
 impl fmt::Debug for CheckedResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CheckedResolver").field("named_by", &self.named_by).finish_non_exhaustive()
+        f.debug_struct("CheckedResolver")
+            .field("url_source", &self.url_source)
+            .finish_non_exhaustive()
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::http::{Broken, Outcome, ProxyVariables, Secret};
+    use crate::http::{AttemptOutcome, ProxyVariables, RequestError, Secret};
 
     #[test]
     fn a_server_names_no_link_local_address_and_only_one_on_loopback_names_loopback() {
@@ -205,10 +207,10 @@ mod tests {
             ("http://100.100.100.200/", false, false),
         ] {
             let parsed = Url::parse(url).unwrap();
-            let allowed = |named_by: NamedBy| named_by.check(&parsed).is_ok();
-            assert!(allowed(NamedBy::User), "{url}");
-            assert_eq!(allowed(NamedBy::Server), by_server, "{url}");
-            assert_eq!(allowed(NamedBy::LoopbackServer), by_loopback, "{url}");
+            let allowed = |url_source: UrlSource| url_source.check(&parsed).is_ok();
+            assert!(allowed(UrlSource::User), "{url}");
+            assert_eq!(allowed(UrlSource::Server), by_server, "{url}");
+            assert_eq!(allowed(UrlSource::LoopbackServer), by_loopback, "{url}");
         }
     }
 
@@ -222,10 +224,10 @@ mod tests {
         }
     }
 
-    fn resolver(named_by: NamedBy, addresses: &[&str]) -> CheckedResolver {
+    fn resolver(url_source: UrlSource, addresses: &[&str]) -> CheckedResolver {
         let addresses = addresses.iter().map(|ip| (ip.parse::<IpAddr>().unwrap(), 0).into());
         CheckedResolver {
-            named_by,
+            url_source,
             proxies: Arc::new(
                 Proxies::new(&ProxyVariables {
                     http: Some(Secret::new("http://proxy.example:3128".to_owned())),
@@ -239,19 +241,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_gets_around_nothing() {
-        for (what, host, named_by, has, want) in [
-            ("user, loopback", "a", NamedBy::User, &["127.0.0.1"][..], 1),
-            ("user, link-local", "a", NamedBy::User, &["169.254.169.254"], 0),
-            ("user, mapped", "a", NamedBy::User, &["::ffff:169.254.1.1"], 0),
-            ("server, private", "a", NamedBy::Server, &["10.0.0.1"], 1),
-            ("server, loopback", "a", NamedBy::Server, &["127.0.0.1", "::1"], 0),
-            ("server, one of two", "a", NamedBy::Server, &["127.0.0.1", "10.0.0.1"], 1),
-            ("loopback, loopback", "a", NamedBy::LoopbackServer, &["127.0.0.1"], 1),
-            ("loopback, link-local", "a", NamedBy::LoopbackServer, &["fe80::1"], 0),
-            ("a proxy", "proxy.example", NamedBy::Server, &["127.0.0.1"], 1),
-            ("a proxy, link-local", "proxy.example", NamedBy::User, &["169.254.169.254"], 0),
+        for (what, host, url_source, has, want) in [
+            ("user, loopback", "a", UrlSource::User, &["127.0.0.1"][..], 1),
+            ("user, link-local", "a", UrlSource::User, &["169.254.169.254"], 0),
+            ("user, mapped", "a", UrlSource::User, &["::ffff:169.254.1.1"], 0),
+            ("server, private", "a", UrlSource::Server, &["10.0.0.1"], 1),
+            ("server, loopback", "a", UrlSource::Server, &["127.0.0.1", "::1"], 0),
+            ("server, one of two", "a", UrlSource::Server, &["127.0.0.1", "10.0.0.1"], 1),
+            ("loopback, loopback", "a", UrlSource::LoopbackServer, &["127.0.0.1"], 1),
+            ("loopback, link-local", "a", UrlSource::LoopbackServer, &["fe80::1"], 0),
+            ("a proxy", "proxy.example", UrlSource::Server, &["127.0.0.1"], 1),
+            ("a proxy, link-local", "proxy.example", UrlSource::User, &["169.254.169.254"], 0),
         ] {
-            let resolved = resolver(named_by, has).resolve(host.parse().unwrap()).await;
+            let resolved = resolver(url_source, has).resolve(host.parse().unwrap()).await;
             assert_eq!(resolved.map_or(0, Iterator::count), want, "{what}");
         }
     }
@@ -264,7 +266,7 @@ mod tests {
         let client = reqwest::Client::builder()
             .no_proxy()
             .tls_certs_only([])
-            .dns_resolver(resolver(NamedBy::Server, &["127.0.0.1"]))
+            .dns_resolver(resolver(UrlSource::Server, &["127.0.0.1"]))
             .build()
             .unwrap();
         let asked = client
@@ -272,8 +274,8 @@ mod tests {
             .timeout(Duration::from_secs(5))
             .send()
             .await;
-        let broken = Broken::from(asked.unwrap_err());
-        assert_eq!(broken.outcome, Outcome::Fatal, "{broken:?}");
+        let broken = RequestError::from(asked.unwrap_err());
+        assert_eq!(broken.outcome, AttemptOutcome::Fatal, "{broken:?}");
         assert!(broken.cause.starts_with("cdn.example (127.0.0.1) is on loopback"), "{broken:?}");
         let connected = listener.accept().map_err(|e| e.kind());
         assert_eq!(connected.unwrap_err(), std::io::ErrorKind::WouldBlock);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// The registry's own words, or none. Printed as `: words`, to stand behind a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct RegistryMessage {
     /// Codes and messages.
     words: String,
     /// The code of the first error; empty if it has none.
@@ -30,7 +30,7 @@ struct OneError {
 /// Characters shown of a registry's message.
 const SHOWN: usize = 200;
 
-impl Said {
+impl RegistryMessage {
     /// Code and message of an OCI error body (OCI distribution spec, error codes); nothing of any other body.
     pub fn from_body(body: &[u8]) -> Self {
         let Ok(Errors { errors }) = serde_json::from_slice(body) else {
@@ -64,11 +64,12 @@ impl Said {
 
     /// The same words, and what the registry answered to a question before.
     #[must_use]
-    pub(super) fn after_question(mut self, image: &str, status: u16, said: &Self) -> Self {
+    pub(super) fn after_check(mut self, image: &str, status: u16, message: &Self) -> Self {
         if !self.words.is_empty() {
             self.words.push_str("; ");
         }
-        let before = format!("asked before whether {image} is there, it answered {status}{said}");
+        let before =
+            format!("asked before whether {image} is there, it answered {status}{message}");
         self.words.push_str(&before);
         self
     }
@@ -80,7 +81,7 @@ impl Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for RegistryMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.words.is_empty() {
             return Ok(());
@@ -117,10 +118,13 @@ mod tests {
             ("only a code", r#"{"errors":[{"code":"DENIED"}]}"#, ": DENIED".to_owned()),
             ("long", &long, format!(": {}", "x".repeat(SHOWN))),
         ] {
-            assert_eq!(Said::from_body(body.as_bytes()).to_string(), want, "{what}");
+            assert_eq!(RegistryMessage::from_body(body.as_bytes()).to_string(), want, "{what}");
         }
-        assert!(Said::has_code(br#"{"errors":[{"code":"BLOB_UNKNOWN"}]}"#, &["BLOB_UNKNOWN"]));
-        assert!(!Said::has_code(b"BLOB_UNKNOWN", &["BLOB_UNKNOWN"]));
+        assert!(RegistryMessage::has_code(
+            br#"{"errors":[{"code":"BLOB_UNKNOWN"}]}"#,
+            &["BLOB_UNKNOWN"]
+        ));
+        assert!(!RegistryMessage::has_code(b"BLOB_UNKNOWN", &["BLOB_UNKNOWN"]));
     }
 
     #[test]
@@ -138,25 +142,25 @@ mod tests {
             ("default backend - 404", false),
             ("", false),
         ] {
-            assert_eq!(Said::from_body(body.as_bytes()).is_missing(), want, "{body}");
+            assert_eq!(RegistryMessage::from_body(body.as_bytes()).is_missing(), want, "{body}");
         }
     }
 
     #[test]
     fn words_come_before_what_was_answered_to_a_question() {
-        let question = Said::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
-        let denied = Said::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
-        for (said, want) in [
+        let question = RegistryMessage::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
+        let denied = RegistryMessage::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
+        for (message, want) in [
             (
                 denied,
                 ": DENIED; asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
             ),
             (
-                Said::default(),
+                RegistryMessage::default(),
                 ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
             ),
         ] {
-            assert_eq!(said.after_question("q.io/a:v1", 401, &question).to_string(), want);
+            assert_eq!(message.after_check("q.io/a:v1", 401, &question).to_string(), want);
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>
 
 /// Is it of the cluster's release? `stock` is the cluster's own OS image, or why it can't be read.
 pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> Check {
-    let said = &image.config.labels;
+    let image_labels = &image.config.labels;
     if let Some(base) = &cluster.base
         && let Some(digest) = base.digest()
         && built_on(image) == Some(digest)
@@ -64,17 +64,17 @@ pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, Stri
         let message = "it was built on the cluster's own OS image";
         return Check::passed(Kind::Release, message);
     }
-    if let (Some(built), Some(release)) = (said.get(RELEASE_VERSION), &cluster.release)
+    if let (Some(built), Some(release)) = (image_labels.get(RELEASE_VERSION), &cluster.release)
         && let (Some(of), Some(wanted)) = (minor(built), minor(release))
     {
-        return judged(&image.image, (built, of), (release, wanted), cluster);
+        return compare(&image.image, (built, of), (release, wanted), cluster);
     }
     let stock = match stock {
         Ok(stock) => stock,
         Err(why) => return Check::skipped(Kind::Release, why.clone()),
     };
-    match (version(said), version(&stock.config.labels)) {
-        (Some(is), Some(wanted)) => judged(&image.image, is, wanted, cluster),
+    match (version(image_labels), version(&stock.config.labels)) {
+        (Some(is), Some(wanted)) => compare(&image.image, is, wanted, cluster),
         (None, _) => Check::skipped(Kind::Release, "it has no label with an OS version"),
         (_, None) => {
             let message = "the cluster's OS image has no label with an OS version";
@@ -83,7 +83,7 @@ pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, Stri
     }
 }
 
-fn judged(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cluster) -> Check {
+fn compare(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cluster) -> Check {
     if is.1 == wanted.1 {
         let message = format!("it is of {}, the cluster of {}", is.0, wanted.0);
         return Check::passed(Kind::Release, message);
@@ -111,14 +111,15 @@ fn built_on(image: &Base) -> Option<Digest> {
 
 /// The OS version in labels, and what of it must be the same.
 fn version(labels: &BTreeMap<String, String>) -> Option<(&str, String)> {
-    let told = VERSIONS.iter().filter_map(|key| labels.get(*key));
-    told.filter_map(|text| {
-        // `machine-os=418.94.202501221327-0` among other components.
-        let machine_os = text.split(',').find_map(|one| one.trim().strip_prefix("machine-os="));
-        let text = machine_os.unwrap_or(text);
-        Some((text, stream(text)?))
-    })
-    .next()
+    let explain = VERSIONS.iter().filter_map(|key| labels.get(*key));
+    explain
+        .filter_map(|text| {
+            // `machine-os=418.94.202501221327-0` among other components.
+            let machine_os = text.split(',').find_map(|one| one.trim().strip_prefix("machine-os="));
+            let text = machine_os.unwrap_or(text);
+            Some((text, stream(text)?))
+        })
+        .next()
 }
 
 /// What stands before the date in a version of CoreOS: `418.94` of `418.94.202501221327-0`, `41` of `41.20250105.3.0`. A

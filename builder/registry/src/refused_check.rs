@@ -9,9 +9,9 @@ use super::error::Error;
 
 /// The first refused question of a push; none so far at the beginning.
 #[derive(Debug, Default)]
-pub(super) struct RefusedQuestion(OnceLock<Error>);
+pub(super) struct RefusedCheck(OnceLock<Error>);
 
-impl RefusedQuestion {
+impl RefusedCheck {
     /// The answer to a question before a push; a refusal is the answer `missing`.
     pub fn or_missing<T>(&self, answer: Result<T, Error>, missing: T) -> Result<T, Error> {
         match answer {
@@ -33,7 +33,7 @@ impl RefusedQuestion {
     /// A refusal of the push, with the question that was refused before.
     pub fn add_to(&self, error: Error) -> Error {
         match self.0.get() {
-            Some(question) => error.after_question(question),
+            Some(question) => error.after_check(question),
             None => error,
         }
     }

@@ -1,59 +1,58 @@
-//! What a registry's refusal means before an installation: one sentence, and where to put what is missing.
+//! Explains the errors of registries for preflight checks: one sentence, and where to add what is
+//! missing.
 
 use super::Remedies;
 use super::report::{Check, Kind, Outcome};
 use mosb_registry::Error;
 
-/// An error as a check: `Failed` if it stands, `Unknown` if another time may be better. `host` is the registry that was asked.
-pub(super) fn told(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Check {
+/// Converts an error to a check: `Failed` if it is permanent, `Unknown` if a retry may succeed.
+/// `host` is the registry that returned it.
+pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Check {
     let message = message(kind, error);
     let remedy = remedy(kind, error, host, remedies);
     let (message, remedy) = match (message, remedy) {
         (Some(message), Some(remedy)) => (message, remedy),
-        // The error's own: object and cause, then the remedy behind the last semicolon.
+        // The error's own text: object and cause, then the remedy after the last semicolon.
         (message, remedy) => {
             let text = error.to_string();
-            let (said, advice) = match text.rsplit_once("; ") {
-                Some((said, advice)) => (said.to_owned(), advice.to_owned()),
+            let (own_message, own_remedy) = match text.rsplit_once("; ") {
+                Some((message, remedy)) => (message.to_owned(), remedy.to_owned()),
                 None => (text, "mend it".to_owned()),
             };
-            (message.unwrap_or(said), remedy.unwrap_or(advice))
+            (message.unwrap_or(own_message), remedy.unwrap_or(own_remedy))
         }
     };
-    let outcome = match stands(error) {
-        true => Outcome::Failed,
-        false => Outcome::Unknown,
-    };
+    let outcome = if is_permanent(error) { Outcome::Failed } else { Outcome::Unknown };
     Check::not_passed(kind, outcome, error.reason(), message, remedy)
 }
 
-/// Whether it would be the same another time, unless somebody does something.
-pub(super) fn stands(error: &Error) -> bool {
+/// Whether a retry fails too, unless someone changes something.
+pub(super) fn is_permanent(error: &Error) -> bool {
     match error {
         Error::Tls { .. } | Error::PlainHttp { .. } | Error::TlsOnLoopback { .. } => true,
         other => other.class() != mosb_types::ErrorClass::Transient,
     }
 }
 
-/// What rustls says of a certificate whose authority nobody knows, or only another one of the same name.
+/// Whether rustls reports an unknown CA, or a CA of the same name with another key.
 fn is_unknown_authority(cause: &str) -> bool {
     ["UnknownIssuer", "BadSignature"].iter().any(|word| cause.contains(word))
 }
 
 fn message(kind: Kind, error: &Error) -> Option<String> {
     Some(match error {
-        Error::Denied { image, status, with, said } => {
+        Error::Denied { image, status, with, message } => {
             let what = match kind {
                 Kind::Push => "pushing to",
                 _ => "pulling",
             };
-            format!("the registry refuses {what} {image} ({status}{said}) {with}")
+            format!("the registry refuses {what} {image} ({status}{message}) {with}")
         }
-        Error::NotFound { image, said } if kind != Kind::Push => {
-            format!("{image}: the registry has none{said}")
+        Error::NotFound { image, message } if kind != Kind::Push => {
+            format!("{image}: the registry has none{message}")
         }
-        Error::NotFound { image, said } => {
-            format!("{image}: the registry takes no push to it (404{said})")
+        Error::NotFound { image, message } => {
+            format!("{image}: the registry takes no push to it (404{message})")
         }
         Error::PlatformMissing { .. } => error.to_string(),
         Error::Tls { host, cause } if is_unknown_authority(cause) => {

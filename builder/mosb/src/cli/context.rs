@@ -15,7 +15,7 @@ use mosb_registry::{
 
 /// The doors to the outside.
 #[derive(Debug)]
-pub struct World {
+pub struct CliContext {
     /// To read images.
     pub pull: Client,
     /// To write images; the same connections where the logins are the same.
@@ -26,7 +26,7 @@ pub struct World {
     pub progress: Progress,
 }
 
-impl World {
+impl CliContext {
     /// Reads the files that the settings name; connects to nothing yet.
     ///
     /// # Errors
@@ -56,8 +56,8 @@ impl World {
     }
 
     /// Bytes that came and that went.
-    pub fn moved(&self) -> (u64, u64) {
-        let (pull, push) = (self.pull.moved(), self.push.moved());
+    pub fn transfer_stats(&self) -> (u64, u64) {
+        let (pull, push) = (self.pull.transfer_stats(), self.push.transfer_stats());
         match std::ptr::eq(pull, push) {
             true => (pull.pulled(), pull.pushed()),
             false => (pull.pulled() + push.pulled(), pull.pushed() + push.pushed()),

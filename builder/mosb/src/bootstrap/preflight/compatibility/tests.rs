@@ -98,7 +98,7 @@ fn the_release_is_judged_where_both_say_so() {
             Failed,
         ),
         (
-            "the release is not told",
+            "the release is not explain",
             json!({ "releaseversion": "4.19.3" }),
             none(),
             none(),

@@ -13,7 +13,7 @@ use url::Url;
 use super::headers::HostHeaders;
 use mosb_ignition::snapshot::{LARGEST, Request};
 use mosb_registry::http::{
-    Broken, ForbiddenAddress, NamedBy, Outcome, Proxies, retry_after, same_origin,
+    AttemptOutcome, ForbiddenAddress, Proxies, RequestError, UrlSource, retry_after, same_origin,
 };
 
 /// Redirects that are followed; what Go follows where nothing else is said.
@@ -21,7 +21,7 @@ pub(super) const REDIRECTS: usize = 10;
 
 /// How a try ended.
 #[derive(Debug)]
-pub(super) enum Tried {
+pub(super) enum AttemptResult {
     /// All of it.
     Body(Bytes),
     /// Another answer than that.
@@ -34,7 +34,7 @@ pub(super) enum Tried {
 
 /// Where a request stands: the URL that is asked now.
 #[derive(Debug)]
-pub(super) struct Trial<'r> {
+pub(super) struct Attempt<'r> {
     request: &'r Request,
     extra: &'r HostHeaders,
     proxies: &'r Proxies,
@@ -46,7 +46,7 @@ pub(super) struct Trial<'r> {
     on_loopback: bool,
 }
 
-impl<'r> Trial<'r> {
+impl<'r> Attempt<'r> {
     pub fn new(request: &'r Request, extra: &'r HostHeaders, proxies: &'r Proxies) -> Self {
         let url = request.url().clone();
         Self { request, extra, proxies, url, left_home: false, on_loopback: true }
@@ -55,17 +55,17 @@ impl<'r> Trial<'r> {
     /// Asks until there is an answer that leads nowhere else. `client` gives the client for a URL.
     pub async fn run(
         &mut self,
-        client: impl Fn(&Url, NamedBy) -> Result<reqwest::Client, Broken>,
-    ) -> Result<Tried, Broken> {
+        client: impl Fn(&Url, UrlSource) -> Result<reqwest::Client, RequestError>,
+    ) -> Result<AttemptResult, RequestError> {
         for hop in 0..=REDIRECTS {
-            let sending = client(&self.url, self.named_by()?)?
+            let sending = client(&self.url, self.url_source()?)?
                 .get(self.url.clone())
                 .headers(self.headers(hop == 0))
                 .send();
             let response = match self.request.settings().response_headers {
                 Some(limit) => tokio::time::timeout(limit, sending)
                     .await
-                    .map_err(|_| Broken::new(Outcome::TimedOut, "no answer"))?,
+                    .map_err(|_| RequestError::new(AttemptOutcome::TimedOut, "no answer"))?,
                 None => sending.await,
             }?;
             self.on_loopback &= self.proxies.answered_on_loopback(&response, &self.url);
@@ -77,13 +77,13 @@ impl<'r> Trial<'r> {
                 None => return receive(response).await,
             }
         }
-        Ok(Tried::TooManyRedirects)
+        Ok(AttemptResult::TooManyRedirects)
     }
 
     /// A link-local address is another server to each machine, so its contents are in no image, whoever named it.
-    fn named_by(&self) -> Result<NamedBy, ForbiddenAddress> {
-        NamedBy::LoopbackServer.check(&self.url)?;
-        Ok(NamedBy::of(self.left_home, self.on_loopback))
+    fn url_source(&self) -> Result<UrlSource, ForbiddenAddress> {
+        UrlSource::LoopbackServer.check(&self.url)?;
+        Ok(UrlSource::of(self.left_home, self.on_loopback))
     }
 
     /// The config's own headers are for the URL that it names, those for a host for as long as we never left it.
@@ -122,25 +122,25 @@ fn redirect(response: &Response, from: &Url) -> Option<Url> {
     (matches!(next.scheme(), "http" | "https") && next.has_host()).then_some(next)
 }
 
-async fn receive(mut response: Response) -> Result<Tried, Broken> {
+async fn receive(mut response: Response) -> Result<AttemptResult, RequestError> {
     let status = response.status();
     if !matches!(status, StatusCode::OK | StatusCode::NO_CONTENT) {
         let asked = response.headers().get(RETRY_AFTER);
         let asked = asked.and_then(|value| value.to_str().ok());
-        return Ok(Tried::Status {
+        return Ok(AttemptResult::Status {
             status: status.as_u16(),
             retry_after: asked.and_then(|value| retry_after(value, SystemTime::now())),
         });
     }
     if response.content_length().is_some_and(|said| said > LARGEST) {
-        return Ok(Tried::TooLarge);
+        return Ok(AttemptResult::TooLarge);
     }
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await? {
         if (body.len() + chunk.len()) as u64 > LARGEST {
-            return Ok(Tried::TooLarge);
+            return Ok(AttemptResult::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Tried::Body(body.freeze()))
+    Ok(AttemptResult::Body(body.freeze()))
 }

@@ -1,7 +1,7 @@
 //! Why a request brought no answer, and whether it may be sent again.
 
-use super::named_by::ForbiddenAddress;
-use super::retry::Outcome;
+use super::retry::AttemptOutcome;
+use super::url_source::ForbiddenAddress;
 use mosb_types::error_text;
 
 /// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
@@ -9,16 +9,16 @@ const NO_TLS: &str = "InvalidContentType";
 
 /// A try that brought no answer.
 #[derive(Debug)]
-pub struct Broken {
-    pub outcome: Outcome,
+pub struct RequestError {
+    pub outcome: AttemptOutcome,
     /// No trusted connection could be made.
     pub tls: bool,
     /// What was said, without URLs.
     pub cause: String,
 }
 
-impl Broken {
-    pub fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
+impl RequestError {
+    pub fn new(outcome: AttemptOutcome, cause: impl Into<String>) -> Self {
         Self { outcome, tls: false, cause: cause.into() }
     }
 
@@ -39,7 +39,7 @@ fn below<'a>(
 }
 
 /// The innermost cause: the outer ones say only that something failed, and may hold a URL with a token in it.
-pub fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = below(cause) {
         cause = next;
@@ -47,13 +47,13 @@ pub fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     error_text(cause)
 }
 
-impl From<ForbiddenAddress> for Broken {
+impl From<ForbiddenAddress> for RequestError {
     fn from(error: ForbiddenAddress) -> Self {
-        Self::new(Outcome::Fatal, error.to_string())
+        Self::new(AttemptOutcome::Fatal, error.to_string())
     }
 }
 
-impl From<reqwest::Error> for Broken {
+impl From<reqwest::Error> for RequestError {
     fn from(error: reqwest::Error) -> Self {
         let error = error.without_url();
         let (mut tls, mut forbidden) = (false, false);
@@ -67,14 +67,14 @@ impl From<reqwest::Error> for Broken {
             source = below(cause);
         }
         let outcome = if error.is_timeout() {
-            Outcome::TimedOut
+            AttemptOutcome::TimedOut
         } else if error.is_builder() || (error.is_connect() && tls) || forbidden {
-            Outcome::Fatal
+            AttemptOutcome::Fatal
         } else if error.is_connect() {
-            Outcome::NoConnection
+            AttemptOutcome::NoConnection
         } else {
-            Outcome::Cut
+            AttemptOutcome::Cut
         };
-        Broken { outcome, tls: tls && error.is_connect(), cause: deepest(&error) }
+        RequestError { outcome, tls: tls && error.is_connect(), cause: root_cause(&error) }
     }
 }

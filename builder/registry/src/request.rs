@@ -1,4 +1,4 @@
-//! What goes over the wire and comes back: a request, its answer, or why there is none.
+//! What goes over the transport and comes back: a request, its answer, or why there is none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use url::Url;
 
 use super::error::Error;
-use super::said::Said;
-use crate::http::{Broken, LeastSpeed, Outcome};
+use super::error_body::RegistryMessage;
+use crate::http::{AttemptOutcome, LeastSpeed, RequestError};
 
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
 
-/// Bytes that went over the wire as manifests, configs and blobs.
+/// Bytes that went over the transport as manifests, configs and blobs.
 #[derive(Debug, Default)]
-pub struct Moved {
+pub struct TransferStats {
     pulled: AtomicU64,
     pushed: AtomicU64,
 }
 
-impl Moved {
+impl TransferStats {
     /// Bytes that came.
     pub fn pulled(&self) -> u64 {
         self.pulled.load(Ordering::Relaxed)
@@ -67,25 +67,25 @@ impl Default for Timeouts {
 
 /// A request that can be sent again. Its body may be a login, so it isn't printed.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct Request {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Most bytes of a good answer; `None` to leave the body to [`Answer::rest`].
+    /// Most bytes of a good answer; `None` to leave the body to [`Response::rest`].
     pub limit: Option<u64>,
-    pub moved: Option<Arc<Moved>>,
+    pub stats: Option<Arc<TransferStats>>,
     /// Whether a server named the URL: the registry an upload's place or its token server.
     pub by_server: bool,
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}{}", self.method, self.url.authority(), self.url.path())
     }
 }
 
-impl Call {
+impl Request {
     pub fn new(method: Method, url: Url) -> Self {
         Self {
             method,
@@ -93,7 +93,7 @@ impl Call {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             limit: Some(ERROR_BODY),
-            moved: None,
+            stats: None,
             by_server: false,
         }
     }
@@ -108,7 +108,7 @@ impl Call {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub status: u16,
     pub headers: HeaderMap,
     /// The whole body, unless it was left to `rest`.
@@ -119,13 +119,13 @@ pub(super) struct Answer {
     pub url: Url,
 }
 
-impl Answer {
+impl Response {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    pub fn said(&self) -> Said {
-        Said::from_body(&self.body)
+    pub fn message(&self) -> RegistryMessage {
+        RegistryMessage::from_body(&self.body)
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {
@@ -134,13 +134,13 @@ impl Answer {
 }
 
 /// The error of a registry that brought no answer.
-pub(super) fn unanswered(broken: Broken, host: &str, tries: u32) -> Error {
+pub(super) fn no_response(broken: RequestError, host: &str, tries: u32) -> Error {
     let host = host.to_owned();
     match broken.outcome {
         _ if broken.is_plain_http() => Error::PlainHttp { host },
         _ if broken.tls => Error::Tls { host, cause: broken.cause },
-        Outcome::TimedOut => Error::TimedOut { host, tries },
-        Outcome::TooSlow => Error::TooSlow { host, cause: broken.cause, tries },
+        AttemptOutcome::TimedOut => Error::TimedOut { host, tries },
+        AttemptOutcome::TooSlow => Error::TooSlow { host, cause: broken.cause, tries },
         _ => Error::Unreachable { host, cause: broken.cause },
     }
 }

@@ -20,12 +20,12 @@ use mosb_types::ErrorClass;
 
 /// How long the sidecar may take to deliver a result; the API may be away for a while.
 const DELIVERY: Duration = Duration::from_secs(300);
-/// How long a failure waits for it: the pod fails all the same, and the sidecar delivers at its end.
+/// How long a failure waits for it: the pod fails all the same, and the sidecar delivers at its reporter.
 const FAILURE: Duration = Duration::from_secs(5);
 
 /// What every result of this container says.
 #[derive(Debug)]
-pub struct End {
+pub struct ResultReporter {
     build: BuildName,
     job_uid: String,
     termination_log: PathBuf,
@@ -36,7 +36,7 @@ pub struct End {
     pub secrets: Redactor,
 }
 
-impl End {
+impl ResultReporter {
     /// Of the container for this step.
     pub fn new(inputs: &PodInputs, settings: &Settings, step: Step) -> Self {
         let files = [&settings.authfile, &settings.push_authfile];
@@ -61,18 +61,18 @@ impl End {
     ///
     /// # Errors
     /// What went wrong; a success that could not be delivered.
-    pub async fn hand_over(&self, folder: &Path, ended: Result<Outcome>) -> Result<ExitCode> {
+    pub async fn deliver(&self, folder: &Path, ended: Result<Outcome>) -> Result<ExitCode> {
         let result_dir = ResultDir::new(folder);
         match ended {
             Ok(outcome) => {
                 let summary = summary(&outcome);
-                let text = self.tell(&result_dir, outcome)?;
+                let text = self.write(&result_dir, outcome)?;
                 output::print_text(&summary)?;
                 result_dir.acknowledged(&text, DELIVERY).await?;
                 Ok(0)
             }
             Err(error) => {
-                let told = self.tell(&result_dir, self.failed(&error));
+                let told = self.write(&result_dir, self.failed(&error));
                 let delivered = match &told {
                     Ok(text) => result_dir.acknowledged(text, FAILURE).await,
                     Err(_) => Ok(()),
@@ -86,20 +86,20 @@ impl End {
         }
     }
 
-    /// Tells a failure in a folder of which nothing else is believed. Nobody answers: the sidecar delivers it at the pod's end.
+    /// Tells a failure in a folder of which nothing else is believed. Nobody answers: the sidecar delivers it at the pod's reporter.
     ///
     /// # Errors
     /// What went wrong.
-    pub fn leave_failure(&self, folder: &Path, ended: Result<()>) -> Result<ExitCode> {
+    pub fn report_failure(&self, folder: &Path, ended: Result<()>) -> Result<ExitCode> {
         let Err(error) = ended else { return Ok(0) };
-        if let Err(other) = self.tell(&ResultDir::new(folder), self.failed(&error)) {
+        if let Err(other) = self.write(&ResultDir::new(folder), self.failed(&error)) {
             tracing::warn!("{other}");
         }
         Err(error)
     }
 
     /// Writes a result to both places, and gives its text.
-    fn tell(
+    fn write(
         &self,
         result_dir: &ResultDir,
         outcome: Outcome,
@@ -123,11 +123,11 @@ impl End {
     fn failed(&self, error: &Error) -> Outcome {
         let failure = Failure::of(error);
         let program = program(error);
-        let want = program.and_then(|program| Want::of(last_output(program), &oom_counts()));
+        let want = program.and_then(|program| Shortage::of(last_output(program), &oom_counts()));
         let (message, last_lines) = match program.and_then(last_output) {
             Some(last) => {
                 let told = failure.message.split("; its last output:").next();
-                let remedy = want.map(Want::remedy).unwrap_or_default();
+                let remedy = want.map(Shortage::remedy).unwrap_or_default();
                 let lines = last.lines().map(|line| self.secrets.redact(line));
                 let message = format!("{}{remedy}", told.unwrap_or_default());
                 (message, lines.collect())
@@ -147,11 +147,11 @@ impl End {
 
 /// What the controller should do. It differs from the exit code where a pod differs from a user's machine: its disk, its files
 /// and its command line are not the user's doing, and its credentials are.
-fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Want>) -> ErrorClass {
+fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Shortage>) -> ErrorClass {
     match (failure.code, program) {
-        _ if want == Some(Want::Memory) => ErrorClass::Rejected,
+        _ if want == Some(Shortage::Memory) => ErrorClass::Rejected,
         // There may be room on another node, or later.
-        _ if want == Some(Want::Disk) => ErrorClass::Transient,
+        _ if want == Some(Shortage::Disk) => ErrorClass::Transient,
         // The base was just found there with the same credentials, so it is the network or the registry.
         (_, Some(exec::Error::Failed { action, .. })) if action == "pull" => ErrorClass::Transient,
         // Killed, for memory or with its node.
@@ -173,13 +173,13 @@ fn class(failure: &Failure, program: Option<&exec::Error>, want: Option<Want>) -
 
 /// What a program had too little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum Shortage {
     Memory,
     Disk,
 }
 
-impl Want {
-    /// From what a program said last, and what the kernel counts of our container: that a process was killed for lack of memory is
+impl Shortage {
+    /// From what a program wrote last, and what the kernel counts of our container: that a process was killed for lack of memory is
     /// not seen by who started it.
     fn of(last: Option<&str>, oom_counts: &[String]) -> Option<Self> {
         let killed = |line: &str| {
@@ -263,17 +263,20 @@ mod tests {
     }
 
     fn registry(status: u16) -> Error {
-        let said = mosb_registry::Said::default();
+        let message = mosb_registry::RegistryMessage::default();
         match status {
             403 => mosb_registry::Error::Denied {
                 image: "quay.io/os".to_owned(),
                 status,
                 with: "without credentials".to_owned(),
-                said,
+                message,
             },
-            _ => {
-                mosb_registry::Error::Server { host: "quay.io".to_owned(), status, tries: 3, said }
-            }
+            _ => mosb_registry::Error::Server {
+                host: "quay.io".to_owned(),
+                status,
+                tries: 3,
+                message,
+            },
         }
         .into()
     }
@@ -285,12 +288,12 @@ mod tests {
         let full = "write layout/x: no space left on device";
         for (what, last, counts, want) in [
             ("neither", "exit status 1", &[control][..], None),
-            ("killed", "exit status 137", &[events], Some(Want::Memory)),
-            ("full", full, &[control], Some(Want::Disk)),
-            ("nothing is counted", full, &[], Some(Want::Disk)),
+            ("killed", "exit status 137", &[events], Some(Shortage::Memory)),
+            ("full", full, &[control], Some(Shortage::Disk)),
+            ("nothing is counted", full, &[], Some(Shortage::Disk)),
         ] {
             let counts: Vec<_> = counts.iter().map(|text| (*text).to_owned()).collect();
-            assert_eq!(Want::of(Some(last), &counts), want, "{what}");
+            assert_eq!(Shortage::of(Some(last), &counts), want, "{what}");
         }
     }
 
@@ -321,7 +324,7 @@ mod tests {
             ),
             ("unforeseen", anyhow::anyhow!("x"), ErrorClass::Internal, "internal"),
         ] {
-            let end = End {
+            let reporter = ResultReporter {
                 build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
                 job_uid: String::new(),
                 termination_log: PathBuf::new(),
@@ -329,7 +332,7 @@ mod tests {
                 push: OnceLock::new(),
                 secrets: Redactor::default(),
             };
-            match end.failed(&error) {
+            match reporter.failed(&error) {
                 Outcome::Failed { class, reason: code, message, last_lines, .. } => {
                     assert_eq!((class, &*code), (want, reason), "{what}");
                     let ran = program_failed(&error);
