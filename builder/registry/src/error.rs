@@ -382,10 +382,10 @@ impl Error {
         }
     }
 
-    /// This refusal of a push, with the question before it that was refused.
+    /// Adds the refused check before a push to its refusal.
     #[must_use]
-    pub(super) fn after_check(self, question: &Self) -> Self {
-        let (about, asked, answered) = match question {
+    pub(super) fn after_check(self, check: &Self) -> Self {
+        let (about, asked, answered) = match check {
             Self::Denied { image, status, message, .. }
             | Self::Unexpected { image, status, message, .. } => (image, *status, message),
             _ => return self,

@@ -1,13 +1,12 @@
-//! What a registry says in the body of an error answer: bounded, printable, and only the fields meant for readers.
+//! Parses the body of error responses: only the fields meant for readers, printable and truncated.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// The registry's own words, or none. Printed as `: words`, to stand behind a status.
+/// The registry's error message, possibly empty. Displays as `: message`, to follow a status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistryMessage {
-    /// Codes and messages.
     words: String,
     /// The code of the first error; empty if it has none.
     code: String,
@@ -31,7 +30,8 @@ struct OneError {
 const SHOWN: usize = 200;
 
 impl RegistryMessage {
-    /// Code and message of an OCI error body (OCI distribution spec, error codes); nothing of any other body.
+    /// Code and message of an OCI error body (OCI distribution spec, error codes); empty for any
+    /// other body.
     pub fn from_body(body: &[u8]) -> Self {
         let Ok(Errors { errors }) = serde_json::from_slice(body) else {
             return Self::default();
@@ -56,13 +56,13 @@ impl RegistryMessage {
         }
     }
 
-    /// Whether a 404 with these words is the registry's own statement that it has no such thing. Without the code of an
-    /// error it may come from anything between, and a refusal leaves open what is there.
+    /// Whether a 404 with this body means that the registry has no such image. Without an error code
+    /// it may come from a proxy, and a permission error leaves open what exists.
     pub fn is_missing(&self) -> bool {
         !["", "UNAUTHORIZED", "DENIED"].contains(&&*self.code)
     }
 
-    /// The same words, and what the registry answered to a question before.
+    /// Appends the response to an earlier check.
     #[must_use]
     pub(super) fn after_check(mut self, image: &str, status: u16, message: &Self) -> Self {
         if !self.words.is_empty() {
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn words_come_before_what_was_answered_to_a_question() {
-        let question = RegistryMessage::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
+    fn the_message_precedes_the_response_to_a_check() {
+        let check = RegistryMessage::from_body(br#"{"errors":[{"code":"UNAUTHORIZED"}]}"#);
         let denied = RegistryMessage::from_body(br#"{"errors":[{"code":"DENIED"}]}"#);
         for (message, want) in [
             (
@@ -160,7 +160,7 @@ mod tests {
                 ": asked before whether q.io/a:v1 is there, it answered 401: UNAUTHORIZED",
             ),
         ] {
-            assert_eq!(message.after_check("q.io/a:v1", 401, &question).to_string(), want);
+            assert_eq!(message.after_check("q.io/a:v1", 401, &check).to_string(), want);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Everything between us and a place that holds images: a registry's repository, an OCI layout directory, a `dir:`
-//! directory. The room knows images and nothing of what is in them.
+//! Reads and writes images in registries, OCI layout directories and `dir:` directories. This crate
+//! does not interpret the content of layers.
 //!
 //! In comes what a user wrote ([`Source`], [`Target`]) and the bytes of an image; out go a [`Resolved`] image with
 //! its [`Store`] of blobs, and a [`Pushed`] one. The invariant: bytes that come in are those of their digest or an
@@ -11,14 +11,14 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `client` | the door: options, connections, `resolve`, `push` |
+//! | `client` | `Client`: options, connections, `resolve`, `push` |
 //! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
-//! | `transport`, `message`, `certs` | one HTTP request, again if it may pass; with what `http` has |
+//! | `transport`, `request`, `error_body`, `certs` | HTTP requests with retries, on top of `http` |
 //! | `auth`, `token`, `challenge`, `keyring`, `credentials` | logging in |
 //! | `endpoint`, `remote`, `upload`, `probe` | a registry, a repository read, written, tried out |
 //! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
 //! | `base_tree`, `blobs`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
-//! | `manifest`, `choose`, `resolve`, `store`, `verify`, `push`, `refused_question` | an image in, an image out |
+//! | `manifest`, `select_platform`, `resolve`, `store`, `verify`, `push`, `refused_check` | an image in, an image out |
 
 mod atomic;
 mod auth;

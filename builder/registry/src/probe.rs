@@ -104,7 +104,7 @@ impl PullFrom {
         resolve::resolve(&source, store, platform, &unread).await
     }
 
-    /// The blobs that this place doesn't have. One whose question is refused counts as there: reading shows more.
+    /// The blobs that this place doesn't have. One whose check is refused counts as there: reading shows more.
     ///
     /// # Errors
     /// The registry doesn't tell.

@@ -177,7 +177,7 @@ struct TargetState {
 }
 
 /// Asks what the tags name. If that is nothing yet, the image is surely new, and uploads are begun for it; else it may be
-/// there already, and none would be needed. After a refused question at least one upload is begun, which shows whether one
+/// there already, and none would be needed. After a refused check at least one upload is begun, which shows whether one
 /// may push at all.
 pub(super) async fn begin(
     remote: &Remote,

@@ -1,23 +1,24 @@
-//! Questions before a push that a registry refuses: what a tag names, whether a blob is there.
+//! Checks before a push that a registry refuses: what a tag names, whether a blob exists.
 //!
-//! Many registries refuse them for a repository that the first push creates (`docs/registries.md`), so a refusal counts as
-//! "not there". Only the answer to the push itself shows whether one may push; if that is a refusal too, both are reported.
+//! Many registries refuse them for a repository that the first push creates (`docs/registries.md`),
+//! so a refusal counts as "does not exist". Only the response to the push itself shows whether
+//! pushing is permitted; if the push is refused too, both responses are reported.
 
 use std::sync::OnceLock;
 
 use super::error::Error;
 
-/// The first refused question of a push; none so far at the beginning.
+/// The first refused check of a push, if any.
 #[derive(Debug, Default)]
 pub(super) struct RefusedCheck(OnceLock<Error>);
 
 impl RefusedCheck {
-    /// The answer to a question before a push; a refusal is the answer `missing`.
+    /// The result of a check before a push; `missing` if the registry refuses the check.
     pub fn or_missing<T>(&self, answer: Result<T, Error>, missing: T) -> Result<T, Error> {
         match answer {
             Err(error) if error.is_refusal() => {
-                tracing::debug!(%error, "a refused question before a push counts as not there");
-                // The first one is reported.
+                tracing::debug!(%error, "a refused check before a push counts as \"does not exist\"");
+                // Only the first one is reported.
                 drop(self.0.set(error));
                 Ok(missing)
             }
@@ -25,15 +26,15 @@ impl RefusedCheck {
         }
     }
 
-    /// Whether a question was refused so far.
+    /// Whether a check was refused so far.
     pub fn is_any(&self) -> bool {
         self.0.get().is_some()
     }
 
-    /// A refusal of the push, with the question that was refused before.
+    /// Adds the check that was refused before to a refusal of the push.
     pub fn add_to(&self, error: Error) -> Error {
         match self.0.get() {
-            Some(question) => error.after_check(question),
+            Some(check) => error.after_check(check),
             None => error,
         }
     }

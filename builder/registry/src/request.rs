@@ -1,4 +1,4 @@
-//! What goes over the transport and comes back: a request, its answer, or why there is none.
+//! Requests, responses, and the error for a missing response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::http::{AttemptOutcome, LeastSpeed, RequestError};
 /// Most bytes of an error's body that are read.
 pub(super) const ERROR_BODY: u64 = 64 << 10;
 
-/// Bytes that went over the transport as manifests, configs and blobs.
+/// Bytes of manifests, configs and blobs that were transferred.
 #[derive(Debug, Default)]
 pub struct TransferStats {
     pulled: AtomicU64,
@@ -25,12 +25,10 @@ pub struct TransferStats {
 }
 
 impl TransferStats {
-    /// Bytes that came.
     pub fn pulled(&self) -> u64 {
         self.pulled.load(Ordering::Relaxed)
     }
 
-    /// Bytes that went.
     pub fn pushed(&self) -> u64 {
         self.pushed.load(Ordering::Relaxed)
     }
@@ -44,14 +42,14 @@ impl TransferStats {
     }
 }
 
-/// How long things may take.
+/// Time limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a connection stands.
+    /// Until the connection is established.
     pub connect: Duration,
-    /// Until an answer begins.
+    /// Until the response begins.
     pub idle: Duration,
-    /// Of every body, in either direction.
+    /// Of bodies, in both directions.
     pub least_speed: LeastSpeed,
 }
 
@@ -65,17 +63,17 @@ impl Default for Timeouts {
     }
 }
 
-/// A request that can be sent again. Its body may be a login, so it isn't printed.
+/// A request that can be repeated. Its body may be a login, so `Debug` omits it.
 #[derive(Clone)]
 pub(super) struct Request {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// Most bytes of a good answer; `None` to leave the body to [`Response::rest`].
+    /// Size limit of a successful response; `None` leaves the body in [`Response::rest`].
     pub limit: Option<u64>,
     pub stats: Option<Arc<TransferStats>>,
-    /// Whether a server named the URL: the registry an upload's place or its token server.
+    /// Whether a server supplied the URL: an upload location or a token server.
     pub by_server: bool,
 }
 
@@ -106,14 +104,13 @@ impl Request {
     }
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(super) struct Response {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The whole body, unless it was left to `rest`.
+    /// The whole body, unless it is left in `rest`.
     pub body: Bytes,
-    /// The body of a good answer, still to be read.
+    /// The body of a successful response, not read yet.
     pub rest: Option<reqwest::Response>,
     /// After redirects.
     pub url: Url,
@@ -133,7 +130,7 @@ impl Response {
     }
 }
 
-/// The error of a registry that brought no answer.
+/// The error for a request without a response.
 pub(super) fn no_response(broken: RequestError, host: &str, tries: u32) -> Error {
     let host = host.to_owned();
     match broken.outcome {

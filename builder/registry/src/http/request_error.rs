@@ -1,19 +1,19 @@
-//! Why a request brought no answer, and whether it may be sent again.
+//! Why a request got no response, and whether it may be retried.
 
 use super::retry::AttemptOutcome;
 use super::url_source::ForbiddenAddress;
 use mosb_types::error_text;
 
-/// What rustls says of an answer whose first byte is none of TLS, such as the H of HTTP.
+/// rustls' error for a response that does not begin like TLS, such as plain HTTP.
 const NO_TLS: &str = "InvalidContentType";
 
-/// A try that brought no answer.
+/// The error of one attempt without a response.
 #[derive(Debug)]
 pub struct RequestError {
     pub outcome: AttemptOutcome,
-    /// No trusted connection could be made.
+    /// Whether the TLS handshake failed.
     pub tls: bool,
-    /// What was said, without URLs.
+    /// The root cause, without URLs.
     pub cause: String,
 }
 
@@ -22,7 +22,7 @@ impl RequestError {
         Self { outcome, tls: false, cause: cause.into() }
     }
 
-    /// Whether the other side doesn't speak TLS at all.
+    /// Whether the server doesn't speak TLS at all.
     pub fn is_plain_http(&self) -> bool {
         self.tls && self.cause.contains(NO_TLS)
     }

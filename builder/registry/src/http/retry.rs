@@ -1,18 +1,18 @@
-//! Whether a request is sent again, and when: a pure decision.
+//! Decides whether and when a request is retried. Pure.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// How often and how long we try.
+/// How often and how long a request is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries of one request, the first included.
+    /// Attempts of one request, including the first.
     pub tries: u32,
-    /// Pause after the first try; doubled each time.
+    /// Pause after the first attempt; doubled each time.
     pub first: Duration,
-    /// Longest pause, also where the registry asks for a longer one.
+    /// Longest pause, even if the registry asks for a longer one.
     pub cap: Duration,
-    /// No further try is begun after this time.
+    /// No attempt begins after this time.
     pub total: Duration,
 }
 
@@ -27,41 +27,36 @@ impl Default for RetryPolicy {
     }
 }
 
-/// How one try ended.
+/// How one attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// The server answered.
     Status {
         /// The HTTP status.
         status: u16,
         /// What `Retry-After` asks for.
         retry_after: Option<Duration>,
     },
-    /// No connection.
     NoConnection,
-    /// The connection ended in the middle.
+    /// The connection was closed before the response was complete.
     Cut,
-    /// Nothing came in time.
     TimedOut,
-    /// Too little moved in the time that we waited.
+    /// The transfer was below the minimum speed.
     TooSlow,
-    /// Trying again can't help: no trusted TLS, a broken request.
+    /// A retry can't help: untrusted TLS, an invalid request.
     Fatal,
 }
 
-/// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// The answer is one: use it, good or bad.
+    /// The response is final: use it, success or error.
     Return,
-    /// Wait this long, then try again.
     RetryAfter(Duration),
-    /// It would be tried again, but enough is enough.
+    /// Retries are exhausted.
     GiveUp,
 }
 
-/// Decides after try number `attempt` (from 1) and `spent` time. `jitter` (any number) spreads the pauses between half
-/// and all of what they may be, so that many builds do not come back at the same instant.
+/// Decides after attempt number `attempt` (from 1) and `spent` time. `jitter` (any number) spreads
+/// the pause between half and all of its length, so that many builds do not retry at the same time.
 pub fn decide_retry(
     outcome: AttemptOutcome,
     attempt: u32,
@@ -90,7 +85,7 @@ pub fn decide_retry(
     RetryDecision::RetryAfter(pause)
 }
 
-/// A number that nobody relies upon, for [`decide_retry`].
+/// A random number for [`decide_retry`].
 pub fn jitter() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -143,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_and_what_stands_is_taken() {
+    fn transient_errors_are_retried_and_permanent_ones_returned() {
         let again = |s| RetryDecision::RetryAfter(Duration::from_secs(s));
         for (what, outcome, attempt, spent, want) in [
             ("fine", status(200, None), 1, 0, RetryDecision::Return),

@@ -1,5 +1,5 @@
-//! Which addresses a URL may lead to, by who named it: a server that redirects, or names a token server, must not make this
-//! process ask what only this machine or its network can ask.
+//! Which addresses a URL may resolve to, by its source. A server that redirects or names a token
+//! server must not make this process send requests to this machine or its network (SSRF).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::proxy::{Proxies, is_loopback};
 
-/// Who named the host of a URL.
+/// Who supplied a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UrlSource {
     /// The user. A DNS name must still not resolve to a link-local address: its owner may be the attacker.
@@ -21,7 +21,7 @@ pub enum UrlSource {
     Server,
 }
 
-/// An address that must not be asked.
+/// An address that must not be contacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForbiddenAddress {
     #[error("{0} is a link-local or cloud metadata address; names and servers must not lead to it")]
