@@ -1,7 +1,8 @@
-//! The reconciles that are under way, and for how long: what a gauge shows, and by what `/healthz` knows that we hang.
+//! The reconciles that are running, and for how long: for a gauge, and for `/healthz` to detect a
+//! hang.
 //!
-//! Each is ended at its deadline. One that outlives that does not give way to anybody else, which is a mistake of ours that only a
-//! restart mends. A registry or an API server that is slow never gets so far.
+//! Each reconcile is cancelled at its deadline. One that outlives that blocks its thread, which is
+//! a bug that only a restart ends. A slow registry or API server is never the cause.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,10 +14,9 @@ use tokio::time::{Instant, timeout};
 use super::queue::Requeue;
 use mosb_types::ErrorClass;
 
-/// For how long a reconcile may outlive its deadline before the program counts as hanging.
+/// How long a reconcile may outlive its deadline before the program counts as hanging.
 const OVERDUE_GRACE: Duration = Duration::from_secs(60);
 
-/// The reconciles of all workers.
 #[derive(Debug)]
 pub struct ActiveReconciles {
     deadline: Duration,
@@ -30,7 +30,7 @@ struct State {
 }
 
 impl ActiveReconciles {
-    /// None is under way; each will be ended after this time.
+    /// A new set; each reconcile is cancelled after this time.
     pub fn new(deadline: Duration) -> Self {
         Self { deadline, state: Mutex::default() }
     }
@@ -51,14 +51,14 @@ impl ActiveReconciles {
         }
     }
 
-    /// For how long the oldest one has been under way.
+    /// For how long the oldest one has been running.
     pub fn oldest(&self) -> Duration {
         let state = self.lock();
         let ages = state.begun.values().map(|(_, since)| since.elapsed());
         ages.max().unwrap_or_default()
     }
 
-    /// Those that outlived their deadline, in a line each.
+    /// Those that outlived their deadline, one line each.
     pub fn overdue(&self) -> Vec<String> {
         let state = self.lock();
         let overdue = state
@@ -85,7 +85,7 @@ impl ActiveReconciles {
     }
 }
 
-/// One that is under way, until it is dropped.
+/// Removed from the set when it is dropped.
 struct Active<'a> {
     of: &'a ActiveReconciles,
     number: u64,
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(requeue, Requeue::Error(ErrorClass::Transient));
         assert_eq!(active.oldest(), Duration::ZERO);
 
-        // What blocks its thread is ended by nobody.
+        // A reconcile that blocks its thread can't be cancelled.
         let _blocked = active.begin("pool b");
         tokio::time::advance(70 * SECOND).await;
         assert_eq!(active.overdue(), Vec::<String>::new());

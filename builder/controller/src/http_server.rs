@@ -1,4 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`, for the kubelet and for Prometheus.
+//! The HTTP server for `/healthz`, `/readyz` and `/metrics`, which the kubelet and Prometheus
+//! request.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,20 +21,20 @@ use tokio::time::timeout;
 
 use super::Error;
 
-/// Connections at once; who comes later waits.
+/// Connections at once; further ones wait.
 const MAX_CONNECTIONS: usize = 64;
-/// A request's header takes no longer.
+/// Time limit for a request's header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection takes no longer; who asks again connects again.
+/// Time limit of a connection; clients reconnect.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is asked for.
+/// Where the answers come from.
 pub trait HealthSource: Send + Sync + 'static {
-    /// What is missing before we are of use; empty if nothing.
+    /// Why the controller is not ready, one line each.
     fn not_ready(&self) -> Vec<String>;
-    /// What hangs, so that only a new start helps; empty if nothing.
+    /// Why the controller must be restarted, one line each.
     fn not_live(&self) -> Vec<String>;
-    /// The metrics in OpenMetrics text.
+    /// Metrics as OpenMetrics text.
     fn metrics(&self) -> String;
 }
 
@@ -57,13 +58,13 @@ impl Server {
         Ok(Self { listeners })
     }
 
-    /// Where it listens, with the ports that the system chose for port 0.
+    /// The addresses, with the ports that the system chose for port 0.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let addresses = self.listeners.iter().filter_map(|l| l.local_addr().ok());
         addresses.collect()
     }
 
-    /// Answers until it is dropped.
+    /// Serves until it is dropped.
     pub async fn run(self, source: Arc<dyn HealthSource>) {
         let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut accepting = JoinSet::new();
@@ -75,7 +76,7 @@ impl Server {
 }
 
 async fn accept(listener: TcpListener, slots: Arc<Semaphore>, source: Arc<dyn HealthSource>) {
-    // Dropped with us, and the connections with it.
+    // Dropped with this future, and the connections with it.
     let mut connections = JoinSet::new();
     loop {
         let Ok(permit) = Arc::clone(&slots).acquire_owned().await else {
@@ -94,7 +95,7 @@ async fn accept(listener: TcpListener, slots: Arc<Semaphore>, source: Arc<dyn He
                 });
             }
             Err(error) => {
-                // Too many files open, most likely; others close theirs.
+                // Most likely too many open files; other connections will close theirs.
                 tracing::warn!("no connection accepted: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -140,7 +141,7 @@ fn respond(method: &Method, path: &str, source: &dyn HealthSource) -> Response<F
     response
 }
 
-/// Fine if nothing is wrong, else what is.
+/// 200 if nothing is wrong, else 503 with the reasons.
 fn state(text: HeaderValue, wrong: &[String]) -> (StatusCode, HeaderValue, String) {
     match wrong {
         [] => (StatusCode::OK, text, "ok\n".to_owned()),

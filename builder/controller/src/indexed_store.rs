@@ -1,4 +1,4 @@
-//! The objects of one kind, as the watch last told of them.
+//! An in-memory store of the objects of one kind, as the watch last reported them, with indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,49 +6,49 @@ use std::time::{Duration, Instant};
 
 use kube::runtime::watcher::Event;
 
-/// Objects by name, and by what else they are looked for: thousands are never searched through for the few of one pool. All
-/// that has a namespace is of our one namespace.
+/// Objects by name and by index key, so that the few objects of one pool are found without scanning
+/// thousands. Namespaced objects are all of one namespace.
 #[derive(Debug)]
 pub struct IndexedStore<T> {
     keys: fn(&T) -> Vec<IndexKey>,
     state: Mutex<State<T>>,
 }
 
-/// What objects are looked for by.
+/// A secondary key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IndexKey {
-    /// The MachineOSConfig that they serve.
+    /// Name of the MachineOSConfig that the object belongs to.
     Config(String),
-    /// The pool that they are for.
+    /// Name of the pool that the object is for.
     Pool(String),
-    /// The rendered config that they want.
+    /// Name of the rendered config that the object refers to.
     Rendered(String),
-    /// The UID of who controls them.
+    /// UID of the owner that controls the object.
     Controller(String),
 }
 
 #[derive(Debug)]
 struct State<T> {
     objects: BTreeMap<String, Cached<T>>,
-    /// Names of objects.
+    /// Names of objects, by index key.
     by_key: BTreeMap<IndexKey, BTreeSet<String>>,
-    /// What a list that is under way has told so far.
+    /// Objects of a list that is not complete yet.
     relisted: BTreeMap<String, Arc<T>>,
 }
 
 #[derive(Debug)]
 struct Cached<T> {
     object: Arc<T>,
-    /// When a watch told that it is so.
+    /// When a watch event last changed the object; none if it came from [`IndexedStore::replace`].
     at: Option<Instant>,
 }
 
 /// An object before and after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Change<T> {
-    /// None: it is new.
+    /// None: the object is new.
     pub before: Option<Arc<T>>,
-    /// None: it is gone.
+    /// None: the object was deleted.
     pub after: Option<Arc<T>>,
 }
 
@@ -59,7 +59,7 @@ impl<T> Default for IndexedStore<T> {
 }
 
 impl<T> IndexedStore<T> {
-    /// One whose objects are found by these keys too.
+    /// A store that also indexes its objects by the keys that this function returns.
     pub fn with_index(keys: fn(&T) -> Vec<IndexKey>) -> Self {
         Self {
             keys,
@@ -73,25 +73,25 @@ impl<T> IndexedStore<T> {
 }
 
 impl<T: PartialEq> IndexedStore<T> {
-    /// The object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let state = self.lock();
         state.objects.get(name).map(Cached::object)
     }
 
-    /// For how long a watch told nothing new of this object, whatever clocks say; none if no watch ever told of it.
+    /// For how long no watch event has changed this object, on this process's clock; none if no
+    /// watch ever reported it.
     pub fn unchanged_for(&self, name: &str) -> Option<Duration> {
         let state = self.lock();
         let at = state.objects.get(name)?.at?;
         Some(at.elapsed())
     }
 
-    /// All, by name.
+    /// All objects, sorted by name.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.lock().objects.values().map(Cached::object).collect()
     }
 
-    /// Those with one of these keys, by name.
+    /// The objects that have one of these index keys, sorted by name.
     pub fn by_index(&self, keys: impl IntoIterator<Item = IndexKey>) -> Vec<Arc<T>> {
         let state = self.lock();
         let names = keys.into_iter().filter_map(|key| state.by_key.get(&key));
@@ -100,25 +100,23 @@ impl<T: PartialEq> IndexedStore<T> {
         objects.collect()
     }
 
-    /// Those that are meant, of all.
+    /// All objects that match the predicate, sorted by name.
     pub fn filter_list(&self, mut meant: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let state = self.lock();
         let meant = state.objects.values().filter(|entry| meant(&entry.object));
         meant.map(Cached::object).collect()
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.lock().objects.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes in what a watch tells; what really changed by it. A list replaces everything when it is complete, so that an
-    /// object that went away while nobody watched is told as gone.
+    /// Applies a watch event and returns what it changed. A list replaces everything once it is
+    /// complete, so that an object that was deleted while no watch ran is reported as deleted.
     pub fn apply_event(&self, event: Event<(String, T)>) -> Vec<Change<T>> {
         let mut state = self.lock();
         let changes = match event {
@@ -172,7 +170,7 @@ impl<T: PartialEq> IndexedStore<T> {
         changes.into_iter().filter(real).collect()
     }
 
-    /// Puts down everything at once, for who looks only once.
+    /// Replaces all objects at once, for callers that list and don't watch.
     pub fn replace(&self, objects: impl IntoIterator<Item = (String, T)>) {
         let objects = objects.into_iter();
         let mut state = self.lock();
@@ -199,7 +197,7 @@ impl<T: PartialEq> IndexedStore<T> {
 }
 
 impl<T: PartialEq> Cached<T> {
-    /// What is the same as before was told then.
+    /// Keeps the time of the last change if the object is unchanged.
     fn after(before: Option<&Self>, object: Arc<T>) -> Self {
         let same = before.filter(|before| before.object == object);
         let at = same.map_or_else(|| Some(Instant::now()), |same| same.at);

@@ -1,9 +1,13 @@
-//! `mosb controller`: everything observed becomes one value, a pure function says what should change, and it is changed.
+//! The cluster controller behind `mosb controller`: observe, decide, apply.
 //!
-//! In come watch events of the kinds that matter; out go writes to the API. Between them nothing is remembered: an event only
-//! wakes the key of a MachineOSConfig ([`queue`]), a [`Snapshot`] is taken, [`decide`] makes a [`Decision`] of it, and its
-//! steps are done. The invariant: same snapshot, same actions; and whatever is written carries the UID and resourceVersion of what
-//! it was decided from, so a stale view costs another round and never an object.
+//! Input: watch events of the resource kinds that matter. Output: writes to the API. Nothing is
+//! remembered between events: an event only enqueues the name of a MachineOSConfig ([`queue`]). The
+//! reconciler then takes a [`Snapshot`] of the cache, [`decide`] turns it into a [`Decision`], and
+//! the actions of that decision are applied.
+//!
+//! Invariant: the same snapshot gives the same actions, and each write carries the UID and
+//! resourceVersion of the object that it was decided from. A stale snapshot therefore costs another
+//! pass, and never an object.
 
 mod action;
 mod active_reconciles;
@@ -61,5 +65,5 @@ pub use snapshot::{
 };
 pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};
 
-/// The name under which mosb writes fields.
+/// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "mosb-controller";

@@ -1,12 +1,15 @@
-//! What is to be looked at, and when: one entry a key, however often it was woken.
+//! The work queue: which key is reconciled next, and when. Each key is in it at most once.
 //!
-//! Keys that are preferred go first, so that what was begun is ended before something else is begun, and little is ever kept
-//! of what is under way. Keys that failed last go after all others, so that a registry that hangs delays only its own pools.
+//! Prioritized keys go first, so that a build that was started is finished before another is
+//! started, and few plans are cached. Keys whose last reconcile failed go last, so that an
+//! unreachable registry delays only its own pools.
 //!
-//! A key is with one worker at a time; what wakes it meanwhile brings it back right after. Different keys go in parallel. A
-//! key that failed pauses as its error's class says. What wakes it meanwhile brings it to a worker, which is told that the key
-//! [is paused](Queue::is_paused): if nothing changed that the failure depends on, as after our own write, it gives the key back
-//! as [`Requeue::Paused`]. Before that it rests a little, the longer the more often it failed.
+//! One worker at a time has a key; different keys run in parallel. If a key is enqueued while it
+//! runs, it runs again afterwards. A key that failed pauses for as long as the class of its error
+//! says. If it is enqueued during the pause, a worker gets it and learns that it [is
+//! paused](Queue::is_paused): if nothing changed that the failure depends on, for example after
+//! mosb's own write, the worker returns [`Requeue::Paused`]. Before that the key waits a little,
+//! longer after each failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -18,7 +21,6 @@ use tokio::time::{Instant, sleep_until};
 
 use mosb_types::ErrorClass;
 
-/// Keys that wait for a worker.
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
@@ -27,7 +29,7 @@ pub struct Queue<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    /// In order of their time, by [`Priority`]; each key once at most.
+    /// By time, one set for each [`Priority`]; each key is in one of them at most.
     due: [BTreeSet<(Instant, K)>; 3],
     entries: BTreeMap<K, Entry>,
     prioritized: BTreeSet<K>,
@@ -37,18 +39,18 @@ struct State<K> {
 struct Entry {
     due: Option<(Instant, Priority)>,
     running: bool,
-    /// Woken while it ran.
+    /// Enqueued while it ran.
     again: bool,
     failures: u32,
-    /// Whether its last result was a failure.
+    /// Whether the last reconcile failed.
     is_failed: bool,
-    /// Nothing wakes it before.
+    /// It does not run before, even if it is enqueued.
     not_before: Option<Instant>,
-    /// Only a change of what its failure depends on ends the pause before.
+    /// The pause after a failure; only a change of the failure's inputs ends it early.
     paused_until: Option<Instant>,
 }
 
-/// Which keys go first among those that are due.
+/// The order of keys that are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Priority {
     High,
@@ -56,20 +58,20 @@ enum Priority {
     Failed,
 }
 
-/// How a look at a key ended.
+/// The result of a reconcile: when the key runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// Nothing to do until something changes.
+    /// Not until something changes.
     Never,
-    /// All is well; look again after this time.
+    /// After this time; the reconcile succeeded.
     After(Duration),
-    /// It could not be looked at yet, which says nothing of how that will go: look again after this time.
+    /// After this time; the reconcile could not start, so this is neither success nor failure.
     CacheStale(Duration),
-    /// It failed before, and nothing changed that the failure depends on: its pause goes on.
+    /// When its pause is over: it failed before, and nothing changed that the failure depends on.
     Paused,
-    /// Somebody else wrote meanwhile: look again at once.
+    /// Soon: somebody else changed an object meanwhile.
     Conflict,
-    /// It went wrong.
+    /// After a pause that depends on the class of the error.
     Error(ErrorClass),
 }
 
@@ -87,7 +89,7 @@ impl<K: Ord + Clone + Hash> Default for Queue<K> {
 }
 
 impl<K: Ord + Clone + Hash> Queue<K> {
-    /// Something about this key changed: it is due now.
+    /// Makes a key due now.
     pub fn enqueue(&self, key: &K) {
         let mut state = self.lock();
         let entry = state.entries.entry(key.clone()).or_default();
@@ -102,7 +104,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// The next key that is due, as soon as there is one. It is the caller's until [`done`](Self::done).
+    /// Waits for the next key that is due. The caller has it until it calls [`done`](Self::done).
     pub async fn next(&self) -> K {
         loop {
             let changed = self.changed.notified();
@@ -116,7 +118,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
                         entry.running = true;
                         drop(state);
                         if more {
-                            // One notice may stand for several keys.
+                            // One notification may stand for several keys.
                             self.changed.notify_one();
                         }
                         return key;
@@ -134,7 +136,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         }
     }
 
-    /// Says whether a key goes before others from its next time on.
+    /// Sets whether a key goes before others from the next time on.
     pub fn set_priority(&self, key: &K, is_prioritized: bool) {
         let mut state = self.lock();
         match is_prioritized {
@@ -151,7 +153,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         until.is_some_and(|until| until > Instant::now())
     }
 
-    /// Gives a key back.
+    /// Returns a key to the queue.
     pub fn done(&self, key: &K, requeue: Requeue) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -198,12 +200,12 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// How many keys wait or are worked on.
+    /// How many keys wait or run.
     pub fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Whether nothing waits and nothing is worked on.
+    /// Whether no key waits or runs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -214,7 +216,7 @@ impl<K: Ord + Clone + Hash> Queue<K> {
 }
 
 impl<K: Ord + Clone> State<K> {
-    /// The next key whose time has come, else the time that is next.
+    /// The next key that is due; without one, the time at which the next one will be.
     fn take_due(&mut self, now: Instant) -> Result<K, Option<Instant>> {
         let is_due =
             |due: &&mut BTreeSet<(Instant, K)>| due.first().is_some_and(|(at, _)| *at <= now);
@@ -225,7 +227,7 @@ impl<K: Ord + Clone> State<K> {
         Err(first.map(|(at, _)| *at).min())
     }
 
-    /// The earlier of the two times counts.
+    /// If the key is scheduled already, the earlier time counts.
     fn schedule(&mut self, key: &K, at: Instant) {
         let is_prioritized = self.prioritized.contains(key);
         let entry = self.entries.entry(key.clone()).or_default();
@@ -245,19 +247,19 @@ impl<K: Ord + Clone> State<K> {
     }
 }
 
-/// A view that is behind catches up with the next watch event, which wakes the key anyhow: the wait only keeps a view that
-/// never catches up from being asked without end.
+/// The wait after a conflict. The next watch event updates the cache and enqueues the key anyway;
+/// the wait only bounds the load if that event never comes.
 fn conflict_backoff(failures: u32) -> Duration {
     exponential(Duration::from_millis(20), failures, Duration::from_secs(10))
 }
 
-/// The most that a key pauses after this many failures in a row, if nothing changes that they depend on.
+/// The longest pause after this many failures in a row.
 fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
     let (first, most) = match class {
         ErrorClass::Transient => (Duration::from_millis(500), Duration::from_secs(60)),
-        // A right that is granted later sends no event.
+        // A permission that is granted later sends no event.
         ErrorClass::Rejected => (Duration::from_secs(5), Duration::from_secs(120)),
-        // Neither goes away by itself, but what we see of it may be old.
+        // Neither goes away by itself, but the cache may be stale.
         ErrorClass::InvalidInput | ErrorClass::Internal => {
             (Duration::from_secs(5), Duration::from_secs(300))
         }
@@ -265,7 +267,8 @@ fn error_backoff(class: ErrorClass, failures: u32) -> Duration {
     exponential(first, failures, most)
 }
 
-/// Up to a quarter less, other for each key and each time: what failed together, as when a registry was away, does not come back together.
+/// Shortens a pause by up to a quarter, differently for each key and each time, so that keys that
+/// failed together, for example because a registry was down, are not retried together.
 fn with_jitter(pause: Duration, of: &impl Hash) -> Duration {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -323,7 +326,7 @@ mod tests {
         assert!(queue.is_empty());
     }
 
-    /// Up to a quarter less than this, and no more.
+    /// Whether it is this time, or up to a quarter less.
     fn is_about(waited: Duration, millis: u64) -> bool {
         let most = Duration::from_millis(millis);
         waited <= most && waited >= most * 3 / 4
@@ -429,7 +432,7 @@ mod tests {
             queue.enqueue(&"a");
             queue.next().await;
             not_before.push(ended.elapsed().as_millis());
-            // Its own write is not seen yet.
+            // The cache doesn't show its own write yet.
             queue.done(&"a", Requeue::CacheStale(SOON));
         }
         assert_eq!(not_before[..4], [20, 40, 80, 160]);

@@ -1,4 +1,4 @@
-//! One look at one MachineOSConfig: observe, decide, find out what is asked, decide again, act.
+//! Reconciles one MachineOSConfig: observe, decide, look up, decide again, apply.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,69 +24,66 @@ use mosb_image::ImageRef;
 use mosb_plan::api::labels;
 use mosb_types::ErrorClass;
 
-/// More questions in a row than any decision has.
+/// More rounds of lookups than any decision needs.
 pub const MAX_LOOKUP_ROUNDS: u32 = 8;
-/// While a watch is away that nothing may be decided without.
+/// How long to wait while a watch is not synced.
 const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
-/// A watch that has not told of our own write after so long does not hold anything up.
+/// After this time, a write that no watch event has confirmed no longer delays anything.
 const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the inputs are compared while something is looked up.
+/// How often the inputs are compared while a lookup runs.
 const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Plans that are kept at once, each with what its pod is given: more than are ever under way, as what was begun goes first.
+/// Plans that are cached at once, each with what its pod is given. There are never as many builds
+/// in preparation, because those have priority.
 const MAX_CACHED_PLANS: usize = 64;
 
-/// What looks at keys.
 #[derive(Debug)]
 pub struct Reconciler {
-    /// Finds out.
     pub resolver: Resolver,
-    /// Acts.
     pub executor: Executor,
-    /// Counts.
     pub metrics: Arc<Metrics>,
-    /// What is known beside the watches.
+    /// What was found out about the cluster beside the watches.
     pub facts: Mutex<Facts>,
-    /// Whether digests in nested repositories are refused, once it was asked.
+    /// Whether the CRDs reject digests in nested repositories, once that is known.
     nested_digests: Mutex<Option<bool>>,
     key_states: Mutex<KeyStates>,
 }
 
-/// What is kept of all keys.
+/// State of all keys between reconciles.
 #[derive(Debug, Default)]
 struct KeyStates {
     by_key: BTreeMap<String, KeyState>,
-    /// The keys of which a plan is kept, the oldest first.
+    /// Keys with a cached plan, the oldest first.
     with_plan: VecDeque<String>,
 }
 
-/// What is kept of a key from one look to the next; nothing of it is needed.
+/// State of a key between reconciles. All of it may be lost.
 #[derive(Debug, Default)]
 struct KeyState {
-    /// What was last logged.
+    /// The reason that was last logged.
     reason: String,
-    /// So that an unchanged plan is not asked for again while its Job is being made.
+    /// Kept while the workload is created, so that the plan is not made again.
     cached_plan: Option<Arc<CachedPlan>>,
-    /// Objects that we wrote, with the version that we saw before: as long as that is what we see, our view is old.
+    /// UIDs of the objects that were written, with the version before the write: while the cache
+    /// shows that version, it is stale.
     written: Vec<(String, String)>,
-    /// UIDs of objects that we created: as long as one is not seen, our view is old.
+    /// UIDs of the objects that were created: while the cache lacks one, it is stale.
     created: Vec<String>,
     written_at: Option<Instant>,
-    /// What the last look reported.
+    /// The problem that the last reconcile reported.
     problem: Option<PendingProblem>,
-    /// What had no room last time.
+    /// Hosts that had no free slot for the last lookup.
     busy: Option<BusyHosts>,
 }
 
-/// Hosts that had no room for a lookup, and of what it was.
+/// Registry hosts that had no free slot for a lookup, and what was looked up.
 #[derive(Debug)]
 struct BusyHosts {
     hosts: BTreeSet<String>,
-    /// The spec of the MachineOSConfig and the rendered config: others may need other hosts.
+    /// The generation of the MachineOSConfig and the rendered config: others may need other hosts.
     of: (Option<i64>, String),
 }
 
 impl Reconciler {
-    /// Nothing was looked at yet.
     pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
         Self {
             resolver,
@@ -98,7 +95,8 @@ impl Reconciler {
         }
     }
 
-    /// Looks at a key, and says when to look again. While it is paused nothing is done unless the inputs of its problem changed.
+    /// Reconciles a key and returns when to do so again. A paused key is reconciled only if the
+    /// inputs of its problem changed.
     pub async fn reconcile(&self, key: &str, is_paused: bool) -> Requeue {
         let began = Instant::now();
         if !self.executor.cache.watch_health.not_synced().is_empty() {
@@ -121,7 +119,7 @@ impl Reconciler {
             build = build.unwrap_or_default()
         );
         if self.is_cache_stale(key, &snapshot) {
-            // The watch tells what we wrote, and wakes us.
+            // The watch event of the write enqueues the key.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
         let problem = self.problem(key);
@@ -179,7 +177,7 @@ impl Reconciler {
                     | Action::CreateInputs { .. }
             )
         };
-        // Credentials are kept no longer than workloads are being made.
+        // Credentials are cached only while workloads are created.
         let keep = asked && decision.actions.iter().any(makes_workloads);
         let facts = *self.facts.lock().expect("nobody panics while holding it");
         let mut pass = ReconcilePass::new(key, cached_plan.clone(), facts);
@@ -219,7 +217,8 @@ impl Reconciler {
                 let config = snapshot.config.as_ref();
                 let wrote = config
                     .is_some_and(|config| pass.written_version(config.metadata.uid()).is_some());
-                // What was just written is not seen yet, and would be written over. The next round says it.
+                // The cache doesn't show the last write yet, and reporting now would overwrite it.
+                // The next pass reports it.
                 let reported = to_problem(&apply_error).filter(|_| !wrote);
                 if requeue != Requeue::Conflict {
                     self.record_problem(key, snapshot, reported.as_ref());
@@ -239,7 +238,7 @@ impl Reconciler {
         }
     }
 
-    /// Until something is otherwise than it was. A lookup may take a minute, and is of no use then.
+    /// Waits until an input differs. A lookup may take a minute, and its result is useless then.
     async fn until_inputs_change(&self, key: &str, before: Snapshot, facts: Facts) {
         let cache = &self.executor.cache;
         tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
@@ -252,7 +251,7 @@ impl Reconciler {
         }
     }
 
-    /// The hosts that had no room last time, if they are still what is needed.
+    /// The hosts that had no free slot last time, if the lookup still needs them.
     fn busy(&self, key: &str) -> BTreeSet<String> {
         let of = self.lookup_scope(key);
         let key_states = self.key_states();
@@ -282,7 +281,7 @@ impl Reconciler {
         self.key_states().by_key.get(key)?.problem.clone()
     }
 
-    /// Keeps what was reported of this world, if anything was.
+    /// Records the problem that was reported for this snapshot, if there was one.
     fn record_problem(&self, key: &str, snapshot: &Snapshot, problem: Option<&Problem>) {
         let new = problem.map(|problem| {
             let inputs = inputs_digest(snapshot);
@@ -293,13 +292,14 @@ impl Reconciler {
         }
     }
 
-    /// One line a state.
+    /// Logs a change of the reason, once.
     fn log_transition(&self, key: &str, decision: &Decision) {
         let reason = decision.reason.to_string();
         let mut key_states = self.key_states();
         let state = key_states.by_key.entry(key.to_owned()).or_default();
         if state.reason != reason {
-            // Of a pool that nobody asks images for nothing is kept, so it is told at each look.
+            // Pools without a MachineOSConfig have no state here, so this is logged on every
+            // reconcile.
             match decision.reason {
                 PoolReason::NotOptedIn => tracing::debug!("{key}: {reason}"),
                 _ => tracing::info!(reason = decision.reason.code(), "{key}: {reason}"),
@@ -312,12 +312,12 @@ impl Reconciler {
         self.key_states().by_key.get(key)?.cached_plan.clone()
     }
 
-    /// Whether a Job is being made for a key: it goes before keys of which nothing is kept.
+    /// Whether a workload is being created for this key: such keys have priority.
     pub fn is_creating_workload(&self, key: &str) -> bool {
         self.cached_plan(key).is_some()
     }
 
-    /// Whether the stores still show what was before our last writes.
+    /// Whether the cache doesn't show our last writes yet.
     fn is_cache_stale(&self, key: &str, snapshot: &Snapshot) -> bool {
         let key_states = self.key_states();
         let Some(state) = key_states.by_key.get(key) else {
@@ -368,7 +368,7 @@ impl Reconciler {
         facts
     }
 
-    /// Asked once, of the first that needs to know.
+    /// Asked once, for the first MachineOSConfig that needs to know.
     async fn nested_digests_refused(&self, config: &str) -> bool {
         let known = *self.nested_digests.lock().expect("nobody panics while holding it");
         if let Some(known) = known {
@@ -381,7 +381,7 @@ impl Reconciler {
                 refused
             }
             Err(error) => {
-                // Then the status is refused, and says so.
+                // The write of the status will then fail and report it.
                 tracing::warn!("{error}");
                 false
             }
@@ -424,7 +424,7 @@ impl KeyStates {
     }
 }
 
-/// What a step changes, and the version that it was changed from.
+/// UID and version of the object that an action changes.
 fn written(action: &Action) -> Option<(String, String)> {
     match action {
         Action::WriteBuildStatus { uid, resource_version, .. }
@@ -444,7 +444,7 @@ fn written(action: &Action) -> Option<(String, String)> {
     }
 }
 
-/// What somebody must mend before a step can be carried out.
+/// The problem to report if an action failed and retrying does not help.
 fn to_problem(apply_error: &ApplyError) -> Option<Problem> {
     let class = apply_error.class().filter(|class| *class != ErrorClass::Transient)?;
     Some(Problem {
@@ -454,7 +454,7 @@ fn to_problem(apply_error: &ApplyError) -> Option<Problem> {
     })
 }
 
-/// What a round reports: a lookup that may go another way next time before anything else.
+/// The problem that a pass reports; one that may pass by itself goes first.
 fn reported_problem(snapshot: &Snapshot, decision: &Decision) -> Option<Problem> {
     let lookup_results = &snapshot.lookup_results;
     let plan = lookup_results.plan.as_ref().and_then(|plan| plan.as_ref().err());

@@ -1,4 +1,5 @@
-//! The controller as a program: watches and the server run always, workers while the Lease is ours.
+//! The controller as a program. Watches and the HTTP server always run; workers run while this
+//! process holds the Lease.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -27,37 +28,34 @@ use super::queue::Queue;
 use super::reconciler::{MAX_LOOKUP_ROUNDS, Reconciler};
 use super::render::Renderer;
 
-/// Name of the Lease.
 pub const LEASE: &str = "mosb-controller";
-/// Keys that are looked at at once: a look mostly waits for the API or a registry.
+/// Keys that are reconciled at once: most of the time they wait for the API or a registry.
 const WORKERS: usize = 16;
-/// How long what nodes can do is believed.
+/// How often the capabilities of nodes are probed again.
 const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
 /// Pools that are rendered at once: more than may wait for the same registry.
 const RENDER_WORKERS: usize = 8;
-/// The time of a reconcile beside its lookups: for writes, and for what is fetched to render a pool.
+/// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
 const WRITE_ALLOWANCE: Duration = Duration::from_secs(120);
-/// What is under way when a signal comes may take no longer.
+/// How long running reconciles may take to end after a signal.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// How it runs.
+/// Options of the controller.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where everything is that has a namespace.
     pub namespaces: Namespaces,
-    /// Where `/healthz`, `/readyz` and `/metrics` are.
+    /// Addresses of `/healthz`, `/readyz` and `/metrics`.
     pub listen: Vec<SocketAddr>,
-    /// Different for each process: who holds the Lease, and who tells events.
+    /// Holder identity of the Lease and reporting instance of events; different for each process.
     pub identity: String,
-    /// The image that build pods run where the settings name none.
+    /// The image of build pods, if the settings name none.
     pub builder_image: Option<String>,
-    /// Whether pools are rendered too.
+    /// Whether this controller also renders pools.
     pub render: bool,
-    /// Whether the accounts of builds need the right to SecurityContextConstraints.
+    /// Whether the ServiceAccounts of builds need permission to use SecurityContextConstraints.
     pub security_context_constraints: bool,
-    /// Of the Lease.
     pub times: LeaseTimes,
-    /// The time that a lookup in a registry may take.
+    /// Time limit of a lookup in a registry.
     pub lookup_timeout: Duration,
 }
 
@@ -82,10 +80,10 @@ impl HealthSource for ControllerHealth {
     }
 }
 
-/// Runs until `stop`; then what is under way is done, and the Lease given back.
+/// Runs until `stop`; then waits for running reconciles and releases the Lease.
 ///
 /// # Errors
-/// An address that can't be listened on, a Lease that is forbidden or lost.
+/// An address can't be listened on; the Lease is forbidden or lost.
 pub async fn run(
     client: Client,
     options: Options,
@@ -98,7 +96,7 @@ pub async fn run(
     let metrics = Arc::new(Metrics::default());
     let (triggers, trigger_receiver) = mpsc::unbounded_channel();
     let on_trigger = move |trigger| {
-        // Nobody hears it only when the program ends.
+        // Fails only when the program ends.
         let _ = triggers.send(trigger);
     };
     let (cache, _watches) =
@@ -120,7 +118,7 @@ pub async fn run(
         &options.identity,
         options.times,
     );
-    // For whatever is written from here on.
+    // For all writes from here on.
     let client = gated(client, &lease, &options.namespaces.own);
     let resolver = Resolver {
         client: client.clone(),
@@ -161,7 +159,7 @@ pub async fn run(
     let mut work = tokio::spawn(run_workers(reconciler, loops, apply_error, nodes_changed));
     let lost = {
         let lease = lease.clone();
-        // A task of its own: busy workers must not keep it from being renewed.
+        // A task of its own, so that busy workers can't delay the renewal.
         tokio::spawn(async move { lease.renew_until_lost().await })
     };
     let mut lost = AbortOnDrop(lost);
@@ -185,7 +183,7 @@ pub async fn run(
             Ok(())
     }
     };
-    // Nothing is written any more, whatever it was that ended.
+    // No writes from here on, whatever ended.
     work.abort();
     drop(lost);
     metrics.leader(false);
@@ -203,7 +201,7 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// Wakes the keys that changes concern, and tells when there are other nodes.
+/// Enqueues the keys that changes affect, and reports when the set of nodes changed.
 async fn dispatch_triggers(
     (cache, queue, renderer): (Arc<ClusterCache>, Arc<Queue<String>>, Option<Arc<Renderer>>),
     mut triggers: mpsc::UnboundedReceiver<Trigger>,
@@ -227,7 +225,7 @@ async fn dispatch_triggers(
     }
 }
 
-/// Looks at keys until it is stopped; what is under way is done first.
+/// Runs the workers until they are stopped; running reconciles are finished first.
 async fn run_workers(
     reconciler: Arc<Reconciler>,
     (queue, renderer, active): (Arc<Queue<String>>, Option<Arc<Renderer>>, Arc<ActiveReconciles>),
@@ -275,7 +273,7 @@ async fn worker(
 ) {
     loop {
         let key = tokio::select! {
-        // A key that is due must not be taken any more.
+        // No new key after the stop.
         biased;
         _ = apply_error.wait_for(|apply_error| *apply_error) => return,
         key = queue.next() => key,
@@ -287,7 +285,8 @@ async fn worker(
     }
 }
 
-/// Finds out about user namespaces, again when there are other nodes, and from time to time, as a node that was updated is the same.
+/// Probes user namespaces when the set of nodes changes, and regularly, because an updated node
+/// keeps its UID.
 async fn probe_nodes(
     reconciler: Arc<Reconciler>,
     queue: Arc<Queue<String>>,

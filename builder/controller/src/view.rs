@@ -1,4 +1,4 @@
-//! What a person asks about pools: the decision of now, without acting on it.
+//! The state of pools for `mosb status` and `mosb wait`: the current decision, without applying it.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -16,38 +16,34 @@ use super::pool_reason::PoolReason;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_types::ErrorClass;
 
-/// A pool, and why it is or isn't building.
+/// State of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolView {
-    /// The pool.
     pub pool: String,
     /// The rendered config that its machines should have; empty before the first.
     pub rendered: String,
-    /// The MachineOSConfig that asks for its images.
+    /// Its MachineOSConfig.
     pub config: Option<String>,
-    /// Why it is or isn't building.
     pub reason: PoolReason,
     /// The image in service; empty before the first.
     pub image: String,
-    /// The build in use or on its way.
+    /// The build in use or in progress.
     pub build: Option<MachineOsBuild>,
 }
 
-/// How far a pool is.
+/// Summary of a pool's reason, for exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolPhase {
-    /// The image in service is what is wanted.
+    /// The image in service is the desired one.
     Ready,
-    /// Something is going on.
+    /// The controller is working on it.
     Progressing,
-    /// The build failed.
     Failed,
-    /// Somebody must change something first.
+    /// A user must change something first.
     Blocked,
 }
 
 impl PoolView {
-    /// How far it is.
     pub fn phase(&self) -> PoolPhase {
         match &self.reason {
             PoolReason::UpToDate(_) | PoolReason::Adopting(_) | PoolReason::Recognised(_) => {
@@ -91,7 +87,7 @@ impl PoolView {
     }
 }
 
-/// All pools, and MachineOSConfigs without one, by name; or the one that is meant.
+/// All pools, and MachineOSConfigs whose pool does not exist, by name; or only the given pool.
 pub fn pool_views(cache: &ClusterCache, only: Option<&str>) -> Vec<PoolView> {
     let meant = |pool: &str| only.is_none_or(|only| only == pool);
     let mut keys = Vec::new();
@@ -126,7 +122,7 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
         .as_ref()
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
         .filter(|condition| condition.is_true());
-    // What must be asked first was asked by the controller, and is told in the pool's condition if it led to nothing.
+    // Lookups are the controller's job; if one failed, the pool's condition says so.
     let reason = match (decision.lookups.is_empty(), degraded) {
         (false, Some(condition)) => PoolReason::Problem(Problem {
             class: ErrorClass::InvalidInput,
@@ -165,10 +161,10 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
     }
 }
 
-/// Asks for the current image of a MachineOSConfig to be built again.
+/// Requests a rebuild of the current image of a MachineOSConfig.
 ///
 /// # Errors
-/// The API server refuses it.
+/// The API server rejects it.
 pub async fn request_rebuild(client: &Client, config: &str) -> Result<(), Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
     let change = json!({ "metadata": { "annotations": { labels::REBUILD: "" } } });

@@ -1,4 +1,5 @@
-//! A watch that never ends: what it tells goes on a shelf, what changed by it wakes whom it concerns.
+//! A watch that runs for ever: it keeps an [`IndexedStore`] up to date and reports its state to
+//! [`WatchHealth`].
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,41 +17,42 @@ use tokio::time::{Instant, sleep, timeout};
 use super::error::{describe, is_forbidden, is_not_found};
 use super::indexed_store::{Change, IndexedStore};
 
-/// The first wait after a watch broke, and the longest.
+/// The first and the longest wait after a watch broke.
 const RETRY_WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
-/// The longest wait for a kind that the cluster may well not have: it comes with an operator, which nobody installs by the minute.
+/// The longest wait for an optional kind that the cluster doesn't serve. It comes with an operator,
+/// which is rarely installed.
 const UNSERVED_KIND_RETRY: Duration = Duration::from_secs(300);
-/// A watch that held this long is a good one: the next wait is short again.
+/// A watch that ran for this long was healthy: the next wait is the shortest again.
 const BACKOFF_RESET: Duration = Duration::from_secs(60);
 
-/// A watch that has been failing for this long no longer shows what the cluster has: nothing is decided by it.
+/// After failing for this long a watch counts as not synced, and nothing is decided from its store.
 const STALE_AFTER: Duration = Duration::from_secs(300);
-/// A watch that did not fail for this long stands again. It tells so only with the next change, which may be days away. More than
-/// the longest wait, and a request that is not answered.
+/// A watch that has not failed for this long has recovered. No event confirms it: the next change
+/// may be days away. Longer than the longest wait plus a request that times out.
 const RECOVERED_AFTER: Duration = Duration::from_secs(90);
 
-/// How often whoever waits for all watches looks whether one stands again.
+/// How often [`WatchHealth::wait_for_sync`] checks whether a watch has recovered.
 const SYNC_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How far a watch is.
+/// State of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchState {
-    /// Its first list is not complete.
+    /// The first list is not complete.
     Listing,
-    /// The shelf shows what the cluster had a moment ago.
+    /// The store is up to date.
     Current,
-    /// The cluster does not know the kind; it is looked for again and again.
+    /// The cluster does not serve the kind; the watch retries.
     NotServed,
-    /// It broke; the shelf shows what was, if there ever was a list.
+    /// The watch failed; the store shows the last known state, if there was a list.
     Broken {
-        /// Whether the shelf was ever filled.
+        /// Whether the kind was ever listed.
         listed: bool,
-        /// What the API server said.
+        /// The error of the API server.
         why: String,
     },
 }
 
-/// How far all watches are, for `/readyz` and for who waits until everything was seen once.
+/// State of all watches, for `/readyz` and for everything that waits for the first sync.
 #[derive(Debug)]
 pub struct WatchHealth {
     watches: Mutex<BTreeMap<String, WatchEntry>>,
@@ -61,12 +63,12 @@ pub struct WatchHealth {
 struct WatchEntry {
     state: WatchState,
     optional: bool,
-    /// When it failed first and last, if it has not stood since.
+    /// The first and the last failure since the watch was last healthy.
     failing: Option<(Instant, Instant)>,
 }
 
 impl WatchEntry {
-    /// For how long it has been failing, if that is too long to go by what it told before.
+    /// For how long the watch has been failing, if that is too long to trust its store.
     fn stale(&self) -> Option<Duration> {
         let (first, last) = self.failing?;
         let has_recovered = last.elapsed() > RECOVERED_AFTER;
@@ -81,7 +83,7 @@ impl Default for WatchHealth {
 }
 
 impl WatchHealth {
-    /// A watch is about to begin: it is missing from now on, whenever its task gets its turn.
+    /// Registers a watch before its task runs, so that it counts as not synced from now on.
     pub(super) fn register(&self, what: &str, optional: bool) {
         self.set(what, WatchState::Listing, optional);
     }
@@ -103,7 +105,7 @@ impl WatchHealth {
         self.changed.send_replace(());
     }
 
-    /// What is missing before anything may be decided; empty if nothing.
+    /// The watches that are not synced, one line each; nothing may be decided while there is one.
     pub fn not_synced(&self) -> Vec<String> {
         let watches = self.lock();
         let not_synced = |(what, entry): (&String, &WatchEntry)| match &entry.state {
@@ -122,21 +124,21 @@ impl WatchHealth {
         watches.iter().filter_map(not_synced).collect()
     }
 
-    /// Whether the cluster knows the kind of this watch.
+    /// Whether the cluster serves the kind of this watch.
     pub fn is_served(&self, what: &str) -> bool {
         let watches = self.lock();
         let state = watches.get(what).map(|entry| &entry.state);
         matches!(state, Some(WatchState::Current | WatchState::Broken { listed: true, .. }))
     }
 
-    /// Until nothing is missing.
+    /// Waits until all watches are synced.
     pub async fn wait_for_sync(&self) {
         let mut changed = self.changed.subscribe();
         while !self.not_synced().is_empty() {
-            // A watch that stands again tells nothing until its next event: only time shows it.
+            // A watch that recovered sends no event, so only time shows it.
             match timeout(SYNC_POLL_INTERVAL, changed.changed()).await {
                 Ok(Ok(())) | Err(_) => {}
-                // The sender is ours, so it lives as long as we.
+                // Can't happen: `self` owns the sender.
                 Ok(Err(_)) => return,
             }
         }
@@ -147,23 +149,22 @@ impl WatchHealth {
     }
 }
 
-/// One kind to watch.
+/// A kind to watch.
 #[derive(Debug)]
 pub struct WatchedResource<K> {
-    /// For messages: the plural, and what of it.
+    /// Name for messages: the plural, and which of them.
     pub what: String,
-    /// Where it is asked for.
     pub api: Api<K>,
-    /// Which of them.
+    /// Label and field selectors.
     pub config: Config,
-    /// Whether a cluster may well not know the kind.
+    /// Whether clusters without this kind are supported.
     pub optional: bool,
-    /// Whether the right to it is given apart: without it, it is as if the cluster did not know the kind.
+    /// Whether the permission is optional: without it the kind counts as not served.
     pub granted_apart: bool,
 }
 
-/// Watches for ever, and tells the board that expects it. `read` makes of each object its name and what is kept of it; `on_change` learns of each change that `keep`s
-/// a difference.
+/// Watches for ever. `read` turns an object into its name and what the cache keeps of it;
+/// `on_change` is called for each change of what is kept.
 pub async fn run_watch<K, T>(
     watched: WatchedResource<K>,
     watch_health: Arc<WatchHealth>,
@@ -186,7 +187,8 @@ pub async fn run_watch<K, T>(
             Ok(event) => {
                 let done = matches!(event, Event::InitDone) || broken && listed;
                 broken = false;
-                // What can't be read is left out of a list, and taken for gone when it becomes so.
+                // An object that can't be read is left out of a list; one that becomes unreadable
+                // counts as deleted.
                 for change in apply_event(&store, event, &read) {
                     on_change(&change);
                 }
@@ -200,13 +202,15 @@ pub async fn run_watch<K, T>(
                 if since.elapsed() > BACKOFF_RESET {
                     wait = RETRY_WAIT.0;
                 }
-                // What was there once is not gone with the right to see it.
+                // After the first list, a missing permission does not mean that the objects are
+                // gone.
                 match failed_state(&error, granted_apart && !listed) {
                     None => tracing::debug!("{what}: the watch begins anew"),
                     Some(failed_state) => {
                         broken = true;
                         if listed && matches!(error, watcher::Error::WatchFailed(_)) {
-                            // A connection was cut that stood until now, as by a proxy once a minute: nothing was missed.
+                            // A working connection was cut, for example by a proxy with a time
+                            // limit: no event was missed.
                             report(WatchState::Current);
                         }
                         let not_served = failed_state == WatchState::NotServed;
@@ -214,13 +218,14 @@ pub async fn run_watch<K, T>(
                             tracing::warn!("{what}: {why}");
                         }
                         if not_served && optional {
-                            // Its objects went with the kind. Without a kind that must be there, nothing is decided anyhow.
+                            // The objects were deleted with the kind. Without a required kind
+                            // nothing is decided anyway.
                             for event in [Event::Init, Event::InitDone] {
                                 for change in store.apply_event(event) {
                                     on_change(&change);
                                 }
                             }
-                            // When it is back, everything is listed again, and not only what changed since.
+                            // When the kind is back, it must be listed from scratch.
                             stream.set(start_watch());
                             listed = false;
                         }
@@ -233,7 +238,8 @@ pub async fn run_watch<K, T>(
                             false => RETRY_WAIT.1,
                         };
                         if wait > most {
-                            // It grew while the kind was unknown. Now everything waits for this watch.
+                            // The wait grew while the kind was not served, and now everything waits
+                            // for this watch.
                             wait = RETRY_WAIT.0;
                         }
                         sleep(wait).await;
@@ -270,7 +276,8 @@ fn apply_event<K, T: PartialEq>(
     store.apply_event(event)
 }
 
-/// What is wrong with a watch; none if it only has to begin anew, as after a time without bookmarks.
+/// The state after an error; none if the watch only has to restart, for example because its
+/// resourceVersion is too old.
 fn failed_state(error: &watcher::Error, may_be_forbidden: bool) -> Option<WatchState> {
     let broken = |why: String| Some(WatchState::Broken { listed: false, why });
     match error {
@@ -320,22 +327,22 @@ mod tests {
         }
     }
 
-    /// What an API server does.
+    /// Behaviour of the fake API server.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Server {
-        /// It answers, and nothing happens.
+        /// Answers, and sends no events.
         Quiet,
-        /// It refuses to watch.
+        /// Refuses to watch.
         FailsToWatch,
-        /// It watches, and something between cuts the connection after 20 s.
+        /// Watches; the connection is cut after 20 s.
         IsCutOff,
-        /// It does not know the kind.
+        /// Does not serve the kind.
         NotServed,
-        /// It answers nothing but errors.
+        /// Answers every request with an error.
         Away,
     }
 
-    /// An API server with an empty list, that does what it is told.
+    /// A fake API server with an empty list.
     fn api(does: Arc<Mutex<Server>>) -> kube::Client {
         let answer = move |request: Request<kube::client::Body>| {
             let is_watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
@@ -365,7 +372,7 @@ mod tests {
         kube::Client::new(service_fn(answer), "default")
     }
 
-    /// Follows ConfigMaps of this API server as long as it is watched.
+    /// Watches ConfigMaps of this API server while `watching` runs.
     async fn while_followed(
         does: &Arc<Mutex<Server>>,
         optional: bool,
@@ -427,7 +434,7 @@ mod tests {
     async fn a_kind_that_is_not_served_holds_nothing_up_for_long_when_the_api_server_was_away() {
         let does = Arc::new(Mutex::new(Server::NotServed));
         while_followed(&does, true, async |watch_health| {
-            // Long enough that it is asked for every 5 minutes only.
+            // Long enough that the kind is only looked for every 5 minutes.
             sleep(UNSERVED_KIND_RETRY * 4).await;
             assert_eq!(watch_health.not_synced(), Vec::<String>::new());
             *does.lock().unwrap() = Server::Away;

@@ -1,4 +1,5 @@
-//! Everything that is known of the cluster: one shelf a kind, and which kinds there are.
+//! The controller's view of the cluster: one [`IndexedStore`] for each kind, and which kinds are
+//! watched.
 
 mod projection;
 
@@ -34,22 +35,22 @@ use projection::{
 
 pub use projection::{ManagedObject, SeenNode};
 
-/// ConfigMap: the release's images.
+/// ConfigMap with the images of the OpenShift release.
 pub const OPERATOR_IMAGES: &str = "machine-config-operator-images";
-/// ConfigMap of ours: the base trees that build pods pushed, by the digest of the base's manifest.
+/// ConfigMap of mosb: the base trees that build pods pushed, by the digest of the base's manifest.
 pub const BASE_TREES: &str = "mosb-base-trees";
-/// ConfigMap: how images of pools with the label `layering-enabled` are built.
+/// ConfigMap that says how images of pools with the label `layering-enabled` are built.
 pub const BUILD_CONFIG: &str = "on-cluster-build-config";
-/// ConfigMap: the base image of those pools.
+/// ConfigMap with the base image of those pools.
 pub const OS_IMAGE_URL: &str = "machine-config-osimageurl";
-/// ConfigMap: the Containerfiles of those pools, a key each.
+/// ConfigMap with the Containerfiles of those pools, one key for each.
 pub const CUSTOM_DOCKERFILE: &str = "on-cluster-build-custom-dockerfile";
-/// What the watch of OpenShift's Builds is called.
+/// Name of the watch of OpenShift's Builds.
 pub const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
-/// ConfigMap: yum repositories for builds.
+/// ConfigMap with yum repositories for builds.
 pub const YUM_REPOSITORIES: &str = "etc-yum-repos-d";
 
-/// The ConfigMaps that are read by name.
+/// ConfigMaps that are watched by name.
 const CONFIG_MAPS: [&str; 7] = [
     CONFIG_MAP,
     OPERATOR_IMAGES,
@@ -60,85 +61,72 @@ const CONFIG_MAPS: [&str; 7] = [
     YUM_REPOSITORIES,
 ];
 
-/// What is seen of the cluster.
+/// Everything that is watched in the cluster.
 #[derive(Debug)]
 pub struct ClusterCache {
-    /// Where everything of ours is that has a namespace.
+    /// The namespace of Jobs, pods and everything else that mosb creates.
     pub namespace: String,
-    /// Where the Machine Config Operator's settings are; ours on clusters without it.
+    /// The namespace of the Machine Config Operator's settings; `namespace` on clusters without it.
     pub operator_namespace: String,
-    /// How far the watches are.
     pub watch_health: Arc<WatchHealth>,
-    /// MachineOSConfigs.
     pub configs: Arc<IndexedStore<MachineOsConfig>>,
-    /// MachineOSBuilds.
     pub builds: Arc<IndexedStore<MachineOsBuild>>,
-    /// MachineConfigPools.
     pub pools: Arc<IndexedStore<MachineConfigPool>>,
-    /// MachineConfigs, without their content.
+    /// MachineConfigs, metadata only.
     pub machine_configs: Arc<IndexedStore<ObjectMeta>>,
-    /// Labels of nodes, by name: architecture and system are among them.
+    /// Labels of nodes, which include architecture and operating system.
     pub nodes: Arc<IndexedStore<SeenNode>>,
-    /// Our Jobs, without what their pods are made of.
+    /// Build Jobs, without their pod templates.
     pub jobs: Arc<IndexedStore<Job>>,
-    /// Pods of Jobs, ours among them: what they have come to.
+    /// Build pods, without most of their specs.
     pub pods: Arc<IndexedStore<Pod>>,
-    /// Our Builds of OpenShift's API.
+    /// Builds of OpenShift's API that mosb created.
     pub openshift_builds: Arc<IndexedStore<OpenShiftBuild>>,
-    /// Our ConfigMaps, by whom they serve.
+    /// ConfigMaps that mosb created for builds.
     pub config_maps: Arc<IndexedStore<ManagedObject>>,
-    /// Secrets of the namespace: ours by whom they serve, of others that they are there.
+    /// All Secrets of the namespace, metadata only.
     pub secrets: Arc<IndexedStore<ManagedObject>>,
-    /// Our ServiceAccounts.
     pub service_accounts: Arc<IndexedStore<ManagedObject>>,
-    /// Our Roles.
     pub roles: Arc<IndexedStore<ManagedObject>>,
-    /// Our RoleBindings.
     pub role_bindings: Arc<IndexedStore<ManagedObject>>,
-    /// The ConfigMaps that build pods tell their results in.
+    /// ConfigMaps that build pods write their results to.
     pub results: Arc<IndexedStore<ConfigMap>>,
-    /// The ConfigMaps that are read by name, a shelf each.
+    /// ConfigMaps that are watched by name, one store for each.
     pub settings: BTreeMap<&'static str, Arc<IndexedStore<ConfigMap>>>,
-    /// ControllerConfigs, as they are.
+    /// ControllerConfigs, as JSON.
     pub controller_configs: Arc<IndexedStore<Value>>,
-    /// Mirror sets of the three kinds, as they are.
+    /// Mirror sets of the three kinds, as JSON.
     pub mirror_sets: [Arc<IndexedStore<Value>>; 3],
-    /// Images of OpenShift's configuration, as they are.
+    /// `Image` objects of OpenShift's configuration, as JSON.
     pub image_configs: Arc<IndexedStore<Value>>,
-    /// Deployments of the operator's namespace, and how many pods they want.
+    /// Deployments of the operator's namespace, and how many replicas they want.
     pub deployments: Arc<IndexedStore<i32>>,
-    /// DaemonSets of the operator's namespace.
     pub daemon_sets: Arc<IndexedStore<()>>,
-    /// Whether pools are rendered here: only then the shelves below are filled.
+    /// Whether this controller renders pools: the two stores below are filled only then.
     pub rendering: bool,
-    /// KubeletConfigs and ContainerRuntimeConfigs.
     pub pool_settings: [Arc<IndexedStore<PoolSettings>>; 2],
-    /// Deployments that render pools, by `namespace/name`, and how many pods they want.
+    /// Deployments that render pools, by `namespace/name`, and how many replicas they want.
     pub renderers: Arc<IndexedStore<i32>>,
-    /// The settings.
     pub(super) settings_cache: observe::SettingsCache,
 }
 
-/// What a change is about, so that those are woken whom it concerns.
+/// What a change is about. It decides which keys are enqueued.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
-    /// A MachineOSConfig of this name, for this pool.
+    /// The MachineOSConfig of this name, for the pool of the second name.
     Config(String, String),
-    /// Something that serves the MachineOSConfig of this name.
+    /// An object that belongs to the MachineOSConfig of this name.
     ManagedObject(String),
-    /// A pool.
     Pool(String),
-    /// A MachineConfig.
     MachineConfig(String),
-    /// A Secret.
     Secret(String),
-    /// Something that concerns all.
+    /// Something that every pool depends on.
     All,
-    /// Nothing of ours.
+    /// Nothing that a pool depends on.
     Unrelated,
 }
 
-/// What is done with each kind.
+/// Called once for each kind that is watched.
 trait ResourceVisitor {
     fn visit<K, T>(
         &mut self,
@@ -156,7 +144,7 @@ impl ClusterCache {
         Self { operator_namespace: namespaces.operator.clone(), ..Self::empty(&namespaces.own) }
     }
 
-    /// Whether Secrets are read in a second namespace too, in which no watch shows them.
+    /// Whether builds also read Secrets of a second namespace, which is not watched.
     pub fn has_unwatched_secrets(&self) -> bool {
         self.namespace != self.operator_namespace
     }
@@ -204,10 +192,10 @@ impl ClusterCache {
         }
     }
 
-    /// Looks once at everything.
+    /// Lists every kind once, for commands that don't watch.
     ///
     /// # Errors
-    /// A kind that can't be listed, or must be there and isn't.
+    /// A kind can't be listed, or a kind that must exist does not.
     pub async fn read(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
         let cache = Self::new(namespaces);
         let mut resources =
@@ -217,8 +205,8 @@ impl ClusterCache {
         Ok(cache)
     }
 
-    /// Begins to watch everything, and what rendering needs only if pools are rendered here; the watches end with the
-    /// returned set.
+    /// Starts to watch every kind; the kinds that only rendering needs only if this controller
+    /// renders pools. The watches end when the returned set is dropped.
     pub fn watch(
         client: &Client,
         namespaces: &Namespaces,
@@ -289,7 +277,7 @@ impl ClusterCache {
         visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
             Trigger::MachineConfig(meta.name.clone().unwrap_or_default())
         });
-        // Metadata is enough: the kubelet keeps architecture and system of a node in labels.
+        // Metadata is enough: the kubelet reports architecture and operating system in labels.
         let nodes = WatchedResource {
             what: "nodes".to_owned(),
             api: Api::<PartialObjectMeta<Node>>::all(client.clone()),
@@ -337,7 +325,8 @@ impl ClusterCache {
             Some(&ours),
             &self.role_bindings,
         );
-        // All of the namespace: a secret that was missing wakes who waits for it.
+        // All Secrets of the namespace, so that a Secret that was missing enqueues the pools that
+        // wait for it.
         let secrets = self.watched::<PartialObjectMeta<Secret>>(client, "secrets", None);
         visitor.visit(secrets, &self.secrets, managed_object, |secret| match secret.trigger() {
             Trigger::Unrelated => Trigger::Secret(secret.name.clone()),
@@ -364,7 +353,7 @@ impl ClusterCache {
         visitor.visit(watched, store, managed_object, ManagedObject::trigger);
     }
 
-    /// A kind in the operator's namespace.
+    /// A kind that is watched in the operator's namespace.
     fn in_operator_namespace<K>(&self, client: &Client, what: &str) -> WatchedResource<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -400,7 +389,7 @@ impl ClusterCache {
                 _ => self.in_operator_namespace::<ConfigMap>(client, &what),
             };
             watched.config = watched.config.fields(&format!("metadata.name={name}"));
-            // The base trees are our own note: reading it is enough.
+            // mosb writes the base trees itself: a change needs no reconcile.
             let trigger = match *name {
                 BASE_TREES => |_: &ConfigMap| Trigger::Unrelated,
                 _ => |_: &ConfigMap| Trigger::All,
@@ -424,7 +413,7 @@ impl ClusterCache {
     }
 }
 
-/// A kind that has no namespace and is read whole.
+/// A cluster-scoped kind whose objects are cached whole.
 fn whole(client: &Client, kind: Kind) -> WatchedResource<DynamicObject> {
     let resource = kind.resource();
     WatchedResource {
@@ -436,7 +425,7 @@ fn whole(client: &Client, kind: Kind) -> WatchedResource<DynamicObject> {
     }
 }
 
-/// The MachineOSConfig that an object of ours serves.
+/// The trigger of an object that may belong to a MachineOSConfig.
 fn trigger_of(meta: &ObjectMeta) -> Trigger {
     observe::owning_config(meta).map_or(Trigger::Unrelated, Trigger::ManagedObject)
 }

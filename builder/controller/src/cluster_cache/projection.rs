@@ -1,4 +1,5 @@
-//! What is kept of the objects that the watches tell of: what somebody asks for, as there are thousands of them.
+//! What the cache keeps of each object: only the fields that are read, because there may be
+//! thousands of objects.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +18,15 @@ use super::Trigger;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::labels;
 
-/// What matters of a node.
+/// What the cache keeps of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenNode {
-    /// Changes when the node is made anew.
+    /// Changes when the node is registered again.
     pub uid: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What matters of an object that a build's pod is given, or may be: nothing of what is in it.
+/// Metadata of an object that a build's pod is given, or may be given. Its content is never cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedObject {
     /// `metadata.name`
@@ -35,15 +35,14 @@ pub struct ManagedObject {
     pub uid: String,
     /// `metadata.resourceVersion`
     pub resource_version: Option<String>,
-    /// The MachineOSConfig that it serves.
+    /// The MachineOSConfig that it belongs to.
     pub config: Option<String>,
-    /// The MachineOSBuild that it was made for.
+    /// The MachineOSBuild that it was created for.
     pub build: Option<String>,
     /// UID of the Job, Pod or Build that owns it.
     pub workload: Option<String>,
-    /// Whether it is thrown away with its build.
+    /// Whether it is deleted together with its build.
     pub ephemeral: bool,
-    /// Whether it is being deleted.
     pub deleting: bool,
 }
 
@@ -74,7 +73,7 @@ impl From<ObjectMeta> for ManagedObject {
     }
 }
 
-/// By what an object that serves a build is found.
+/// Index keys of an object that belongs to a build.
 pub(super) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     let owners = meta.owner_references.iter().flatten();
     let controllers = owners.filter(|owner| owner.controller == Some(true));
@@ -82,7 +81,8 @@ pub(super) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     controllers.chain(observe::owning_config(meta).map(IndexKey::Config)).collect()
 }
 
-/// Of an object that the API serves; one that is not as its kind should be is left as it was last seen.
+/// Reads a dynamic object as its kind. An object that can't be read keeps the state that was last
+/// seen.
 pub(super) fn read<T: DeserializeOwned>(mut object: DynamicObject) -> Option<(String, T)> {
     object.metadata.managed_fields = None;
     let name = object.name_any();
@@ -104,7 +104,7 @@ pub(super) fn typed<K: Resource>(mut object: K) -> Option<(String, K)> {
     Some((object.name_any(), object))
 }
 
-/// What its pods are made of is nearly all of a Job, and nobody asks for it.
+/// Drops the pod template, which is nearly all of a Job and which no code reads.
 pub(super) fn job(mut object: Job) -> Option<(String, Job)> {
     if let Some(spec) = &mut object.spec {
         spec.template = PodTemplateSpec::default();
@@ -112,8 +112,8 @@ pub(super) fn job(mut object: Job) -> Option<(String, Job)> {
     typed(object)
 }
 
-/// Of its making only what holds it back, the names of its containers, and which Secrets it can read: these are hidden in what is kept of
-/// its logs.
+/// Keeps of the spec only the scheduling gates, the names of the containers, and the Secrets that
+/// the pod can read. Those are redacted from archived logs.
 pub(super) fn pod(mut object: Pod) -> Option<(String, Pod)> {
     let known = |all: Vec<Container>| {
         let known = |container: Container| Container {
@@ -139,14 +139,14 @@ pub(super) fn pod(mut object: Pod) -> Option<(String, Pod)> {
 pub(super) fn meta<K: Resource>(object: PartialObjectMeta<K>) -> Option<(String, ObjectMeta)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
-    // Among those of others is what kubectl last applied: all of a MachineConfig.
+    // The annotation `last-applied-configuration` of kubectl holds all of a MachineConfig.
     if let Some(annotations) = &mut meta.annotations {
         annotations.retain(|key, _| is_known(key));
     }
     Some((meta.name.clone()?, meta))
 }
 
-/// Whether an annotation is of machine configuration or of mosb.
+/// Whether an annotation is one of machine configuration or of mosb.
 fn is_known(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| prefix == GROUP || prefix == "mosb.dev")
 }
@@ -161,7 +161,7 @@ pub(super) fn node(object: PartialObjectMeta<Node>) -> Option<(String, SeenNode)
 #[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
 pub(super) fn deployment(object: Deployment) -> Option<(String, i32)> {
     let name = object.name_any();
-    // Not said is one, as the API has it.
+    // The API's default is one replica.
     let replicas = object.spec.and_then(|spec| spec.replicas).unwrap_or(1);
     Some((name, replicas))
 }
@@ -170,7 +170,7 @@ pub(super) fn existence<K>(object: PartialObjectMeta<K>) -> Option<(String, ())>
     Some((object.metadata.name?, ()))
 }
 
-/// Of an object that serves a build, or of one that builds may be given.
+/// Metadata of an object that belongs to a build, or that builds may be given.
 #[expect(clippy::unnecessary_wraps, reason = "one of several readers")]
 pub(super) fn managed_object<K>(object: PartialObjectMeta<K>) -> Option<(String, ManagedObject)> {
     let managed_object = ManagedObject::from(object.metadata);

@@ -1,4 +1,4 @@
-//! The MachineConfigs that bring pools their pre-built images, as metadata tells of them.
+//! Component MachineConfigs, which bring pools their pre-built images, from their metadata.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use super::super::indexed_store::IndexKey;
 use super::super::snapshot::SeenComponent;
 use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 
-/// The images that came from elsewhere among what the pool's config was rendered from: its own, or that of a pool which it inherits.
+/// The pre-built images among what the pool's config was rendered from: the pool's own, or that of
+/// a pool that it inherits from.
 pub(super) fn pre_built(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<String> {
     let metas = component_sources(pool).filter_map(|name| cache.machine_configs.get(name));
     metas.filter_map(|meta| annotation(&meta, labels::PRE_BUILT_IMAGE)).collect()
 }
 
-/// Those of which nobody can tell any more what they brought.
+/// Components that the pool's config was rendered from and that no longer exist.
 pub(super) fn lost(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<String> {
     let lost = component_sources(pool).filter(|name| cache.machine_configs.get(name).is_none());
     lost.map(str::to_owned).collect()
@@ -27,7 +28,8 @@ fn component_sources(pool: &MachineConfigPool) -> impl Iterator<Item = &str> {
     names.filter(|name| is_component_name(name))
 }
 
-/// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, whichever pool they are for.
+/// The component MachineConfigs of a pool, and those that a MachineOSConfig claimed, for whichever
+/// pool.
 pub(super) fn components(
     cache: &ClusterCache,
     config: &str,
@@ -57,7 +59,7 @@ pub(super) fn components(
     seen.collect()
 }
 
-/// By what a component MachineConfig is found; others are by nothing.
+/// Index keys of a component MachineConfig; other MachineConfigs have none.
 pub(crate) fn index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
     let Some(pool) = meta.name.as_deref().and_then(component_pool) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What is seen of the cluster, as one value for one MachineOSConfig. Pure: the stores are read, nothing is asked.
+//! Takes the [`Snapshot`] of one MachineOSConfig from the cache. Pure: it sends no requests.
 
 pub(super) mod component;
 mod nodes;
@@ -27,23 +27,23 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 pub use nodes::machine_role;
 pub use settings::{IMAGE_CONFIG, SettingsCache};
 
-/// What was found out about a cluster that no watch tells.
+/// What is known about a cluster beside what is watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
-    /// Whether the CRDs refuse digests in nested repositories.
+    /// Whether the CRDs reject digests in nested repositories.
     pub nested_digests_refused: bool,
 }
 
-/// Deployments and DaemonSets by which others are known.
+/// Deployments and DaemonSets by which other controllers are recognised.
 const OTHER_BUILDER: &str = "machine-os-builder";
 pub const OPERATOR: &str = "machine-config-operator";
 const DAEMON: &str = "machine-config-daemon";
-/// Whoever renders pools where a Machine Config Operator runs.
+/// The Deployment that renders pools where a Machine Config Operator runs.
 pub const RENDERER: &str = "machine-config-controller";
 
-/// Everything about the MachineOSConfig of this name, or about the pool of this name where there is none.
+/// The snapshot of the MachineOSConfig of this name, or of the pool of this name if there is none.
 pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
     let config = cache.configs.get(name);
     let pool_name = match &config {
@@ -95,7 +95,7 @@ pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
     }
 }
 
-/// The names that a change concerns, as keys of the work queue.
+/// The keys of the work queue that a change affects.
 pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let of_pool = |pool: &str| -> BTreeSet<String> {
         let configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
@@ -112,7 +112,7 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
         Trigger::Pool(pool) => {
             let mut names = of_pool(pool);
             if names.is_empty() {
-                // Its label may be there or gone.
+                // Its label may have been added or removed.
                 names.insert(pool.clone());
             }
             names
@@ -154,12 +154,12 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
 }
 
 impl ClusterCache {
-    /// One of the ConfigMaps that are read by name.
+    /// A ConfigMap that is watched by name.
     pub fn named(&self, name: &str) -> Option<std::sync::Arc<ConfigMap>> {
         self.settings.get(name)?.get(name)
     }
 
-    /// Whether the settings name this Secret, so that lookups for every pool read it.
+    /// Whether the settings name this Secret, so that the lookups of every pool read it.
     pub(super) fn settings_use_secret(&self, secret: &str) -> bool {
         self.settings().is_ok_and(|(settings, _)| {
             let proxy = settings.proxy.and_then(|proxy| proxy.secret);
@@ -167,13 +167,13 @@ impl ClusterCache {
         })
     }
 
-    /// Another builder that is at work in the operator's namespace.
+    /// Another builder that runs in the operator's namespace.
     pub fn other_builder(&self) -> Option<String> {
         let wanted = self.deployments.get(OTHER_BUILDER)?;
         (*wanted > 0).then(|| format!("Deployment {}/{OTHER_BUILDER}", self.operator_namespace))
     }
 
-    /// Whether somebody else renders pools, here or where the operator's own namespace is.
+    /// Another renderer that runs, in this operator's namespace or in the default one.
     pub fn other_renderer(&self) -> Option<String> {
         let places = [&*self.operator_namespace, OPERATOR_NAMESPACE];
         let mut named = places.map(|namespace| format!("{namespace}/{RENDERER}")).into_iter();
@@ -188,7 +188,7 @@ impl ClusterCache {
 
 fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
     let runs = |name: &str| cache.deployments.get(name).is_some_and(|wanted| *wanted > 0);
-    // Whoever plans says what is wrong with the settings.
+    // Planning reports what is wrong with the settings.
     let settings = cache.settings().ok().map(|(settings, _)| settings);
     let never = settings
         .as_ref()
@@ -209,12 +209,12 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
     }
 }
 
-/// The images with base trees, by the manifest of the base. What is no digest is nobody's note of ours.
+/// Images with base trees, by the manifest of the base. Entries that are no digests are ignored.
 pub fn base_trees(cache: &ClusterCache) -> BTreeMap<Digest, Digest> {
     let map = cache.named(BASE_TREES);
     let data = map.as_ref().and_then(|map| map.data.as_ref());
     let digest = |(base, image): (&String, &String)| {
-        // A key holds no colon.
+        // Keys of ConfigMaps can't contain a colon.
         let base = format!("sha256:{base}").parse().ok()?;
         Some((base, image.parse().ok()?))
     };
@@ -231,7 +231,7 @@ fn label(cache: &ClusterCache, pool: &MachineConfigPool) -> Option<LabelOptIn> {
 }
 
 fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec<SeenWorkload> {
-    // Somebody may have changed what a workload says of itself.
+    // Both keys, because the labels of a workload may have been edited.
     let keys = || {
         let owned =
             builds.iter().map(|build| IndexKey::Controller(build.metadata.uid().to_owned()));
@@ -248,12 +248,12 @@ fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec
         let quiet = quiet.chain([itself]).flatten().min();
         SeenWorkload {
             pods: pods.into_iter().map(|pod| (*pod).clone()).collect(),
-            // Who looks only once waits for nothing.
+            // A cache that only listed once has nothing to wait for.
             quiet: quiet.unwrap_or(Duration::MAX),
             workload,
         }
     };
-    // A Job's pod is no workload.
+    // A Job's pod is not a workload of its own.
     let is_alone = |pod: &std::sync::Arc<Pod>| {
         let mut owners = pod.metadata.owner_references.iter().flatten();
         owners.any(|owner| owner.kind == "MachineOSBuild")
@@ -267,12 +267,13 @@ fn workloads(cache: &ClusterCache, name: &str, builds: &[MachineOsBuild]) -> Vec
     jobs.chain(pods).chain(builds).collect()
 }
 
-/// The MachineOSConfig that an object of ours serves: its annotation has the name whole, its label may have it cut.
+/// The MachineOSConfig that an object belongs to. The annotation has the whole name; the label may
+/// be cut.
 pub(super) fn owning_config(meta: &ObjectMeta) -> Option<String> {
     annotation_or_label(meta, labels::MACHINE_OS_CONFIG)
 }
 
-/// What an annotation says of an object, or a label of the same name.
+/// The value of an annotation, else of the label with the same key.
 pub(super) fn annotation_or_label(meta: &ObjectMeta, key: &str) -> Option<String> {
     let annotation = meta.annotations.as_ref().and_then(|all| all.get(key));
     let label = || meta.labels.as_ref().and_then(|all| all.get(key));
@@ -307,7 +308,7 @@ fn results(cache: &ClusterCache, name: &str) -> BTreeMap<String, JobResult> {
     results.map(|result| (result.build.to_string(), result)).collect()
 }
 
-/// The result in a ConfigMap, if there is one that is believed.
+/// The result in a ConfigMap, if it can be trusted.
 pub(super) fn result_in(map: &ConfigMap) -> Option<JobResult> {
     match JobResult::from_config_map(map.data.as_ref()?) {
         Ok(Some(result)) => match result::untrusted_reason(&map.metadata, &result) {
@@ -318,7 +319,8 @@ pub(super) fn result_in(map: &ConfigMap) -> Option<JobResult> {
             }
         },
         Ok(None) => None,
-        // Written by a pod: the Job's own end tells that something is wrong, and its deadline at the latest.
+        // A pod wrote it. The end of the Job, at the latest its deadline, shows that something is
+        // wrong.
         Err(error) => {
             tracing::warn!("configmap {}: {error}", map.name_any());
             None

@@ -1,4 +1,4 @@
-//! The nodes of a pool: what they are, and which of them may build its images.
+//! The nodes of a pool: their platforms, and which of them may build its images.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::workload::MachineRole;
 use mosb_image::Platform;
 use mosb_plan::api::{MachineConfigPool, Selector};
 
-/// The pool of control-plane machines in every OpenShift.
+/// The pool of control-plane machines in every OpenShift cluster.
 const CONTROL_PLANE_POOL: &str = "master";
 
-/// The platforms of a pool's nodes.
 pub(super) fn platforms(cache: &ClusterCache, pool: &MachineConfigPool) -> BTreeSet<Platform> {
     let nodes = nodes(cache, pool);
     nodes.iter().filter_map(|node| platform(node)).collect()
 }
 
-/// What the machines of a pool are: control-plane nodes if it is named so, or if all of its nodes are.
+/// The role of a pool's machines: control plane if the pool is named `master`, or if all of its
+/// nodes are control-plane nodes.
 pub fn machine_role(cache: &ClusterCache, pool: &MachineConfigPool) -> MachineRole {
     let are_all = || {
         let nodes = nodes(cache, pool);
@@ -49,11 +49,11 @@ fn is_control_plane(node: &SeenNode) -> bool {
     labels.any(|label| node.labels.contains_key(*label))
 }
 
-/// The nodes of a pool. A node that another pool than `worker` selects is not the pool `worker`'s.
+/// The nodes of a pool. A node that another pool selects does not count for `worker`.
 fn nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
     let selector = |pool: &MachineConfigPool| {
         let wire = pool.spec.node_selector.as_ref()?;
-        // A selector that can't be read selects nothing, as in the cluster.
+        // An invalid selector selects nothing, as in the cluster.
         Selector::new(wire).ok()
     };
     let Some(own) = selector(pool) else {

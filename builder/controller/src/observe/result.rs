@@ -1,4 +1,4 @@
-//! Whether a ConfigMap may tell how a build ended.
+//! Whether the result in a ConfigMap can be trusted.
 
 use kube::api::ObjectMeta;
 
@@ -7,8 +7,9 @@ use crate::workload::result_name;
 use mosb_build::JobResult;
 use mosb_plan::api::job_name;
 
-/// Why a result is not believed from the ConfigMap that it is in. Anybody may have put our labels on one, and a build's sidecar may write all of its
-/// own, its metadata too: so the name is the build's, and the owner is the Job, Pod or Build that the result says it is of.
+/// Why a result is not trusted. Anyone may set our labels on a ConfigMap, and a build's sidecar may
+/// write all of its own ConfigMap including the metadata. So the ConfigMap must have the name that
+/// belongs to the build, and its owner must be the Job, Pod or Build that the result names.
 pub(super) fn untrusted_reason(map: &ObjectMeta, result: &JobResult) -> Option<String> {
     let name = result_name(&result.build);
     if map.name.as_ref() != Some(&name) {

@@ -1,4 +1,4 @@
-//! What holds for all builds, read again only when something that says it is another.
+//! The settings of all builds, parsed again only when one of their sources changed.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,13 +11,13 @@ use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use mosb_types::Finding;
 
-/// The Image of OpenShift's configuration that counts.
+/// Name of the `Image` object of OpenShift's configuration.
 pub const IMAGE_CONFIG: &str = "cluster";
 
-/// The settings, and what the reader should know of them.
+/// The settings, and warnings about them.
 type SettingsResult = Result<(ClusterSettings, Vec<Finding>), ClusterSettingsError>;
 
-/// As they were last read, and of what.
+/// The last result, and the objects that it was read from.
 #[derive(Debug, Default)]
 pub struct SettingsCache(Mutex<Option<(Sources, SettingsResult)>>);
 
@@ -33,7 +33,7 @@ impl SettingsCache {
     }
 }
 
-/// The objects that say it.
+/// The objects that the settings are read from.
 #[derive(Debug)]
 struct Sources {
     ours: Option<Arc<ConfigMap>>,
@@ -44,7 +44,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Whether they are the very same: whoever changes one puts another in its place.
+    /// Whether they are the same allocations: the cache replaces an object when it changes.
     fn is_same(&self, others: &Self) -> bool {
         let maps = |sources: &Self| {
             [&sources.ours, &sources.images].map(|map| map.as_ref().map(Arc::as_ptr))
@@ -80,10 +80,10 @@ impl Sources {
 }
 
 impl ClusterCache {
-    /// What holds for all builds: our ConfigMap, and over it what the cluster's own objects say.
+    /// The settings of all builds: mosb's ConfigMap, overridden by the cluster's own objects.
     ///
     /// # Errors
-    /// Our ConfigMap can't be read.
+    /// mosb's ConfigMap can't be read.
     pub fn settings(&self) -> SettingsResult {
         let sources = Sources {
             ours: self.named(CONFIG_MAP),

@@ -1,4 +1,4 @@
-//! Carries out steps about a pool, on the version of it that they were decided from.
+//! Applies the actions about a pool to the version of the pool that they were decided from.
 
 use kube::Api;
 use kube::api::{Patch, PropagationPolicy};
@@ -18,22 +18,22 @@ use super::decide::RenderAction;
 use mosb_plan::api::{API_VERSION, Metadata, labels};
 use mosb_types::ErrorClass;
 
-/// With what steps about one pool are carried out.
+/// Applies the actions about one pool.
 #[derive(Debug)]
 pub(super) struct RenderExecutor<'a> {
     pub resolver: &'a Resolver,
-    /// Without which nothing is written.
+    /// Nothing is written without it.
     pub lease: &'a Lease,
-    /// Who we are, for events.
+    /// Reporting instance of events.
     pub instance: &'a str,
-    /// Of the pool.
+    /// Metadata of the pool.
     pub metadata: &'a Metadata,
-    /// The rendered config that was just made.
+    /// The rendered config to create.
     pub object: Option<Value>,
 }
 
 impl RenderExecutor<'_> {
-    /// Carries out the steps in their order. The first that fails ends it.
+    /// Applies the actions in order; the first failure ends it.
     ///
     /// # Errors
     /// [`ApplyError`].
@@ -116,7 +116,7 @@ impl RenderExecutor<'_> {
         let source: Vec<Value> = sources.iter().map(|name| reference(name)).collect();
         let mut configuration = reference(name);
         configuration["source"] = json!(source);
-        // Somebody may have said more of the config that it was before.
+        // The old reference may have more fields, which would be kept.
         for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
             configuration[field] = Value::Null;
         }
@@ -132,18 +132,18 @@ impl RenderExecutor<'_> {
     }
 }
 
-/// What of the wanted name is there already.
+/// What exists under the name of the config to create.
 #[derive(Debug, PartialEq)]
 pub(super) enum Existing {
-    /// Just that, made by us before, or by somebody else.
+    /// The same content, whoever created it.
     Same,
-    /// It is on its way out, or its owner is.
+    /// It is being deleted, or its owner is.
     Deleting,
-    /// Something else.
+    /// Another content.
     Different(Problem),
 }
 
-/// Judges an object by what would be made in its place.
+/// Compares an existing object with the one that would be created.
 pub(super) fn compare_existing(there: &DynamicObject, wanted: &Value) -> Existing {
     let name = there.metadata.name.as_deref().unwrap_or_default();
     if there.metadata.deletion_timestamp.is_some() {
@@ -162,7 +162,7 @@ pub(super) fn compare_existing(there: &DynamicObject, wanted: &Value) -> Existin
     let owners = there.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     match controllers.next() {
-        // Of an earlier pool of this name: it goes with that.
+        // It belongs to an earlier pool of this name, and is deleted with it.
         Some(other) if owner.is_some_and(|owner| owner["uid"] != other.uid.as_str()) => {
             Existing::Deleting
         }

@@ -1,4 +1,5 @@
-//! Contents of MachineConfigs, read when they are needed and kept as long as they are what the watch tells of.
+//! Contents of MachineConfigs: read when needed, and cached while the watch reports the same
+//! version.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,12 +14,10 @@ use super::super::{Error, error};
 use super::snapshot::Member;
 use mosb_plan::api::MachineConfig;
 
-/// Reads on their way at once.
 const PARALLEL_READS: usize = 16;
-/// Bytes of JSON that are kept: what all pools of a cluster share is read once.
+/// Bytes of JSON to cache. MachineConfigs that all pools share are read once.
 const MAX_CACHED_BYTES: usize = 64 << 20;
 
-/// What was read.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     cached: Mutex<CachedConfigs>,
@@ -31,10 +30,10 @@ struct CachedConfigs {
 }
 
 impl Contents {
-    /// All of these, as they are or newer.
+    /// The contents of these MachineConfigs, as they were seen or newer.
     ///
     /// # Errors
-    /// The API; or one is gone, and the watch is about to tell.
+    /// The API; or one was deleted, and the watch event is still to come.
     pub async fn read(
         &self,
         client: &Client,
@@ -46,7 +45,7 @@ impl Contents {
                 None => self.fetch(client, &member.name).await,
             }
         });
-        // Made before the first is awaited: a stream that makes them can't be sent to another thread.
+        // Collected first: the lazy iterator is not `Send`.
         let read: Vec<_> = read.collect();
         stream::iter(read).buffered(PARALLEL_READS).try_collect().await
     }
@@ -81,7 +80,7 @@ impl Contents {
         if cached.size + size > MAX_CACHED_BYTES {
             *cached = CachedConfigs::default();
         }
-        // What it replaces counts on until all are dropped: the bound holds all the more.
+        // A replaced entry counts until the cache is cleared, which only makes the bound tighter.
         cached.size += size;
         cached.configs.insert(name.to_owned(), Arc::clone(&config));
         Ok(config)

@@ -1,4 +1,4 @@
-//! From a snapshot of a pool to the steps that bring it to the rendered config of its MachineConfigs.
+//! Decides what to do about a pool's rendered config. Pure: a snapshot gives the actions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,70 +14,60 @@ use mosb_plan::api::{Condition, condition, labels};
 /// What to do about a snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderDecision {
-    /// What must be known first: put the answer into the snapshot, and decide again; there are no steps.
+    /// What must be looked up first. If there is one, there are no actions: add the result to the
+    /// snapshot and decide again.
     pub lookup: Option<RenderLookup>,
-    /// What to change, in this order; the first error ends the round, but for events, which hinder nothing.
+    /// What to change, in this order. The first error ends the pass; events never fail it.
     pub actions: Vec<RenderAction>,
-    /// How far the pool is.
     pub reason: RenderReason,
 }
 
-/// What is not known from metadata.
+/// Something that metadata doesn't show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenderLookup {
-    /// What the pool's MachineConfigs come to.
+    /// The result of rendering the pool's MachineConfigs.
     Render,
-    /// Which rendered configs nodes have or shall have.
+    /// Which rendered configs nodes have or are about to get.
     Nodes,
 }
 
-/// One change. Done twice it ends where once does.
+/// A change. Applying it twice has the result of applying it once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RenderAction {
-    /// Tell something, once.
     Event(Event),
-    /// Create the rendered config that was just made; one that is there with the same content is fine.
+    /// Create the rendered config; an existing one with the same content is fine.
     Create {
-        /// Its name.
         name: String,
     },
-    /// Let the pool name it: `spec.configuration`, and the annotation `mosb.dev/rendered-from`.
+    /// Set `spec.configuration` of the pool and the annotation `mosb.dev/rendered-from`.
     SetConfiguration {
-        /// Name of the rendered config.
         name: String,
-        /// Names of the MachineConfigs, sorted.
         sources: Vec<String>,
-        /// The annotation's value.
+        /// Value of `mosb.dev/rendered-from`.
         stamp: String,
-        /// Images with a tag, and what each was found to be: the annotation `mosb.dev/pins`.
+        /// Images with a tag, and the digest of each: the annotation `mosb.dev/pins`.
         pins: BTreeMap<String, String>,
     },
-    /// Replace the pool's list of conditions, in which only our entry is another.
+    /// Replace the pool's list of conditions, in which only mosb's entry differs.
     ReplaceConditions {
-        /// All of them.
         conditions: Vec<Condition>,
     },
-    /// Delete a rendered config.
     Delete {
-        /// Its name.
         name: String,
-        /// This very one.
         uid: String,
     },
 }
 
-/// How far a pool is.
+/// Why a pool is or isn't rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RenderReason {
-    /// Somebody else renders it.
+    /// Another controller renders it.
     OtherRenderer(String),
-    /// It has no selector: whoever names its rendered config does so by himself.
+    /// It has no selector: its rendered config is set by hand.
     ByHand,
-    /// It is being deleted.
     Deleting,
-    /// It is being found out what its MachineConfigs come to.
+    /// Its MachineConfigs are being read and merged.
     Rendering,
-    /// It can't be rendered.
     Degraded(Problem),
     /// It has the rendered config of its MachineConfigs, or gets it now.
     Rendered(String),
@@ -102,9 +92,9 @@ impl fmt::Display for RenderReason {
     }
 }
 
-/// Everything that should change, in order. Pure: same snapshot, same actions.
+/// All changes, in order. Pure: the same snapshot gives the same actions.
 ///
-/// A pool that is paused is rendered too: what waits then are its machines.
+/// A paused pool is rendered too: only its machines wait.
 pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     if let Some(who) = &snapshot.other_renderer {
         return RenderDecision::of(RenderReason::OtherRenderer(who.clone()), Vec::new());
@@ -129,7 +119,7 @@ pub fn decide(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     }
 }
 
-/// Whether the pool has what its MachineConfigs come to, as far as that is known without reading them.
+/// Whether the pool has the rendered config of its MachineConfigs, as far as metadata shows.
 fn is_settled(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
     let configuration = &snapshot.pool.spec.configuration;
     let mut rendered = snapshot.rendered.iter();
@@ -147,7 +137,7 @@ fn has_sources(snapshot: &RenderSnapshot, inputs: &Inputs) -> bool {
     sources.map(|source| source.name.as_str()).eq(inputs.sources())
 }
 
-/// Nothing is to be rendered; what nobody needs any more goes.
+/// Nothing to render: delete rendered configs that are not used any more.
 fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     let reason = RenderReason::Rendered(snapshot.pool.spec.configuration.name.clone());
     let actions: Vec<RenderAction> = degraded_condition(snapshot, None, now).into_iter().collect();
@@ -167,13 +157,13 @@ fn settled(snapshot: &RenderSnapshot, now: Timestamp) -> RenderDecision {
     }
 }
 
-/// The pool stays as it is, and says why.
+/// Keep the rendered config and report the problem.
 fn degraded(snapshot: &RenderSnapshot, problem: &Problem, now: Timestamp) -> RenderDecision {
     let actions = degraded_condition(snapshot, Some(problem), now).into_iter().collect();
     RenderDecision::of(RenderReason::Degraded(problem.clone()), actions)
 }
 
-/// The pool gets what was made.
+/// Create the rendered config and set it on the pool.
 fn set_configuration(
     snapshot: &RenderSnapshot,
     inputs: &Inputs,
@@ -210,7 +200,7 @@ fn set_configuration(
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
 }
 
-/// The message of a problem that was reported before stays, as the same problem may be told in other words each time.
+/// A problem that was reported before keeps its message, because its wording may differ each time.
 fn degraded_condition(
     snapshot: &RenderSnapshot,
     wrong: Option<&Problem>,
@@ -228,7 +218,7 @@ fn degraded_condition(
 }
 
 impl RenderDecision {
-    /// Why the pool can't be rendered, if it can't.
+    /// Why the pool can't be rendered.
     pub(super) fn problem(&self) -> Option<&Problem> {
         match &self.reason {
             RenderReason::Degraded(problem) => Some(problem),

@@ -1,13 +1,13 @@
-//! Which rendered configs nobody needs any more.
+//! Finds the rendered configs that are not used any more.
 
 use super::snapshot::{RenderSnapshot, SeenRendered};
 
-/// So many of a pool's are kept though nobody names them: whoever rolls out may be about to name one that the pool had a moment
-/// ago, and who goes back finds it.
+/// The newest unused configs of a pool are retained, so that in-flight references and rollbacks
+/// still resolve.
 pub const RETAINED: usize = 3;
 
-/// Those that mosb made for this very pool and that neither a pool nor a build names, but for the newest. Nodes are yet to be
-/// asked.
+/// Rendered configs that mosb created for this pool and that no pool or build names, except the
+/// newest. Nodes are still to be checked.
 pub(super) fn unused_configs(snapshot: &RenderSnapshot) -> Vec<&SeenRendered> {
     let unnamed =
         |one: &&SeenRendered| one.is_ours && !one.deleting && !snapshot.named.contains(&one.name);

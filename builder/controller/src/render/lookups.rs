@@ -1,4 +1,4 @@
-//! Finds out what a pool's MachineConfigs come to, and what else metadata doesn't tell.
+//! Lookups for rendering: renders a pool's MachineConfigs, and reads what metadata doesn't show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use mosb_plan::api::{
 use mosb_plan::render::{self, Component, GIVEN, Outcome, Rendered, Request, Update};
 use mosb_types::{ErrorClass, Finding};
 
-/// What all fetches for a pool may take, in the time of a lookup: less than a reconcile has.
+/// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a
+/// reconcile.
 const FETCHES: u32 = 4;
 
-/// A rendered config, and the object to create.
 #[derive(Debug)]
 pub(super) struct RenderedDraft {
     pub made: Made,
     pub object: Value,
 }
 
-/// Renders a pool. What is wrong with the inputs is a problem, to be told; that the API can't be asked ends the round.
+/// Renders a pool. Invalid inputs are a problem to report; an error of the API ends the pass.
 pub(super) async fn render(
     resolver: &Resolver,
     contents: &Contents,
@@ -54,7 +54,7 @@ pub(super) async fn render(
         Err(unanswered) => return Ok(Err(unanswered)),
     };
     let pins = request.pins.clone();
-    // Without an end of its own, a round that is ended would tell nobody why.
+    // With its own time limit, so that the pool's condition reports the timeout.
     let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
     let rendering = async { Ok(rendered(resolver, request).await?) };
@@ -81,11 +81,11 @@ pub(super) async fn render(
     Ok(Ok(RenderedDraft { made: Made { name, overriding, pins }, object: rendered.object }))
 }
 
-/// What the pool's MachineConfigs come to without those that bring it a pre-built image, on the release's own base. Nothing of it
-/// is created.
+/// The rendered config of a pool without the MachineConfigs that bring it a pre-built image, on the
+/// base of the release. Nothing is created.
 ///
 /// # Errors
-/// What is wrong with them, or that they can't be read now.
+/// The inputs are invalid, or can't be read now.
 pub(crate) async fn without_components(
     resolver: &Resolver,
     pool: &str,
@@ -140,12 +140,12 @@ fn request(
     })
 }
 
-/// Gives images with a tag the digest that they had when the pool was last rendered; of a new text, the registry is asked. So a
-/// tag that moves changes nothing by itself.
+/// Pins images that have a tag: to the digest of the last rendering, or for a new reference to the
+/// digest that the registry returns. A tag that moves therefore changes nothing by itself.
 async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Problem> {
     let known = known_pins(&request);
     for render::Unpinned { image, place } in render::unpinned(&request) {
-        // What is no reference at all is told when it is rendered.
+        // An invalid reference is reported by rendering.
         let Ok(reference) = image.parse::<ImageRef>() else {
             continue;
         };
@@ -161,7 +161,7 @@ async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Probl
     Ok(request)
 }
 
-/// The same as [`pin`] as one lookup.
+/// The same as [`pin`], within the limits of a lookup.
 async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Request, LookupError> {
     let known = known_pins(&request);
     let unpinned = render::unpinned(&request).into_iter();
@@ -175,14 +175,14 @@ async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Requ
     resolver.limits.within(what, pinning).await
 }
 
-/// One that somebody made unreadable knows nothing.
+/// Pins of the last rendering; none if the annotation was edited and can't be read.
 fn known_pins(request: &Request) -> BTreeMap<String, String> {
     let pool = request.pool_object.as_ref();
     let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
     known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Renders, and fetches what that needs, until it is done.
+/// Renders, and fetches what that needs, until it is complete.
 async fn rendered(resolver: &Resolver, request: Request) -> Result<Rendered, Problem> {
     let (mut fetched, mut request) = (Fetched::new(), request);
     loop {
@@ -214,7 +214,7 @@ async fn fetch_all(
     Ok(fetcher.fetch_all(needs, fetched).await?)
 }
 
-/// All that is wrong, in one sentence each.
+/// All findings, one sentence each.
 fn to_problem(namespace: &str, error: &render::Error) -> Problem {
     let told = |finding: &Finding| {
         let place = match finding.object.as_deref() {
@@ -247,7 +247,7 @@ fn without_base(resolver: &Resolver, rendered: &Rendered) -> Option<Problem> {
 })
 }
 
-/// What the pool's machines could not take of it without being installed anew.
+/// Why the pool's machines could not apply the new config without a reinstallation.
 async fn find_refusal(
     resolver: &Resolver,
     snapshot: &RenderSnapshot,
@@ -261,7 +261,7 @@ async fn find_refusal(
         return Ok(None);
     };
     let value = serde_json::to_value(object).expect("what came as JSON is JSON");
-    // Machines that have one that can't be read have none that could be compared.
+    // If the old config can't be read, there is nothing to compare with.
     let Ok(old) = RenderedConfig::from_value(value) else {
         return Ok(None);
     };
@@ -290,7 +290,8 @@ fn refusal(old: &RenderedConfig, new: &RenderedConfig, update: Update) -> Option
 })
 }
 
-/// What of the name is there already, unless mosb made it and nobody touched it.
+/// An existing object of this name with another content. Configs that mosb created and that were
+/// not edited are not read.
 async fn find_different(
     resolver: &Resolver,
     snapshot: &RenderSnapshot,
@@ -309,7 +310,7 @@ async fn find_different(
     }))
 }
 
-/// The rendered configs that nodes have or shall have.
+/// Rendered configs that nodes have or are about to get.
 pub(super) async fn configs_on_nodes(resolver: &Resolver) -> Result<BTreeSet<String>, Error> {
     let api: Api<Node> = Api::all(resolver.client.clone());
     let nodes = api.list_metadata(&ListParams::default()).await;

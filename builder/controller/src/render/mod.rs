@@ -1,20 +1,22 @@
-//! `mosb controller --render`: where nobody else does, the MachineConfigs of a pool become its rendered one.
+//! `mosb controller --render`: renders the MachineConfigs of each pool, in clusters where no other
+//! controller does.
 //!
-//! As for builds: what is seen of a pool becomes a [`RenderSnapshot`], [`decide`] says what should change, and it is changed. In come
-//! metadata of MachineConfigs; their contents are read only when what a pool was rendered from changed ([`Inputs`]), which is
-//! known from a fingerprint on the pool, so that a restart reads nothing and fetches nothing anew.
+//! As for builds, the state of a pool is a [`RenderSnapshot`], [`decide`] turns it into actions,
+//! and these are applied. Input: metadata of MachineConfigs. Their contents are read only if the
+//! pool's inputs changed ([`Inputs`]). The pool has a fingerprint of them, so a restart reads and
+//! fetches nothing again.
 //!
-//! The invariant: a pool names a rendered config only after the API server has it, made of all that the pool selects; what
-//! can't be rendered is told on the pool, which then stays as it is. Only configs that mosb made for this very pool, and that
-//! nobody names, are deleted.
+//! Invariant: a pool names a rendered config only after the API server has stored it, made of all
+//! that the pool selects. If the pool can't be rendered, its condition says why and it keeps its
+//! config. Only configs that mosb created for this pool, and that nothing names, are deleted.
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `observe` | stores → snapshot, and which pools a change concerns |
-//! | `decide`, `collect` | snapshot → steps |
-//! | `answer`, `contents` | reads MachineConfigs, renders, fetches, compares with what was |
-//! | `act` | carries out steps |
-//! | `renderer` | the queue of pools, and the rounds |
+//! | `observe` | cache → snapshot, and which pools a change affects |
+//! | `decide`, `garbage` | snapshot → actions |
+//! | `lookups`, `contents` | reads MachineConfigs, renders, fetches, compares with the old config |
+//! | `apply` | applies actions |
+//! | `renderer` | the queue of pools, and the passes |
 
 mod apply;
 mod contents;

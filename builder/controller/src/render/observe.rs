@@ -1,4 +1,4 @@
-//! What is seen of a pool, as one value. Pure: the stores are read, nothing is asked.
+//! Takes the snapshot of a pool from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use mosb_plan::api::{
 use mosb_plan::render::is_rendered_one;
 use mosb_types::ErrorClass;
 
-/// The pool of this name; none if there is none.
+/// The snapshot of the pool of this name.
 pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     let pool = cache.pools.get(name)?;
     let rendered = rendered(cache, &pool);
@@ -32,8 +32,8 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     })
 }
 
-/// The digest of all that the rendering of a pool would have to differ in to go another way; what mosb itself writes into the
-/// pool's status is left out.
+/// Digest of everything that the result of rendering a pool depends on. What mosb itself writes to
+/// the pool's status is left out.
 pub(super) fn inputs_digest(cache: &ClusterCache, snapshot: &RenderSnapshot) -> Digest {
     let metadata = &snapshot.pool.metadata;
     let text = format!(
@@ -57,7 +57,7 @@ fn pool_settings(cache: &ClusterCache) -> Vec<std::sync::Arc<PoolSettings>> {
     cache.flat_map(|store| store.list()).collect()
 }
 
-/// The pools that a change concerns, by what is seen now. Which pools had a MachineConfig until now is the caller's to know.
+/// The pools that a change affects now. The caller knows which pools used a MachineConfig before.
 pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
     let names = |pools: Vec<std::sync::Arc<MachineConfigPool>>| {
         let names = pools.iter().map(|pool| pool.metadata.name.clone());
@@ -77,7 +77,7 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
             }))
         }
         Trigger::All => names(cache.pools.list()),
-        // Tags are pinned with the logins of one, through the proxy of another.
+        // Tags are pinned with the credentials of one, through the proxy of the other.
         Trigger::Secret(name) if cache.settings_use_secret(name) => names(cache.pools.list()),
         Trigger::Config(..)
         | Trigger::ManagedObject(_)
@@ -86,7 +86,7 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
     }
 }
 
-/// One that can't be read selects nothing; that is told when the pool is rendered.
+/// An invalid selector selects nothing; rendering reports it.
 fn selector(pool: &MachineConfigPool) -> Option<Selector> {
     Selector::new(pool.spec.machine_config_selector.as_ref()?).ok()
 }
@@ -130,7 +130,7 @@ fn members(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Member> {
     metas.iter().map(|meta| member(meta)).collect()
 }
 
-/// What gets into a rendered config beside MachineConfigs.
+/// What a rendered config is made of beside MachineConfigs.
 fn settings(cache: &ClusterCache) -> Result<Value, Problem> {
     Ok(match controller_config(cache)? {
         Some(config) => json!({
@@ -144,13 +144,13 @@ fn settings(cache: &ClusterCache) -> Result<Value, Problem> {
     })
 }
 
-/// The images of pools whose MachineConfigs name none, where there is no ControllerConfig.
+/// The default images of pools, where there is no ControllerConfig.
 pub(super) struct Images {
     pub os: Option<String>,
     pub extensions: Option<String>,
 }
 
-/// Our settings' images, else those of the ConfigMap that clusters had before.
+/// The images of mosb's settings, else those of the older ConfigMap.
 pub(super) fn images(cache: &ClusterCache) -> Result<Images, Problem> {
     let (settings, _) = cache.settings()?;
     let older = cache.named(OS_IMAGE_URL);
@@ -166,7 +166,7 @@ pub(super) fn images(cache: &ClusterCache) -> Result<Images, Problem> {
     })
 }
 
-/// What an OpenShift release says.
+/// The ControllerConfig of an OpenShift release.
 pub(super) fn controller_config(cache: &ClusterCache) -> Result<Option<ControllerConfig>, Problem> {
     let Some(value) = cache.controller_configs.get(RENDERER) else {
         return Ok(None);
@@ -210,7 +210,7 @@ fn rendered(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<SeenRendered>
     metas.iter().map(|meta| seen(meta)).collect()
 }
 
-/// Those of them that a pool or a build names.
+/// Those of the rendered configs that a pool or a build names.
 fn named(cache: &ClusterCache, rendered: &[SeenRendered]) -> BTreeSet<String> {
     let ours: BTreeSet<&str> = rendered.iter().map(|one| one.name.as_str()).collect();
     let mut named = BTreeSet::new();

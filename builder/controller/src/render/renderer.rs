@@ -1,4 +1,4 @@
-//! Pools that wait to be looked at, and what a look is.
+//! The queue of pools to render, and what one pass does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,51 +25,49 @@ use super::observe::{affected_pools, inputs_digest, observe};
 use super::snapshot::RenderSnapshot;
 use mosb_image::Digest;
 
-/// Changes that come in one breath, as of `kubectl apply` of several files, are one: a pool is looked at when none came for so
-/// long, or at last after the second time.
+/// Changes that come together, for example from `kubectl apply` of several files, are handled as
+/// one: a pool is reconciled after the first time without a change, at the latest after the second.
 const DEBOUNCE: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(250));
-/// While a watch is away that nothing may be decided without.
+/// How long to wait while a watch is not synced.
 const CACHE_SYNC_REQUEUE: Duration = Duration::from_secs(1);
-/// A watch that has not told of our own write after so long does not hold anything up.
+/// After this time, a write that no watch event has confirmed no longer delays anything.
 const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the inputs are compared while a pool is rendered.
 const INPUT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// More questions in a row than any decision has.
+/// More lookups than any decision needs.
 const MAX_LOOKUP_ROUNDS: usize = 3;
 
-/// Renders pools.
 #[derive(Debug)]
 pub struct Renderer {
     resolver: Resolver,
-    /// Without which nothing is written.
+    /// Nothing is written without it.
     lease: Lease,
-    /// Who we are, for events.
+    /// Reporting instance of events.
     instance: String,
     queue: Queue<String>,
     active: Arc<ActiveReconciles>,
     contents: Contents,
     pool_states: Mutex<BTreeMap<String, PoolState>>,
-    /// Before that, all pools are still to be looked at.
+    /// Set by [`Renderer::begin`], which enqueues all pools.
     works: AtomicBool,
 }
 
-/// What is kept of a pool from one look to the next; nothing of it is needed.
+/// State of a pool between passes. All of it may be lost.
 #[derive(Debug, Default)]
 struct PoolState {
-    /// When it was woken since the last look, first and last.
+    /// When it was enqueued since the last pass, first and last.
     enqueued: Option<(Instant, Instant)>,
-    /// What was last logged.
+    /// The reason that was last logged.
     reason: String,
-    /// The MachineConfigs that it had, and the rendered one.
+    /// The MachineConfigs and the rendered config that it used.
     used: BTreeSet<String>,
-    /// What the last look reported.
+    /// The problem that the last pass reported.
     problem: Option<PendingProblem>,
-    /// The version of the pool that we wrote over.
+    /// When the pool was written, and its version before that.
     overwritten: Option<(Instant, String)>,
 }
 
 impl Renderer {
-    /// Nothing was looked at yet.
     pub fn new(
         resolver: Resolver,
         lease: Lease,
@@ -88,13 +86,13 @@ impl Renderer {
         }
     }
 
-    /// Looks at all pools, and from then on at those that are woken.
+    /// Enqueues all pools, and accepts triggers from now on.
     pub fn begin(&self) {
         self.works.store(true, Ordering::SeqCst);
         self.enqueue(&Trigger::All);
     }
 
-    /// Wakes the pools that a change concerns.
+    /// Enqueues the pools that a change affects.
     pub fn enqueue(&self, trigger: &Trigger) {
         if !self.works.load(Ordering::SeqCst) {
             return;
@@ -118,13 +116,13 @@ impl Renderer {
         }
     }
 
-    /// Looks at pools until it is stopped; what is under way is done first.
-    pub async fn work(&self, mut apply_error: watch::Receiver<bool>) {
+    /// Reconciles pools until it is stopped; a running pass is finished first.
+    pub async fn work(&self, mut stopped: watch::Receiver<bool>) {
         loop {
             let pool = tokio::select! {
-            // A pool that is due must not be taken any more.
+            // No new pool after the stop.
             biased;
-            _ = apply_error.wait_for(|apply_error| *apply_error) => return,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
             pool = self.queue.next() => pool,
             };
             let reconcile = self.reconcile(&pool, self.queue.is_paused(&pool));
@@ -133,7 +131,7 @@ impl Renderer {
         }
     }
 
-    /// While a pool is paused nothing is done unless the inputs of its problem changed.
+    /// A paused pool is reconciled only if the inputs of its problem changed.
     async fn reconcile(&self, pool: &str, is_paused: bool) -> Requeue {
         if !self.resolver.cache.watch_health.not_synced().is_empty() {
             return Requeue::CacheStale(CACHE_SYNC_REQUEUE);
@@ -146,7 +144,7 @@ impl Renderer {
             return Requeue::Never;
         };
         if self.is_cache_stale(pool, &snapshot) {
-            // The watch tells what we wrote, and wakes us.
+            // The watch event of the write enqueues the pool.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
         let inputs = inputs_digest(&self.resolver.cache, &snapshot);
@@ -185,7 +183,7 @@ impl Renderer {
         }
     }
 
-    /// What was decided and done; none if it can't be rendered just now, or is another one by now.
+    /// The decision that was applied; none if the pool can't be rendered now, or changed meanwhile.
     async fn reconcile_once(
         &self,
         pool: &str,
@@ -235,7 +233,7 @@ impl Renderer {
         Ok(Some(decision))
     }
 
-    /// Until something is otherwise than these inputs. What is fetched may take minutes, and is of no use then.
+    /// Waits until the inputs differ. Fetching may take minutes, and its result is useless then.
     async fn until_inputs_change(&self, pool: &str, inputs: Digest) {
         let cache = &self.resolver.cache;
         loop {
@@ -247,7 +245,7 @@ impl Renderer {
         }
     }
 
-    /// Puts the answer into the snapshot; the object to create, if it is one.
+    /// Adds the result to the snapshot, and returns the object to create.
     async fn render(
         &self,
         pool: &str,
@@ -269,7 +267,7 @@ impl Renderer {
         Ok(object)
     }
 
-    /// How long changes are still awaited; none if it is time to look.
+    /// How long to wait for further changes; none if the pool can be reconciled now.
     fn debounce(&self, pool: &str) -> Option<Duration> {
         self.state(pool, |state| {
             let (first, last) = state.enqueued?;
@@ -283,7 +281,7 @@ impl Renderer {
         })
     }
 
-    /// Whether the stores still show what was before our last write.
+    /// Whether the cache doesn't show our last write yet.
     fn is_cache_stale(&self, pool: &str, snapshot: &RenderSnapshot) -> bool {
         let seen = snapshot.pool.metadata.resource_version();
         self.state(pool, |state| {
@@ -292,7 +290,7 @@ impl Renderer {
         })
     }
 
-    /// One line a state; and what the pool has, for whom a change of that concerns.
+    /// Logs a change of the reason, once, and records which MachineConfigs the pool uses.
     fn log_transition(&self, pool: &str, snapshot: &RenderSnapshot, reason: &RenderReason) {
         let mut used = BTreeSet::new();
         if let Ok(inputs) = &snapshot.inputs {

@@ -1,4 +1,4 @@
-//! What a decision about a pool's rendered config is made of.
+//! The input of a decision about a pool's rendered config.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,54 +11,51 @@ use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
 use mosb_types::canonical_json;
 
-/// Raised when other rendered configs come of the same inputs, and all pools shall have them: never by a mere upgrade.
+/// Raised when the same inputs give another rendered config and all pools should get it; never by a
+/// mere upgrade.
 const FORMAT: u32 = 1;
 
-/// One pool, and everything that decides how it is rendered.
+/// A pool, and everything that its rendering depends on.
 #[derive(Debug, Clone)]
 pub struct RenderSnapshot {
-    /// The pool.
     pub pool: MachineConfigPool,
-    /// Who else renders pools: then nothing is done.
+    /// Another controller that renders pools: then mosb renders none.
     pub other_renderer: Option<String>,
-    /// What it is rendered from, or why that can't be told.
+    /// What it is rendered from, or why that is not known.
     pub inputs: Result<Inputs, Problem>,
-    /// Rendered configs of this pool, whoever made them.
+    /// Rendered configs of this pool, whoever created them.
     pub rendered: Vec<SeenRendered>,
-    /// Rendered configs that a pool or a MachineOSBuild names.
     pub named: BTreeSet<String>,
-    /// What was found out in this round.
     pub answers: RenderResults,
-    /// The problem that the last reconcile reported, if nothing changed since that it depends on.
+    /// The problem that the last pass reported, if nothing that it depends on has changed.
     pub earlier_problem: Option<EarlierProblem>,
 }
 
-/// What a pool is rendered from, known without reading the contents.
+/// What a pool is rendered from, as far as it is known without reading the contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// The MachineConfigs that the pool selects, by name.
     pub members: Vec<Member>,
-    /// All else that gets into the result: images, the release.
+    /// Everything else: images, the release.
     pub settings: Value,
 }
 
-/// A MachineConfig, as far as it tells that the content is another.
+/// Metadata of a MachineConfig that changes whenever its content does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
     pub name: String,
-    /// This very one.
     pub uid: String,
     /// Raised by the API server with each change of the content.
     pub generation: i64,
-    /// Its label: where it stands in the order.
+    /// Its role label, which decides its place in the order.
     pub role: String,
-    /// Its annotation: the controller that made it.
+    /// Its annotation: the controller that created it.
     pub generated_by: Option<String>,
 }
 
 impl Inputs {
-    /// What a pool is annotated with that has the rendered config of this name, made of these.
+    /// The value of `mosb.dev/rendered-from` of a pool that has the rendered config of this name,
+    /// made of these inputs.
     pub fn stamp(&self, rendered: &str) -> String {
         let members = self.members.iter();
         let members: Vec<Value> = members
@@ -68,45 +65,41 @@ impl Inputs {
         Digest::of(&canonical_json(&value)).hex()
     }
 
-    /// The names of the MachineConfigs, sorted.
+    /// Names of the MachineConfigs, sorted.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| member.name.as_str())
     }
 }
 
-/// A rendered MachineConfig, without its content.
+/// A rendered MachineConfig, metadata only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenRendered {
-    /// Its name.
     pub name: String,
-    /// This very one.
     pub uid: String,
-    /// When it was made.
     pub created: Option<Time>,
-    /// Whether mosb made it for this very pool.
+    /// Whether mosb created it for this pool.
     pub is_ours: bool,
-    /// Whether its content was changed since.
+    /// Whether its content was changed afterwards.
     pub is_edited: bool,
-    /// Whether its deletion was asked for.
     pub deleting: bool,
 }
 
-/// What was found out in this round.
+/// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RenderResults {
-    /// What rendering came to.
+    /// The result of rendering.
     pub made: Option<Result<Made, Problem>>,
-    /// Rendered configs that nodes have or shall have.
+    /// Rendered configs that nodes have or are about to get.
     pub configs_on_nodes: Option<BTreeSet<String>>,
 }
 
-/// A rendered config that is ready to be created.
+/// A rendered config that can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// Its name, which is its content.
+    /// Contains a hash of the content.
     pub name: String,
-    /// The base OS image, where an administrator's MachineConfig decides it.
+    /// The base OS image, if an administrator's MachineConfig sets it.
     pub overriding: Option<String>,
-    /// Images with a tag, and what each was found to be.
+    /// Images with a tag, and the digest of each.
     pub pins: BTreeMap<String, String>,
 }

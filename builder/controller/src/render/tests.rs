@@ -76,10 +76,10 @@ fn problem(class: ErrorClass) -> Problem {
     }
 }
 
-/// What is otherwise than when all is settled, and the steps.
+/// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
 
-/// What the steps are, in few words.
+/// The actions, in a few words.
 fn words(decision: &RenderDecision) -> Vec<String> {
     if let Some(question) = decision.lookup {
         return vec![format!("{question:?}")];
