@@ -63,9 +63,10 @@ impl Seed {
         };
         let actions: Vec<Action> = of_pool().filter_map(update).collect();
         let name = found.name.clone();
-        match actions.is_empty() {
-            true => Component::Ready(name),
-            false => Component::Pending { name, points, actions },
+        if actions.is_empty() {
+            Component::Ready(name)
+        } else {
+            Component::Pending { name, points, actions }
         }
     }
 }

@@ -69,7 +69,6 @@ pub enum Error {
     Refused { namespace: String, name: String, cause: String },
     #[error("ConfigMap {namespace}/{name}: the API does not take the result: {cause}")]
     Unavailable { namespace: String, name: String, cause: String },
-    /// The files of the result_dir.
     #[error(transparent)]
     ResultDir(#[from] mosb_build::result_dir::Error),
 }

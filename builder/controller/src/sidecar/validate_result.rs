@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_build_only_failures_are_believed() {
+    fn only_failures_of_the_build_are_accepted() {
         let other = "infra-0123456789abcdef0123456789abcdef";
         for (what, bytes, want) in [
             ("a failure", text(BUILD, refused("image-build")), true),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_push_everything_is_told() {
+    fn every_result_of_the_push_is_reported() {
         for (what, bytes, want) in [
             ("a success", text(BUILD, succeeded()), "Succeeded"),
             ("a failure", text(BUILD, refused("image-push")), "ImagePush"),

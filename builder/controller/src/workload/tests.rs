@@ -1,4 +1,4 @@
-//! Whole objects, and who holds what in them.
+//! Whole objects, and which container holds which secrets.
 
 mod rights;
 
@@ -214,7 +214,7 @@ fn openshift() -> JobRequest {
     }
 }
 
-/// For control-plane machines, where workers are built elsewhere.
+/// For control-plane machines; the settings place worker builds elsewhere.
 fn control_plane() -> JobRequest {
     let selector = json!({
         "matchLabels": { "node-role.kubernetes.io/master": "" },
@@ -228,7 +228,7 @@ fn control_plane() -> JobRequest {
     }
 }
 
-/// What is for packages is in another namespace.
+/// With package sources in another namespace.
 fn copied(request: JobRequest) -> JobRequest {
     let copy = |source: PackageSource| source.copy_name(&request.build);
     let [entitlement, repositories, keys] =
@@ -273,13 +273,13 @@ fn cases() -> [(&'static str, JobRequest); 10] {
     ]
 }
 
-/// Those whose containers are ours.
+/// Requests whose pods have our own containers.
 fn with_our_pods() -> impl Iterator<Item = (&'static str, JobRequest)> {
     let ours = |(_, request): &(&str, JobRequest)| request.openshift.is_none();
     cases().into_iter().filter(ours)
 }
 
-/// As `kubectl` would take them. `make golden` writes them anew.
+/// In the form that `kubectl` accepts. `make golden` rewrites them.
 #[test]
 fn whole_objects() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/job");
@@ -308,7 +308,7 @@ fn value(input: &Input) -> Value {
     value.unwrap()
 }
 
-/// What a workload waits for is what is created, no more and no less.
+/// A workload waits for exactly the inputs that are created.
 #[test]
 fn the_workload_needs_its_inputs() {
     for (case, request) in cases() {
@@ -355,7 +355,7 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
     }
 }
 
-/// What of a pod says where it may run, and of a Build.
+/// Placement fields of a pod, or of a Build.
 #[test]
 fn the_settings_name_other_nodes_for_control_plane_machines() {
     for (what, job, selector, tolerated) in [
@@ -409,7 +409,7 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
     }
 }
 
-/// What the controller and an administrator set is not `$(VARIABLE)` for the kubelet.
+/// Values from controller and administrator are not expanded as `$(VARIABLE)` by the kubelet.
 #[test]
 fn no_argument_is_a_variable() {
     let mut request = everything();
@@ -455,7 +455,7 @@ signaturePolicy: |
     assert_eq!(names, ["image-build", "image-push"]);
 }
 
-/// Without a Job there is nobody who labels the pod, counts its time or holds it back.
+/// Without a Job, the Pod itself needs labels, a deadline and a gate.
 #[test]
 fn a_pod_does_alone_what_a_job_does_with_it() {
     for (case, request) in with_our_pods() {

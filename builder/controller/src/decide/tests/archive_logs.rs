@@ -1,4 +1,4 @@
-//! What a pod said is kept before nobody can ask it any more.
+//! Logs are archived before the pod is deleted.
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
@@ -17,7 +17,7 @@ fn running() -> FakeCluster {
     fake
 }
 
-/// The place of a step among those of the next decision.
+/// The position of an action in the next decision.
 fn place(fake: &mut FakeCluster, is: impl Fn(&Action) -> bool) -> Option<usize> {
     fake.decide().actions.iter().position(is)
 }
@@ -30,15 +30,18 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
     type End = Box<dyn Fn(&mut FakeCluster)>;
     let ends: [(&str, End); 4] = [
         ("succeeded", Box::new(FakeCluster::succeed)),
-        ("failed", Box::new(|fake| fake.tell(failed(ErrorClass::Rejected)))),
-        ("evicted", Box::new(move |fake| fake.lose("BackoffLimitExceeded", evicted.clone()))),
-        ("to be built with the Containerfile", Box::new(|fake| fake.tell(needs_containerfile()))),
+        ("failed", Box::new(|fake| fake.report(failed(ErrorClass::Rejected)))),
+        (
+            "evicted",
+            Box::new(move |fake| fake.fail_workload("BackoffLimitExceeded", evicted.clone())),
+        ),
+        ("to be built with the Containerfile", Box::new(|fake| fake.report(needs_containerfile()))),
     ];
     for (what, end) in ends {
         let mut fake = running();
         let uid = fake.current().metadata.uid().to_owned();
         end(&mut fake);
-        // Wherever it is killed: what was to be kept is kept before it matters.
+        // Wherever the controller is killed, logs are archived in time.
         let keeps = |action: &Action| matches!(action, Action::ArchiveLogs(_));
         let kept = place(&mut fake, keeps).expect(what);
         let matters = |action: &Action| match action {
@@ -51,7 +54,7 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
         assert!(place(&mut fake, matters).is_some_and(|at| kept < at), "{what}");
         fake.round(kept + 1);
         fake.settle();
-        // Once, or again where the rest was not done.
+        // Once, or again if the later actions were not applied.
         assert!(!fake.logs.is_empty() && fake.logs.len() <= 2, "{what}");
         assert!(fake.logs.iter().all(|kept| *kept == (uid.clone(), 1)), "{what}");
         let count = fake.logs.len();
@@ -64,7 +67,7 @@ fn before_a_job_goes_and_before_a_build_is_told_to_have_failed() {
 fn a_pod_that_said_nothing_leaves_nothing() {
     let mut fake = FakeCluster::opted_in();
     fake.settle();
-    fake.lose("BackoffLimitExceeded", json!({ "phase": "Failed" }));
+    fake.fail_workload("BackoffLimitExceeded", json!({ "phase": "Failed" }));
     fake.settle();
     assert_eq!(fake.logs, []);
     let mut fake = FakeCluster::built();

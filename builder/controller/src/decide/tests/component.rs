@@ -50,7 +50,8 @@ fn a_component_that_is_there_is_claimed_or_replaced() {
         let components = found(&fake);
         let names: Vec<_> = components.iter().map(|one| (&*one.name, &*one.image)).collect();
         assert_eq!(names, want, "{what}");
-        // One of the other spelling that names another image does no harm, and goes with the rest.
+        // One with the alternative name and another image does no harm, and is deleted with the
+        // rest.
         let claimed = |one: &SeenComponent| one.claim.as_deref() == Some("worker");
         assert!(components.iter().all(claimed), "{what}");
         fake.snapshot.config = None;
@@ -82,7 +83,7 @@ fn the_end_of_the_config_is_the_end_of_its_component_and_another_may_begin() {
     let rendered = fake.pool().spec.configuration.name.clone();
     assert_eq!(fake.os_images[&rendered], STOCK);
     is_idle(&mut fake);
-    // Another image, and nobody looks in between.
+    // Another image, without a reconcile in between.
     let other = other_image();
     for gone in [true, false] {
         let mut fake = FakeCluster::seeded();
@@ -115,7 +116,7 @@ fn a_component_that_is_missed_is_told_once_and_one_that_lost_its_claim_is_claime
     fake.snapshot.components.clear();
     fake.settle();
     fake.build();
-    assert_eq!(fake.told(EventReason::PreBuiltImageMissing), 1);
+    assert_eq!(fake.event_count(EventReason::PreBuiltImageMissing), 1);
     let says = seeded_condition(&mut fake).unwrap();
     assert!(says.is_true() && says.message.contains("is gone"), "{says:?}");
     assert!(fake.snapshot.components.is_empty(), "not made again");

@@ -1,4 +1,4 @@
-//! What is told of a pool's images, in order: each event once.
+//! Events of a pool's images, in order, each emitted once.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::fake_cluster::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
-/// Adds what was told since the last time, after what happened.
+/// Appends the events since the last call, below what happened.
 fn add(text: &mut String, happened: &str, fake: &mut FakeCluster) {
     writeln!(text, "# {happened}").unwrap();
     for (reason, note) in fake.events.drain(..) {
@@ -18,8 +18,8 @@ fn add(text: &mut String, happened: &str, fake: &mut FakeCluster) {
     }
 }
 
-/// Without digests and the hashes in names: they follow from the format of images too. Of rendered
-/// configs the number is left.
+/// Removes digests and hashes in names, which depend on the image format. Rendered configs keep
+/// their number.
 fn short(note: &str) -> String {
     let is_hex = |c: char| c.is_ascii_hexdigit();
     let words = note.split_inclusive(|c: char| !is_hex(c));
@@ -49,7 +49,7 @@ fn of_a_pool_from_its_first_image_to_its_end() {
     add(&mut text, "another config", &mut fake);
     fake.run();
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     fake.settle();
     add(&mut text, "its build fails", &mut fake);
     fake.render(1);

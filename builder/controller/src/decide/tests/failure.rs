@@ -19,17 +19,17 @@ fn a_run_line_that_failed_is_tried_again_only_where_the_settings_say_so() {
     fake.settle();
     fake.run();
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     let decision = fake.settle();
     assert_eq!(decision.reason.code(), "waiting", "{}", decision.reason);
     assert_eq!(decision.requeue_after, Some(Duration::from_secs(30)));
     assert_eq!(fake.state(), Some(Building));
     let failures = fake.current().metadata.annotation(labels::FAILURES);
     assert_eq!(failures, Some("1"));
-    // A controller that starts anew finds all of it on the build.
+    // A restarted controller finds all of it on the build.
     fake.wait(31);
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     fake.settle();
     assert_eq!(fake.state(), Some(Failed), "the one retry was spent");
     is_idle(&mut fake);
@@ -53,8 +53,7 @@ fn a_digest_is_not_believed() {
     assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), 2));
 }
 
-/// Each kind is watched by a connection of its own: that of the results may stand still while the
-/// Job is seen to end.
+/// Each kind has its own watch: that of the results may be delayed when the Job is seen to end.
 #[test]
 fn a_success_that_no_watch_has_shown_is_no_loss() {
     for reason in ["BackoffLimitExceeded", "DeadlineExceeded"] {
@@ -65,7 +64,7 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         fake.succeed();
         let told = fake.snapshot.results.pop_first().map(|(_, result)| result);
         fake.unseen = told;
-        fake.lose(reason, json!({}));
+        fake.fail_workload(reason, json!({}));
         fake.api_problem = Some(problem(ErrorClass::Transient, "the API server did not answer"));
         let decision = fake.settle();
         assert_eq!(decision.reason.to_string(), "the API server did not answer");
@@ -73,7 +72,7 @@ fn a_success_that_no_watch_has_shown_is_no_loss() {
         fake.api_problem = None;
         fake.settle();
         assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), 1), "{reason}");
-        assert_eq!(fake.told(EventReason::JobFailed), 0, "{reason}");
+        assert_eq!(fake.event_count(EventReason::JobFailed), 0, "{reason}");
     }
 }
 
@@ -106,7 +105,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     fake.problem = refused("correlation 2");
     assert_eq!(fake.decide().actions, [], "in other words");
 
-    // The inputs changed, so that the engine does not compare.
+    // The inputs changed, so the reconciler does not compare.
     fake.snapshot.earlier_problem = None;
     let told = events(&mut fake);
     assert_eq!((told.len(), &told), (1, &first), "named by the cause");
@@ -146,7 +145,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let image = fake.image().to_owned();
     fake.run();
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     assert_eq!(fake.settle().reason.code(), "failed");
     assert_eq!(fake.state(), Some(Failed));
     assert_eq!((fake.snapshot.workloads.len(), fake.snapshot.inputs.len()), (1, 3), "row 31");
@@ -161,7 +160,7 @@ fn rows_31_32_39_what_failed_is_kept_until_something_changes() {
     let (_, note) =
         fake.events.iter().find(|(reason, _)| *reason == EventReason::BuildFailed).unwrap();
     assert!(note.contains("kubectl -n ns logs job/build-worker-"), "{note}");
-    assert_eq!(fake.told(EventReason::BuildDegraded), 1);
+    assert_eq!(fake.event_count(EventReason::BuildDegraded), 1);
     is_idle(&mut fake);
     fake.wait(100_000);
     is_idle(&mut fake);
@@ -209,7 +208,7 @@ fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
     fake.build();
     assert_eq!(fake.blocked_by_degraded_pool(), blocked_by_degraded_pool("False", "BuildSuccess"));
     assert_eq!(fake.snapshot.builds.len(), 1);
-    assert_eq!(fake.told(EventReason::BuildRecovered), 0, "it was building since");
+    assert_eq!(fake.event_count(EventReason::BuildRecovered), 0, "it was building since");
 }
 
 #[test]
@@ -221,12 +220,12 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
         ("a deleted workload", Box::new(FakeCluster::delete_workload), EventReason::JobDeleted),
         (
             "an evicted pod",
-            Box::new(move |fake| fake.lose("BackoffLimitExceeded", evicted.clone())),
+            Box::new(move |fake| fake.fail_workload("BackoffLimitExceeded", evicted.clone())),
             EventReason::JobFailed,
         ),
         (
             "a lost node",
-            Box::new(move |fake| fake.lose("BackoffLimitExceeded", lost.clone())),
+            Box::new(move |fake| fake.fail_workload("BackoffLimitExceeded", lost.clone())),
             EventReason::JobFailed,
         ),
     ];
@@ -243,7 +242,7 @@ fn rows_35_36_what_is_taken_away_is_made_again() {
             let decision = fake.settle();
             assert_eq!(decision.reason.code(), "waiting", "{what}");
             assert_eq!(fake.state(), Some(Building), "{what}");
-            assert_eq!(fake.told(told), n, "{what}");
+            assert_eq!(fake.event_count(told), n, "{what}");
             assert!(fake.snapshot.workloads.is_empty(), "{what}");
             let pause = decision.requeue_after.expect("it is tried again").as_secs();
             assert!(pause <= 300, "{what}: {pause}");
@@ -264,7 +263,7 @@ fn a_clock_that_was_set_back_is_not_waited_for() {
     fake.settle();
     fake.run();
     fake.settle();
-    fake.lose("BackoffLimitExceeded", evicted);
+    fake.fail_workload("BackoffLimitExceeded", evicted);
     assert_eq!(fake.settle().reason.code(), "waiting");
     fake.wait(-3600);
     fake.settle();
@@ -278,11 +277,12 @@ fn a_fault_is_tried_again_as_its_class_says() {
     let oom = json!({ "containerStatuses": [{ "name": "image-build", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] });
     type Fail = Box<dyn Fn(&mut FakeCluster)>;
-    let told = |class| -> Fail { Box::new(move |fake: &mut FakeCluster| fake.tell(failed(class))) };
+    let told =
+        |class| -> Fail { Box::new(move |fake: &mut FakeCluster| fake.report(failed(class))) };
     let lost = |reason: &'static str, pod: serde_json::Value| -> Fail {
-        Box::new(move |fake: &mut FakeCluster| fake.lose(reason, pod.clone()))
+        Box::new(move |fake: &mut FakeCluster| fake.fail_workload(reason, pod.clone()))
     };
-    // How many there are in the end: pods of ours tell why, Builds hardly.
+    // The number of attempts. Our own pods report a cause; OpenShift Builds rarely do.
     let rows = [
         ("a user's error", told(ErrorClass::InvalidInput), [1, 1]),
         ("the build itself", told(ErrorClass::Rejected), [1, 1]),
@@ -403,9 +403,9 @@ fn what_can_t_be_built_is_told() {
         assert_eq!(decision.reason.code(), code, "{what}");
         assert!(fake.snapshot.builds.is_empty(), "{what}");
         assert_eq!(fake.blocked().unwrap().0, "True", "{what}");
-        assert_eq!(fake.told(EventReason::ConfigReconcileFailed), 1, "{what}");
+        assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1, "{what}");
         fake.settle();
-        assert_eq!(fake.told(EventReason::ConfigReconcileFailed), 1, "{what}: once");
+        assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1, "{what}: once");
     }
     let mut nested = FakeCluster::opted_in();
     nested.config().spec.rendered_image_push_spec = "quay.io/acme/team/os:v1".to_owned();
@@ -499,7 +499,8 @@ fn another_jobs_leftovers_go_first() {
     assert_eq!(fake.state(), Some(Succeeded));
 }
 
-/// The build of control-plane machines waits for one of them, says so, and never counts the time.
+/// The build of control-plane machines waits for such a node, reports that, and the wait counts as
+/// no failure.
 #[test]
 fn a_build_waits_for_a_control_plane_node() {
     let mut fake = FakeCluster::opted_in();
@@ -514,11 +515,11 @@ fn a_build_waits_for_a_control_plane_node() {
     fake.settle();
     let cordoned = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
         "reason": "Unschedulable", "message": "0/2 nodes are available" }] });
-    fake.pod_is(cordoned.clone());
+    fake.set_pod_status(cordoned.clone());
     assert_eq!(fake.settle().reason.code(), "no-control-plane-node");
     assert_eq!(fake.blocked(), Some(blocked));
 
-    // The same of any other pool is no more than said.
+    // For any other pool this is only reported.
     let mut other = fake.clone();
     other.snapshot.build_nodes = BuildNodes::Any;
     assert_eq!(other.settle().reason.code(), "pending");

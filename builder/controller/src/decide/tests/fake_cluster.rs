@@ -1,4 +1,4 @@
-//! A cluster as a test sees it: what users, pods and a registry do.
+//! A fake cluster: what users, pods and a registry do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,43 +29,42 @@ pub fn rendered(n: u32) -> String {
     format!("rendered-worker-{n:032x}")
 }
 
-/// A cluster. What is public may be changed by a test as by a user.
+/// A fake cluster. Tests may change its public fields as a user would.
 #[derive(Clone)]
 pub struct FakeCluster {
     pub snapshot: Snapshot,
     pub now: Timestamp,
     pub images: BTreeSet<PinnedRef>,
-    /// What it ever answered for.
+    /// Images that the registry ever confirmed.
     pub confirmed: BTreeSet<PinnedRef>,
-    /// What was told, by reason, in order.
+    /// Emitted events, in order.
     pub events: Vec<(EventReason, String)>,
     pub names: BTreeSet<String>,
-    /// What the planner answers instead.
+    /// The planner returns this instead of a plan.
     pub problem: Option<Problem>,
     pub registry_problem: Option<Problem>,
     pub api_problem: Option<Problem>,
-    /// A result that the API server has, and no watch has shown.
+    /// A result that is in the API server but not in the watch yet.
     pub unseen: Option<JobResult>,
     pub bad_containerfile: bool,
-    /// What the planner warns of.
     pub warnings: Vec<Finding>,
     pub base: u32,
-    /// In which images are written.
+    /// The image format.
     pub format: u32,
-    /// Rendered configs from this number on differ in what a machine can't apply.
+    /// Whether rendered configs differ in fields that machines can't apply.
     pub os_changes: bool,
-    /// The pre-built image is what the pool's MachineConfigs come to.
+    /// Whether the pre-built image equals the planned one.
     pub recognises: bool,
     pub asked: Vec<Lookup>,
     pub count: u64,
-    /// What the pool's MachineConfigs say, but for the image; while it is none, a test names
-    /// rendered configs itself.
+    /// Contents of the pool's MachineConfigs, without the image. If `None`, the test names rendered
+    /// configs itself.
     pub content: Option<u32>,
     /// The OS images of rendered configs.
     pub os_images: BTreeMap<String, String>,
-    /// Logs that were kept: of which build, and which attempt.
+    /// Archived logs: build and attempt.
     pub logs: Vec<(String, u32)>,
-    /// Job UIDs that ever were, by build UID.
+    /// All created workloads, with their build's UID.
     pub made: Vec<(String, String, JobMethod)>,
 }
 
@@ -119,7 +118,7 @@ impl FakeCluster {
         fake
     }
 
-    /// A pool that just opted in, to images that this builds.
+    /// A pool that just opted in, with this builder.
     pub fn built_by(builder: ImageBuilderType) -> Self {
         let mut fake = Self::opted_in();
         fake.annotate(labels::BUILDER, builder.as_str());
@@ -172,7 +171,7 @@ impl FakeCluster {
         self.snapshot.pool.as_mut().unwrap()
     }
 
-    /// The pool has this rendered config now.
+    /// Renders this config for the pool.
     pub fn render(&mut self, n: u32) {
         self.pool().spec.configuration.name = rendered(n);
     }
@@ -227,11 +226,11 @@ impl FakeCluster {
         Some((found.status.clone(), found.reason.clone()))
     }
 
-    pub fn told(&self, reason: EventReason) -> usize {
+    pub fn event_count(&self, reason: EventReason) -> usize {
         self.events.iter().filter(|(one, _)| *one == reason).count()
     }
 
-    /// The one workload that is not going away.
+    /// The one workload that is not being deleted.
     pub fn job(&mut self) -> Option<&mut SeenWorkload> {
         let mut workloads = self.snapshot.workloads.iter_mut();
         workloads.find(|seen| !seen.workload.is_being_deleted())
@@ -242,7 +241,7 @@ impl FakeCluster {
         first.map(|seen| seen.workload.uid().to_owned())
     }
 
-    /// Answers until there is nothing to ask.
+    /// Decides, and resolves lookups until none are left.
     pub fn decide(&mut self) -> Decision {
         let mut seen = self.snapshot.clone();
         for _ in 0..5 {
@@ -343,7 +342,7 @@ impl FakeCluster {
         })
     }
 
-    /// One round, of which so many steps are done before the controller is killed.
+    /// One pass; the controller is killed after `most` actions.
     pub fn round(&mut self, most: usize) -> Decision {
         let decision = self.decide();
         let mut versions = BTreeMap::new();
@@ -356,7 +355,7 @@ impl FakeCluster {
         decision
     }
 
-    /// Rounds until nothing is left to do.
+    /// Reconciles until nothing changes.
     pub fn settle(&mut self) -> Decision {
         for _ in 0..40 {
             self.rerender();
@@ -374,7 +373,7 @@ impl FakeCluster {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    /// Settles, and lets each Job end well, until nothing is left to do.
+    /// Reconciles until nothing changes; every workload succeeds.
     pub fn build(&mut self) -> Decision {
         for _ in 0..40 {
             let decision = self.settle();
@@ -392,7 +391,6 @@ impl FakeCluster {
         panic!("it never ends");
     }
 
-    /// The pod runs.
     pub fn run(&mut self) {
         assert!(self.has_begun(), "it was let begin");
         let seen = self.job().expect("a workload");
@@ -402,25 +400,24 @@ impl FakeCluster {
         );
     }
 
-    /// The pod has this status.
-    pub fn pod_is(&mut self, status: serde_json::Value) {
+    pub fn set_pod_status(&mut self, status: serde_json::Value) {
         set_status(self.job().expect("a workload"), status);
     }
 
-    /// The pod tells how it ended.
-    pub fn tell(&mut self, outcome: Outcome) {
+    /// The pod reports a result.
+    pub fn report(&mut self, outcome: Outcome) {
         let workload = &self.job().expect("a workload").workload;
         let uid = workload.uid().to_owned();
         let build = owner_of(workload).name.clone();
         if let Workload::Build(build) = &mut self.job().expect("a workload").workload {
-            build.status = told_by_openshift(outcome).or(build.status.take());
+            build.status = openshift_status(outcome).or(build.status.take());
             return;
         }
         let result = JobResult { job_uid: uid, build: build.parse().unwrap(), outcome };
         self.snapshot.results.insert(build, result);
     }
 
-    /// The image of the Job's build, pushed.
+    /// The image is pushed, and the workload succeeds.
     pub fn succeed(&mut self) {
         let workload = &self.job().expect("a workload").workload;
         let build = owner_of(workload).name.clone();
@@ -429,11 +426,11 @@ impl FakeCluster {
         let image: ImageRef = spec.rendered_image_push_spec.parse().unwrap();
         let repo = image.repo();
         self.images.insert(repo.pinned(digest));
-        self.tell(succeeded(digest));
+        self.report(succeeded(digest));
     }
 
-    /// The workload fails, as a Job says it, or its pod.
-    pub fn lose(&mut self, reason: &str, pod: serde_json::Value) {
+    /// The workload fails with a Job's reason, or with its pod's status.
+    pub fn fail_workload(&mut self, reason: &str, pod: serde_json::Value) {
         let now = self.now - SignedDuration::from_secs(60);
         let seen = self.job().expect("a workload");
         let mut status = pod;
@@ -457,7 +454,7 @@ impl FakeCluster {
             }
             Workload::Pod(_) => {
                 status["phase"] = json!("Failed");
-                // What a Job says of all else is no word of its pod's.
+                // A Job's other reasons don't appear on its pod.
                 if reason == "DeadlineExceeded" {
                     status["reason"] = json!(reason);
                 }
@@ -486,7 +483,7 @@ impl FakeCluster {
         self.snapshot.results.retain(|_, result| result.job_uid != uid);
     }
 
-    /// What nobody may ever see.
+    /// Checks invariants that must hold at any time.
     pub fn check(&self) {
         let mut owners = BTreeSet::new();
         for seen in &self.snapshot.workloads {
@@ -497,7 +494,7 @@ impl FakeCluster {
     }
 }
 
-/// The pod of a Job, or the Pod itself, is in this state.
+/// Sets the status of the pod of a Job, or of the Pod itself.
 fn set_status(seen: &mut SeenWorkload, status: serde_json::Value) {
     let status = serde_json::from_value(status).unwrap();
     match &mut seen.workload {
@@ -519,8 +516,8 @@ fn set_status(seen: &mut SeenWorkload, status: serde_json::Value) {
     }
 }
 
-/// What a Build's status says of an end; none if no Build ends so.
-fn told_by_openshift(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
+/// The status of an OpenShift Build with this outcome; `None` if a Build can't have it.
+fn openshift_status(outcome: Outcome) -> Option<OpenShiftBuildStatus> {
     let (phase, reason, digest) = match outcome {
         Outcome::Succeeded { digest, .. } => ("Complete", "", digest.to_string()),
         Outcome::NeedsContainerfile { .. } => return None,
@@ -571,7 +568,7 @@ pub fn succeeded(digest: Digest) -> Outcome {
         bytes_pushed: 0,
         phases: Phases::default(),
         base_tree: Some(BaseTreeImage {
-            // The one that a world begins with.
+            // The initial base.
             base: Digest::of(&0_u32.to_be_bytes()),
             image: Digest::of(b"tree"),
         }),

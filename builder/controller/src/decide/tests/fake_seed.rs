@@ -1,19 +1,18 @@
-//! What the tests' cluster knows of pre-built images: whoever renders pools, and the API server's
-//! MachineConfigs.
+//! Pre-built images in the fake cluster: the renderer of pools, and MachineConfigs.
 
 use super::fake_cluster::FakeCluster;
 use crate::*;
 use mosb_image::Digest;
 use mosb_plan::api::*;
 
-/// The image that a pool is to begin with, and the release's own.
+/// The pre-built image, and the release's own.
 pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";
 pub const STOCK: &str =
     "quay.io/release/os@sha256:0101010101010101010101010101010101010101010101010101010101010101";
 
 impl FakeCluster {
-    /// A pool that is to begin with [`SEED`], as its manifests were applied: not even the
-    /// MachineConfig that brings it is there.
+    /// A pool with a request for [`SEED`], right after its manifests were applied and before the
+    /// component exists.
     pub fn to_be_seeded() -> Self {
         let mut fake = Self::opted_in();
         fake.images.insert(SEED.parse().unwrap());
@@ -24,14 +23,14 @@ impl FakeCluster {
         fake
     }
 
-    /// A pool that began with [`SEED`].
+    /// A pool that was seeded with [`SEED`].
     pub fn seeded() -> Self {
         let mut fake = Self::to_be_seeded();
         fake.settle();
         fake
     }
 
-    /// Whoever renders pools does so.
+    /// Renders the pool.
     pub fn rerender(&mut self) {
         let Some(content) = self.content else {
             return;
@@ -56,7 +55,7 @@ impl FakeCluster {
         self.collect();
     }
 
-    /// One write, and what is told before it; then the controller is killed.
+    /// One write and the events before it; then the controller is killed.
     pub fn one_write(&mut self) -> Decision {
         let actions = self.decide().actions;
         let write = actions.iter().position(|action| !matches!(action, Action::Event(_)));
@@ -74,7 +73,7 @@ impl FakeCluster {
         })
     }
 
-    /// A component MachineConfig of the pool, as somebody made it.
+    /// Adds a component MachineConfig that a user created.
     pub fn add_component(&mut self, name: &str, image: &str, claim: Option<&str>) {
         let component = SeenComponent {
             name: name.to_owned(),
@@ -96,7 +95,7 @@ impl FakeCluster {
         config.is_some_and(|config| metadata.is_controlled_by(config.metadata.uid()))
     }
 
-    /// Which of them are needed, and which the pool's config was rendered from.
+    /// Updates which components are needed, and which the pool's config was rendered from.
     pub fn collect_components(&mut self) {
         self.snapshot.components.retain(|one| !one.deleting);
         for one in &mut self.snapshot.components {
@@ -119,7 +118,7 @@ impl FakeCluster {
         }
     }
 
-    /// A step of a MachineConfig, as [`FakeCluster::act`].
+    /// Applies an action on a MachineConfig, as [`FakeCluster::act`].
     pub fn act_on_component(&mut self, action: &Action) -> Option<()> {
         match action {
             Action::CreateComponent { pool, image, config } => {

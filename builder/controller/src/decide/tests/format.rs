@@ -1,4 +1,4 @@
-//! An upgrade of mosb that writes images in another format: nothing is built for it.
+//! An upgrade of mosb to another image format builds nothing.
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
@@ -47,14 +47,14 @@ fn an_earlier_config_gets_the_image_that_it_had() {
     assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (2, 2));
     is_idle(&mut fake);
 
-    // Where a registry can't be asked for it nothing is built either.
+    // If the registry is unavailable, nothing is built either.
     fake.registry_problem = Some(problem(ErrorClass::Transient, "the registry does not answer"));
     fake.render(2);
     let told = fake.settle().reason.to_string();
     assert_eq!(told, "the registry does not answer");
     assert_eq!(fake.snapshot.builds.len(), 2);
     fake.registry_problem = None;
-    // It is gone: built, in the new format.
+    // Its image is missing, so it is built in the new format.
     fake.images.remove(&second.parse().unwrap());
     fake.build();
     assert_eq!((fake.made.len(), fake.snapshot.builds.len()), (3, 3));
@@ -77,7 +77,7 @@ fn what_failed_is_not_tried_again() {
     fake.settle();
     fake.run();
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     assert_eq!(fake.settle().reason.code(), "failed");
     fake.format = 2;
     is_idle(&mut fake);

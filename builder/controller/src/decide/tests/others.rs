@@ -35,7 +35,7 @@ fn row_67_opting_out_leaves_nothing() {
     let mut fake = FakeCluster::built();
     fake.containerfile("RUN false");
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     fake.settle();
     fake.snapshot.config = None;
     fake.collect();
@@ -51,9 +51,9 @@ fn row_67_opting_out_leaves_nothing() {
     );
     let pool = fake.snapshot.pool.as_ref().unwrap();
     assert!(pool.metadata.annotations.is_empty());
-    assert_eq!(fake.told(EventReason::ConfigDeleted), 1);
+    assert_eq!(fake.event_count(EventReason::ConfigDeleted), 1);
     is_idle(&mut fake);
-    // And in again: the images are still there, and what they were is not known any more.
+    // Opt in again: the images still exist, but their builds are unknown.
     fake.opt_in();
     fake.build();
     assert_eq!(fake.state(), Some(Succeeded));
@@ -85,7 +85,7 @@ fn a_label_makes_a_config() {
     fake.settle();
     fake.collect();
     assert!(fake.snapshot.config.is_none() && fake.snapshot.builds.is_empty());
-    // Where an operator keeps MachineOSConfigs, it does that by its own rules.
+    // With a Machine Config Operator, the label has no effect here.
     fake.snapshot.label = Some(LabelOptIn::default());
     fake.snapshot.cluster.machine_config_operator = true;
     assert_eq!(fake.settle().reason, PoolReason::NotOptedIn);
@@ -99,7 +99,7 @@ fn nobody_fights() {
     assert!(fake.events.is_empty() && fake.snapshot.builds.is_empty());
     is_idle(&mut fake);
 
-    // What it left in service is left in service.
+    // The image that it put in service stays in service.
     fake.snapshot.cluster.other_builder = None;
     let image = format!("quay.io/acme/os@sha256:{}", "0a".repeat(32));
     fake.annotate(labels::CURRENT_MACHINE_OS_BUILD, FOREIGN);
@@ -174,7 +174,7 @@ fn a_degraded_pool_gets_no_new_build() {
     fake.annotate(labels::REBUILD, "");
     fake.settle();
     assert_eq!((fake.snapshot.builds.len(), fake.made.len()), (1, 1));
-    // Back to what was good needs no build.
+    // Returning to a good config needs no build.
     fake.config().metadata.annotations.remove(labels::REBUILD);
     fake.render(1);
     assert_eq!(fake.settle().reason.code(), "up-to-date");
@@ -243,7 +243,7 @@ fn what_runs_ends_when_what_is_wanted_can_not_be_built() {
     assert_eq!(fake.snapshot.workloads.len(), 1);
     fake.config().spec.rendered_image_push_secret.name.clear();
     fake.settle();
-    assert_eq!(fake.told(EventReason::BuildInterrupted), 1);
+    assert_eq!(fake.event_count(EventReason::BuildInterrupted), 1);
     assert!(fake.snapshot.builds.is_empty() && fake.snapshot.workloads.is_empty());
     fake.config().spec.rendered_image_push_secret.name = "push".to_owned();
     fake.build();
@@ -347,8 +347,8 @@ fn a_pool_says_what_builds_its_images() {
     assert_eq!(fake.made[0].2, JobMethod::Containerfile);
 }
 
-/// The image is the same, so nothing is built anew; what runs is left to end, and the next attempt
-/// is the other's.
+/// The image is the same, so nothing is rebuilt. A running workload may finish; the next attempt
+/// uses the other builder.
 #[test]
 fn another_builder_is_for_what_is_built_next() {
     let mut fake = FakeCluster::built();

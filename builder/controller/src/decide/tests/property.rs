@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order, and wherever the controller is killed: it converges, and
-//! never does what it must not.
+//! Any events in any order, and the controller killed at any point: it converges and never violates
+//! an invariant.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::*;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
-/// What a user, a cluster or a fate does.
+/// What a user, the cluster or chance does.
 #[derive(Debug, Clone)]
 enum Deed {
     Render(u32),
@@ -36,9 +36,9 @@ enum Deed {
     Rerender,
     DeleteComponent,
     Wait(u16),
-    /// A round of which so many steps are done.
+    /// A pass of which this many actions are applied.
     Round(u8),
-    /// All that was decided some deeds ago, late.
+    /// A delayed decision from some deeds ago.
     Late,
     Settle,
 }
@@ -85,7 +85,7 @@ fn set_degraded(fake: &mut FakeCluster, is: bool) {
             ..Condition::default()
         });
     }
-    // Another writer: what was decided on the older list must be refused.
+    // Another writer: actions decided on the older list must be rejected.
     fake.pool().metadata.resource_version = Some(format!("other-{}", conditions_count(fake)));
 }
 
@@ -119,13 +119,15 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
                 ErrorClass::Rejected,
                 ErrorClass::Internal,
             ];
-            fake.tell(failed(classes[usize::from(*n)]));
+            fake.report(failed(classes[usize::from(*n)]));
         }
         Deed::Evict if fake.has_begun() => {
-            fake.lose("BackoffLimitExceeded", json!({ "reason": "Evicted" }))
+            fake.fail_workload("BackoffLimitExceeded", json!({ "reason": "Evicted" }))
         }
-        Deed::DeadlineExceeded if fake.has_begun() => fake.lose("DeadlineExceeded", json!({})),
-        Deed::NeedsContainerfile if fake.has_begun() => fake.tell(needs_containerfile()),
+        Deed::DeadlineExceeded if fake.has_begun() => {
+            fake.fail_workload("DeadlineExceeded", json!({}))
+        }
+        Deed::NeedsContainerfile if fake.has_begun() => fake.report(needs_containerfile()),
         Deed::DeleteJob if fake.job().is_some() => fake.delete_workload(),
         Deed::DeleteBuild(at) if !fake.snapshot.builds.is_empty() => {
             let name = at.get(&fake.snapshot.builds).metadata.name.clone();
@@ -180,8 +182,7 @@ proptest! {
         for deed in &deeds {
             happen(&mut fake, deed, &mut late);
         }
-        // Then all is well, and whatever is built succeeds, but for what failed of the same wish
-        // before.
+        // Then every build succeeds, except one that failed before with the same desired state.
         fake.problem = None;
         fake.images.insert(SEED.parse().unwrap());
         set_degraded(&mut fake, false);

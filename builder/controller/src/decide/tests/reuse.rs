@@ -43,7 +43,7 @@ fn rows_20_21_a_then_b_then_a() {
     assert_eq!(fake.made.len(), 2, "built twice, not three times");
     is_idle(&mut fake);
 
-    // Row 21: the image is gone.
+    // Row 21: the image is missing.
     fake.render(2);
     fake.build();
     let b = fake.current().metadata.uid.clone();
@@ -79,7 +79,7 @@ fn rows_22_23_where_machines_apply_configs_only_the_os_builds() {
         fake.current().metadata.name
     );
     is_idle(&mut fake);
-    // An adopted one is adopted from in turn.
+    // An adopted image can be adopted again.
     fake.render(3);
     fake.build();
     assert_eq!((fake.image(), fake.made.len()), (&*image, 1));
@@ -90,11 +90,11 @@ fn rows_22_23_where_machines_apply_configs_only_the_os_builds() {
     assert_ne!(fake.image(), image, "row 23");
     assert_eq!(fake.made.len(), 2);
     fake.os_changes = false;
-    // A Containerfile is no matter of a machine.
+    // Machines can't apply a Containerfile.
     fake.containerfile("RUN true");
     fake.build();
     assert_eq!(fake.made.len(), 3);
-    // The image in service is gone: built.
+    // The image in service is missing, so it is built.
     fake.images.clear();
     fake.render(5);
     fake.build();
@@ -112,7 +112,7 @@ fn rows_22_23_where_machines_apply_configs_only_the_os_builds() {
 
 #[test]
 fn row_24_another_base_is_another_build() {
-    // An osImageURL is part of the rendered config; that a tag moved is not, and builds nothing.
+    // An osImageURL is part of the rendered config. A moved tag is not, and builds nothing.
     let mut fake = FakeCluster::built();
     fake.base = 1;
     is_idle(&mut fake);
@@ -151,7 +151,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
 #[test]
 fn what_nothing_has_to_do_with_a_build_builds_nothing() {
     let mut fake = FakeCluster::built();
-    // A secret's name, a pool's labels: no part of an identity.
+    // A secret's name and a pool's labels are not part of the identity.
     let config = fake.config();
     config.spec.rendered_image_push_secret.name = "other".to_owned();
     config.metadata.generation = Some(9);
@@ -166,17 +166,17 @@ fn what_nothing_has_to_do_with_a_build_builds_nothing() {
 #[test]
 fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
     type Place = (&'static str, fn() -> FakeCluster, fn(&mut FakeCluster));
-    // Each is asked about an image that a status names, or that a Job has just pushed.
+    // Each needs an image that a status names, or that a Job has just pushed.
     let places: [Place; 5] = [
         ("an older image is wanted again", FakeCluster::built, |fake| {
             fake.render(2);
             fake.build();
             fake.render(1);
         }),
-        ("the image in service is adopted", daemon_world, |fake| {
+        ("the image in service is adopted", pool_with_daemon, |fake| {
             fake.render(2);
         }),
-        ("the build that adopts it is there", daemon_world, |fake| {
+        ("the build that adopts it is there", pool_with_daemon, |fake| {
             fake.render(2);
             fake.round(usize::MAX);
             assert_eq!(fake.snapshot.builds.len(), 2);
@@ -211,7 +211,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
         assert_eq!((fake.image(), fake.made.len()), (&*image, made), "{what}");
         let blocked = ("True".to_owned(), "Problem".to_owned());
         assert_eq!(fake.blocked(), Some(blocked), "{what}");
-        // It answers: what was known before goes on, and only what it says is missing is made.
+        // The registry answers again: only images that it reports as missing are built.
         fake.registry_problem = None;
         fake.build();
         assert_eq!(fake.made.len(), made, "{what}");
@@ -221,7 +221,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
 }
 
 /// A pool with an image, whose machines apply configs themselves.
-fn daemon_world() -> FakeCluster {
+fn pool_with_daemon() -> FakeCluster {
     let mut fake = FakeCluster::opted_in();
     fake.snapshot.cluster.machine_config_daemon = true;
     fake.build();

@@ -53,7 +53,7 @@ fn row_10_something_is_missing() {
     fake.wait(decision.requeue_after.expect("another look").as_secs() as i64 + 1);
     assert_eq!(fake.settle().reason.code(), "no-pool");
     assert_eq!(fake.blocked(), Some(("True".to_owned(), "NoPool".to_owned())));
-    assert_eq!(fake.told(EventReason::ConfigReconcileFailed), 1);
+    assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1);
     is_idle(&mut fake);
     fake.snapshot.pool = pool;
     fake.pool().spec.configuration.name.clear();
@@ -127,8 +127,8 @@ fn rows_13_14_19_another_wish_ends_a_running_build() {
         assert_ne!(fake.job_uid(), job, "{what}");
         assert_eq!(fake.snapshot.workloads.len(), 1, "{what}");
         assert_eq!(fake.snapshot.inputs.len(), 3, "{what}");
-        assert_eq!(fake.told(EventReason::BuildInterrupted), 1, "{what}");
-        assert_eq!(fake.told(EventReason::BuildDeleted), 1, "{what}");
+        assert_eq!(fake.event_count(EventReason::BuildInterrupted), 1, "{what}");
+        assert_eq!(fake.event_count(EventReason::BuildDeleted), 1, "{what}");
     }
 }
 
@@ -142,11 +142,11 @@ fn rows_25_to_30_a_job_becomes_a_status() {
     fake.settle();
     assert_eq!(fake.state(), Some(Building), "row 25");
     is_idle(&mut fake);
-    // Row 28: its pod seems to be gone for a moment.
+    // Row 28: its pod disappears for a moment.
     fake.job().unwrap().pods.clear();
     fake.settle();
     assert_eq!(fake.state(), Some(Building));
-    // Row 29: it ends while nobody looks.
+    // Row 29: it ends while the controller is down.
     fake.wait(60);
     fake.succeed();
     let tree = fake.settle();
@@ -183,22 +183,22 @@ fn row_37_a_rebuild_is_delete_and_create() {
         (None, None)
     );
     assert_eq!(fake.image(), image, "in service until there is another");
-    assert_eq!(fake.told(EventReason::RebuildRequested), 1);
+    assert_eq!(fake.event_count(EventReason::RebuildRequested), 1);
     fake.build();
     assert_eq!((fake.made.len(), fake.image()), (2, &*image));
     is_idle(&mut fake);
 
-    // Of a failed one, with the same input.
+    // A failed build, with the same inputs.
     fake.containerfile("RUN false");
     fake.settle();
-    fake.tell(failed(ErrorClass::Rejected));
+    fake.report(failed(ErrorClass::Rejected));
     fake.settle();
     fake.annotate(labels::REBUILD, "please");
     fake.build();
     assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), 4));
     assert_eq!(fake.annotation(labels::REBUILD), None);
 
-    // Without a current build it is nothing to be done, and goes with the next one.
+    // Without a current build the request has no effect, and is removed with the next build.
     let mut fresh = FakeCluster::opted_in();
     fresh.annotate(labels::REBUILD, "");
     fresh.build();
@@ -208,7 +208,7 @@ fn row_37_a_rebuild_is_delete_and_create() {
 
 #[test]
 fn rows_40_41_a_restart_needs_no_memory() {
-    // Every round starts from nothing; here the pool changes and the Job ends between two rounds.
+    // Each pass starts from scratch: here the pool changes and the Job ends in between.
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.run();
@@ -241,7 +241,7 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
         if planned == containerfile {
             fake.run();
             fake.settle();
-            fake.tell(needs_containerfile());
+            fake.report(needs_containerfile());
             fake.settle();
         }
         fake.succeed();
@@ -267,7 +267,7 @@ fn a_direct_job_may_find_that_something_must_be_run() {
     let uid = fake.current().metadata.uid.clone();
     fake.run();
     fake.settle();
-    fake.tell(needs_containerfile());
+    fake.report(needs_containerfile());
     fake.settle();
     assert_eq!(fake.current().metadata.uid, uid);
     let methods: Vec<_> = fake.made.iter().map(|(.., method)| *method).collect();
@@ -295,7 +295,7 @@ fn a_job_that_is_newer_than_what_is_seen_of_its_build_is_left_alone() {
     let pause = fake.settle().requeue_after.expect("a next attempt");
     fake.wait(pause.as_secs() as i64 + 1);
     fake.settle();
-    // The watch of builds is behind that of Jobs.
+    // The watch of builds lags behind that of Jobs.
     let at = fake.snapshot.builds.iter_mut().find(|b| b.metadata.uid == old.metadata.uid);
     *at.unwrap() = old;
     let decision = fake.decide();

@@ -65,7 +65,7 @@ fn row_56_a_pre_built_image_is_put_in_service_without_a_job() {
     }
     assert!(build.status.build_start < build.status.build_end);
     assert!(seeded_condition(&mut fake).unwrap().is_true());
-    assert_eq!(fake.told(EventReason::PreBuiltImageSeeded), 1);
+    assert_eq!(fake.event_count(EventReason::PreBuiltImageSeeded), 1);
     is_idle(&mut fake);
 }
 
@@ -93,10 +93,10 @@ fn row_58_what_has_a_build_is_not_seeded() {
     fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
     assert_eq!(fake.settle().reason.code(), "up-to-date");
     assert_eq!((fake.image(), fake.annotation(labels::PRE_BUILT_IMAGE)), (&*image, None));
-    assert_eq!(fake.told(EventReason::ConfigReconcileFailed), 1, "it is told");
+    assert_eq!(fake.event_count(EventReason::ConfigReconcileFailed), 1, "it is told");
     assert!(fake.snapshot.components.is_empty());
     is_idle(&mut fake);
-    // Named, and not in service yet: it is built, and the annotation stays until it is.
+    // Named but not in service yet: it is built, and the annotation stays until then.
     let mut fake = FakeCluster::opted_in();
     fake.settle();
     fake.annotate(labels::PRE_BUILT_IMAGE, "nonsense");
@@ -112,7 +112,7 @@ fn row_62_a_stale_name_is_taken_away_and_the_right_build_appears() {
     for daemon in [true, false] {
         let mut fake = FakeCluster::seeded();
         fake.snapshot.cluster.machine_config_daemon = daemon;
-        // A node controller takes the stale name away when another config arrives.
+        // A node controller removes the stale name when the config changes.
         fake.content = Some(2);
         fake.rerender();
         let annotations = &mut fake.config().metadata.annotations;
@@ -124,7 +124,7 @@ fn row_62_a_stale_name_is_taken_away_and_the_right_build_appears() {
         assert_eq!(fake.made.len(), usize::from(!daemon), "daemon: {daemon}");
         assert_eq!(fake.image() == SEED, daemon);
         is_idle(&mut fake);
-        // Back to what it began with.
+        // Back to the first config.
         fake.content = Some(1);
         fake.build();
         assert_eq!(fake.image(), SEED, "A, B, A");
@@ -178,7 +178,7 @@ fn a_change_that_the_image_was_made_of_needs_no_job() {
     assert!(!build.is_pre_built());
     assert_eq!(build.metadata.annotation(labels::ADOPTED_FROM), Some(&*seeded));
     is_idle(&mut fake);
-    // Only the first: whatever comes then is built.
+    // Only the first image is pre-built.
     fake.content = Some(3);
     fake.build();
     assert_eq!(fake.made.len(), 1);
@@ -249,7 +249,7 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
             pointed,
             "{what}: no pool is pointed at it"
         );
-        // And mended.
+        // And fixed.
         fake.registry_problem = None;
         fake.images.insert(SEED.parse().unwrap());
         fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
@@ -287,7 +287,7 @@ fn at_installation_the_pool_is_given_the_image_before_it_has_a_config() {
     assert_eq!(fake.snapshot.components.len(), 1);
     assert_eq!(fake.settle().reason.code(), "seed-not-rendered");
     fake.content = Some(1);
-    // Nor has any machine one yet, where a daemon tells.
+    // With a daemon, no machine has one yet either.
     fake.snapshot.cluster.machine_config_daemon = true;
     fake.pool().status.configuration = PoolConfiguration::default();
     assert_eq!(fake.settle().reason, PoolReason::NotRendered);

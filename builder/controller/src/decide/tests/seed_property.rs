@@ -1,5 +1,4 @@
-//! Whatever there is already of what seeding makes, and wherever the controller is killed, it ends
-//! the same.
+//! Seeding converges from any partial state, and wherever the controller is killed.
 
 use proptest::prelude::*;
 
@@ -8,7 +7,7 @@ use super::fake_seed::*;
 use crate::*;
 use mosb_plan::api::*;
 
-/// Everything that seeding leaves, without what differs by time or chance.
+/// The final state, without times and random values.
 fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
     let says = |conditions: &[Condition]| -> Vec<_> {
         let one = |one: &Condition| (one.kind.clone(), one.status.clone(), one.reason.clone());
@@ -44,7 +43,7 @@ fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
-/// Takes away what a set of bits does not hold of the world that seeding ends in.
+/// Removes the parts of the final state whose bits are not set.
 fn part(had: u16) -> FakeCluster {
     let mut fake = FakeCluster::seeded();
     let has = |bit: u16| had & (1 << bit) != 0;
@@ -70,7 +69,7 @@ fn part(had: u16) -> FakeCluster {
     } else if !has(7) {
         fake.config().status.conditions.clear();
     }
-    // Who is named, and gone, was somebody else's.
+    // A named build that is missing was another builder's.
     if !has(8) || !has(4) {
         let annotations = &mut fake.config().metadata.annotations;
         annotations.remove(labels::CURRENT_MACHINE_OS_BUILD);

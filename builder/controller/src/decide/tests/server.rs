@@ -1,5 +1,5 @@
-//! The API server of the tests' cluster: gives UIDs, refuses what the real one refuses and what
-//! mosb must never do; and the garbage collector.
+//! The API server of the fake cluster: assigns UIDs, rejects what the real one rejects and what
+//! mosb must never do, and collects garbage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,8 @@ use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
 
 impl FakeCluster {
-    /// The garbage collector: Jobs that go, then builds that go, then what has no owner any more.
+    /// The garbage collector: deleted workloads, then deleted builds, then objects without an
+    /// owner.
     pub fn collect(&mut self) {
         let uid = |config: &MachineOsConfig| config.metadata.uid().to_owned();
         let config = self.snapshot.config.as_ref().map(uid);
@@ -64,7 +65,7 @@ impl FakeCluster {
         self.collect_components();
     }
 
-    /// Does a step as the API server would; none if it refuses because it has seen something newer.
+    /// Applies an action as the API server would; `None` on a conflict.
     pub fn act(&mut self, action: &Action, versions: &mut BTreeMap<String, String>) -> Option<()> {
         match action {
             Action::CreateConfig { spec, .. } => {
@@ -83,7 +84,7 @@ impl FakeCluster {
             | Action::DeleteComponent { .. } => return self.act_on_component(action),
             Action::CreateBuild { build } => {
                 let is_real = build.metadata.annotation(labels::METHOD).is_some();
-                // One of a MachineOSConfig that is gone is collected at once.
+                // One of a deleted MachineOSConfig is collected at once.
                 if is_real && self.is_of_the_config(&build.metadata) {
                     assert!(!self.is_waiting_for_its_seed(), "before it is seeded");
                 }
@@ -267,7 +268,7 @@ impl FakeCluster {
         builds.position(|b| b.metadata.uid() == uid)
     }
 
-    /// The account of a Pod, which the MachineOSBuild owns.
+    /// The ServiceAccount of a Pod, owned by the MachineOSBuild.
     fn make_account(&mut self, build: &str) {
         let is_it = |one: &SeenInput| one.kind == InputKind::ServiceAccount && one.build == build;
         if !self.snapshot.inputs.iter().any(is_it) {
@@ -283,7 +284,7 @@ impl FakeCluster {
         }
     }
 
-    /// Whether there is a workload that may begin.
+    /// Whether any workload may start.
     pub fn has_begun(&self) -> bool {
         let mut workloads = self.snapshot.workloads.iter().map(|seen| &seen.workload);
         let Some(workload) = workloads.find(|workload| !workload.is_being_deleted()) else {
@@ -404,8 +405,8 @@ fn change(
     Some(())
 }
 
-/// The rules of the real CRD (`docs/reference/api.md`, MachineOSBuild), and that no image is
-/// reported which no registry has.
+/// The rules of the real CRD (`docs/reference/api.md`, MachineOSBuild); reported images must exist
+/// in a registry.
 fn check_status(
     old: &MachineOsBuildStatus,
     new: &MachineOsBuildStatus,

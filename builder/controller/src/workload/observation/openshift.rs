@@ -35,9 +35,10 @@ pub(super) fn of_build(build: &OpenShiftBuild) -> Observation {
 }
 
 fn describe(status: &OpenShiftBuildStatus) -> String {
-    match status.message.is_empty() {
-        true => status.reason.clone(),
-        false => format!("{}: {}", status.reason, status.message),
+    if status.message.is_empty() {
+        status.reason.clone()
+    } else {
+        format!("{}: {}", status.reason, status.message)
     }
 }
 

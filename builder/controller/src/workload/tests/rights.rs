@@ -1,4 +1,4 @@
-//! One right for each container.
+//! Each container has only the permissions that it needs.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
@@ -13,7 +13,7 @@ fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
     pod.init_containers.iter().flatten().chain(&pod.containers)
 }
 
-/// The names of the containers that mount a volume which is like this.
+/// Names of the containers that mount such a volume.
 fn who_mounts(pod: &PodSpec, like: impl Fn(&Volume) -> bool) -> Vec<&str> {
     let volumes: Vec<_> =
         pod.volumes.iter().flatten().filter(|v| like(v)).map(|v| &v.name).collect();
@@ -76,8 +76,8 @@ fn who_holds_what() {
     }
 }
 
-/// Nothing comes in by another way: no volume of another kind, no mount of what is not there, no
-/// variable with a value.
+/// No other sources: no other kinds of volumes, no mounts of unknown volumes, no variables with
+/// values.
 #[test]
 fn no_other_way_in() {
     for (case, request) in with_our_pods() {
@@ -154,8 +154,8 @@ fn what_run_lines_can_write() {
     assert_eq!(all, want);
 }
 
-/// Pod Security `restricted`, as far as a pod of ours could break it; the test on a real API server
-/// asks that too.
+/// Pod Security `restricted`, as far as our pods could violate it; the test on a real API server
+/// checks it too.
 #[test]
 fn all_but_buildah_is_restricted() {
     for (case, request) in with_our_pods() {
@@ -216,7 +216,7 @@ fn buildah_gets_a_namespace_or_no_capability() {
     }
 }
 
-/// Passwords stand in Secrets alone.
+/// Passwords are only in Secrets.
 #[test]
 fn credentials_are_in_secrets_only() {
     let request = everything();
@@ -257,8 +257,8 @@ fn the_sidecar_may_write_one_config_map() {
     );
 }
 
-/// The account of a build may use the constraints that its pod asks for, and no others; those that
-/// mosb does not make come with OpenShift.
+/// The ServiceAccount of a build may use only the constraints that its pod requests. Those that
+/// mosb does not create are part of OpenShift.
 #[test]
 fn a_builds_account_may_use_the_constraints_that_its_pod_needs() {
     for (what, request, want) in [
