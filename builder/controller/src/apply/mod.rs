@@ -143,14 +143,14 @@ impl ApplyError {
 }
 
 impl From<ApplyError> for Problem {
-    fn from(apply_error: ApplyError) -> Self {
-        match apply_error {
+    fn from(error: ApplyError) -> Self {
+        match error {
             ApplyError::Problem(problem) => problem,
             ApplyError::Api(error) => error.into(),
             ApplyError::Conflict(_) => Self {
                 class: ErrorClass::Transient,
-                reason: apply_error.reason().to_owned(),
-                message: apply_error.to_string(),
+                reason: error.reason().to_owned(),
+                message: error.to_string(),
             },
         }
     }
@@ -181,11 +181,11 @@ impl Executor {
         actions: &[Action],
         pass: &mut ReconcilePass<'_>,
     ) -> Result<(), ApplyError> {
-        let mut events_to_emit = Vec::new();
+        let mut pending_events = Vec::new();
         let mut done = Ok(());
         for action in actions {
             if let Action::Event(event) = action {
-                events_to_emit.push(event);
+                pending_events.push(event);
                 continue;
             }
             if !self.lease.is_held() {
@@ -197,7 +197,7 @@ impl Executor {
                 break;
             }
         }
-        let emitting = events_to_emit
+        let emitting = pending_events
             .into_iter()
             .map(|event| events::emit(&self.client, &self.instance, event));
         for emitted in join_all(emitting).await {

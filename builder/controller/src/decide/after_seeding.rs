@@ -32,7 +32,7 @@ impl DecisionBuilder<'_> {
     }
 
     /// Update of the condition `Seeded`, if it applies.
-    pub(super) fn seeded(
+    pub(super) fn seeded_condition(
         &mut self,
         build: &MachineOsBuild,
         status: &MachineOsBuildStatus,

@@ -24,7 +24,7 @@ pub(super) fn needs_of(workload: &Workload) -> BTreeSet<(InputKind, String)> {
         .collect()
 }
 
-pub(super) fn number(build: &MachineOsBuild, key: &str) -> u32 {
+pub(super) fn number_annotation(build: &MachineOsBuild, key: &str) -> u32 {
     let text = build.metadata.annotation(key);
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -37,27 +37,31 @@ pub(super) enum AttemptFailure {
 
 /// The number of attempts (`None`: unlimited), and the first and longest delay in seconds.
 struct RetryPolicy {
-    tries: Option<u32>,
-    first: u64,
-    longest: u64,
+    max_attempts: Option<u32>,
+    first_delay: u64,
+    max_delay: u64,
 }
 
 impl AttemptFailure {
     /// `run_retries`: how often the settings allow a failed `RUN` line to be retried.
     fn retry_policy(&self, run_retries: u32) -> RetryPolicy {
-        let of = |tries, first, longest| RetryPolicy { tries, first, longest };
+        let policy = |max_attempts, first_delay, max_delay| RetryPolicy {
+            max_attempts,
+            first_delay,
+            max_delay,
+        };
         match self {
             // Unrelated to the build.
             Self::NoResult(NoResultCause::Evicted(_) | NoResultCause::NodeLost(_)) => {
-                of(None, 5, 300)
+                policy(None, 5, 300)
             }
-            Self::NoResult(NoResultCause::Deleted) => of(None, 1, 60),
+            Self::NoResult(NoResultCause::Deleted) => policy(None, 1, 60),
             Self::NoResult(NoResultCause::OutOfMemory(_) | NoResultCause::OutOfDisk(_)) => {
-                of(Some(2), 10, 300)
+                policy(Some(2), 10, 300)
             }
-            Self::NoResult(NoResultCause::DeadlineExceeded) => of(Some(1), 0, 0),
+            Self::NoResult(NoResultCause::DeadlineExceeded) => policy(Some(1), 0, 0),
             Self::NoResult(NoResultCause::Failed(_)) | Self::ImageMissing(_) => {
-                of(Some(3), 10, 300)
+                policy(Some(3), 10, 300)
             }
             // A failed `RUN` line may be transient or not, so it is retried only if the settings
             // ask for it.
@@ -67,21 +71,21 @@ impl AttemptFailure {
                 reason,
                 ..
             } if reason == PROGRAM_FAILED_REASON => {
-                of(Some(run_retries.saturating_add(1)), 30, MAX_BACKOFF.as_secs())
+                policy(Some(run_retries.saturating_add(1)), 30, MAX_BACKOFF.as_secs())
             }
             // The pod retried already.
-            Self::Reported { reason, .. } if reason == BUILDAH_FAILED => of(Some(1), 0, 0),
+            Self::Reported { reason, .. } if reason == BUILDAH_FAILED => policy(Some(1), 0, 0),
             Self::Reported { class, .. } => match class {
-                ErrorClass::Transient => of(None, 10, MAX_BACKOFF.as_secs()),
-                ErrorClass::InvalidInput | ErrorClass::Rejected => of(Some(1), 0, 0),
-                ErrorClass::Internal => of(Some(2), 30, 300),
+                ErrorClass::Transient => policy(None, 10, MAX_BACKOFF.as_secs()),
+                ErrorClass::InvalidInput | ErrorClass::Rejected => policy(Some(1), 0, 0),
+                ErrorClass::Internal => policy(Some(2), 30, 300),
             },
         }
     }
 
     /// Whether it counts as a failure of the build.
-    pub fn counts(&self) -> bool {
-        self.retry_policy(0).tries.is_some()
+    pub fn counts_as_failure(&self) -> bool {
+        self.retry_policy(0).max_attempts.is_some()
     }
 
     /// Whether there is no further attempt, after `failures` that count (including this one) and
@@ -93,8 +97,8 @@ impl AttemptFailure {
         method: JobMethod,
         run_retries: u32,
     ) -> bool {
-        let tries = self.retry_policy(run_retries).tries;
-        tries.is_some_and(|tries| failures >= tries)
+        let max_attempts = self.retry_policy(run_retries).max_attempts;
+        max_attempts.is_some_and(|max_attempts| failures >= max_attempts)
             || self.is_untrusted(method) && attempt >= MAX_UNTRUSTED_ATTEMPTS
     }
 
@@ -106,14 +110,14 @@ impl AttemptFailure {
     }
 
     /// The delay after this attempt, which is 1 for the first.
-    pub fn pause(&self, attempt: u32) -> Duration {
-        let RetryPolicy { first, longest, .. } = self.retry_policy(0);
-        let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(20));
-        Duration::from_secs(doubled.min(longest))
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let RetryPolicy { first_delay, max_delay, .. } = self.retry_policy(0);
+        let doubled = first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(20));
+        Duration::from_secs(doubled.min(max_delay))
     }
 
     /// A one-line summary.
-    pub fn line(&self) -> String {
+    pub fn summary(&self) -> String {
         match self {
             Self::NoResult(NoResultCause::Evicted(why)) => format!("its pod was evicted: {why}"),
             Self::NoResult(NoResultCause::NodeLost(why)) => format!("its node was lost: {why}"),
@@ -143,7 +147,7 @@ impl AttemptFailure {
                 failed_message(step.as_str(), message, Some(reason), last_lines)
             }
             Self::NoResult(_) | Self::ImageMissing(_) => {
-                failed_message("Job", &self.line(), None, &[])
+                failed_message("Job", &self.summary(), None, &[])
             }
         }
     }
@@ -163,7 +167,7 @@ mod tests {
             last_lines: Vec::new(),
         };
         let text = String::new;
-        for (what, failure, tries, pauses) in [
+        for (what, failure, max_attempts, pauses) in [
             (
                 "evicted",
                 AttemptFailure::NoResult(NoResultCause::Evicted(text())),
@@ -208,11 +212,12 @@ mod tests {
             ("not there", AttemptFailure::ImageMissing(text()), Some(3), [10, 20, 40, 300]),
         ] {
             let last = |method| (1..100).find(|n| failure.is_final(*n, *n, method, 0));
-            assert_eq!(last(JobMethod::Direct), tries, "{what}");
-            let forged = tries.or(matches!(failure, AttemptFailure::Reported { .. }).then_some(20));
+            assert_eq!(last(JobMethod::Direct), max_attempts, "{what}");
+            let forged =
+                max_attempts.or(matches!(failure, AttemptFailure::Reported { .. }).then_some(20));
             assert_eq!(last(JobMethod::Containerfile), forged, "{what}");
-            assert_eq!(failure.counts(), tries.is_some(), "{what}");
-            let found = [1, 2, 3, u32::MAX].map(|attempt| failure.pause(attempt).as_secs());
+            assert_eq!(failure.counts_as_failure(), max_attempts.is_some(), "{what}");
+            let found = [1, 2, 3, u32::MAX].map(|attempt| failure.delay(attempt).as_secs());
             assert_eq!(found, pauses, "{what}");
         }
     }
@@ -227,7 +232,7 @@ mod tests {
             last_lines: vec!["Error: no mirror, try again".to_owned()],
         };
         let (build, push) = (Container::ImageBuild, Container::ImagePush);
-        for (what, failure, tries) in [
+        for (what, failure, max_attempts) in [
             ("a RUN line", reported(build, ErrorClass::Rejected, "program-failed"), [1, 2, 4]),
             (
                 "an image that isn't the plan's",
@@ -246,11 +251,11 @@ mod tests {
                 let last = |n: &u32| failure.is_final(*n, *n, JobMethod::Containerfile, retries);
                 (1..100).find(last).unwrap()
             });
-            assert_eq!(found, tries, "{what}");
-            assert!(failure.counts(), "{what}");
+            assert_eq!(found, max_attempts, "{what}");
+            assert!(failure.counts_as_failure(), "{what}");
         }
         let run = reported(build, ErrorClass::Rejected, "program-failed");
-        let pauses = [1, 2, 3, 9].map(|attempt| run.pause(attempt).as_secs());
+        let pauses = [1, 2, 3, 9].map(|attempt| run.delay(attempt).as_secs());
         assert_eq!(pauses, [30, 60, 120, 600]);
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum Component {
     Pending {
         name: String,
         /// Whether they change the pool's image.
-        points: bool,
+        changes_image: bool,
         actions: Vec<Action>,
     },
 }
@@ -49,14 +49,14 @@ impl Seed {
                 image: self.image.clone(),
                 config: snapshot.name.clone(),
             };
-            return Component::Pending { name, points: true, actions: vec![create] };
+            return Component::Pending { name, changes_image: true, actions: vec![create] };
         };
         if found.deleting {
             return Component::Deleting(found.name.clone());
         }
-        let points = !found.brings(&self.image);
+        let changes_image = !found.brings(&self.image);
         let update = |one: &SeenComponent| {
-            let image = (one.name == found.name && points).then(|| self.image.clone());
+            let image = (one.name == found.name && changes_image).then(|| self.image.clone());
             let claimed = one.claim.as_ref() == Some(&snapshot.name);
             let done = image.is_none() && claimed || one.deleting;
             (!done).then(|| claim(one, image, &snapshot.name))
@@ -66,7 +66,7 @@ impl Seed {
         if actions.is_empty() {
             Component::Ready(name)
         } else {
-            Component::Pending { name, points, actions }
+            Component::Pending { name, changes_image, actions }
         }
     }
 }

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::DecisionBuilder;
-use super::annotations::{method_of, number};
+use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::progress::BuildProgress;
 use crate::action::{Action, Annotate};
@@ -74,7 +74,7 @@ impl<'a> DecisionBuilder<'a> {
                 self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
                 self.emit_build_event(build, EventReason::BuildCompleted, "", &*text);
                 let end =
-                    BuildPhase::Succeeded { workload: Some(&self.reference(workload)), image };
+                    BuildPhase::Succeeded { workload: Some(&self.workload_ref(workload)), image };
                 let status = build_status(&build.status, end, self.now);
                 self.write_build(build, status.clone());
                 Ok(BuildProgress::State(status, PoolReason::UpToDate(text)))
@@ -85,7 +85,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             ImageStatus::Unknown(problem) => {
                 let reason = self.problem(problem);
-                let running = BuildPhase::Building(&self.reference(workload));
+                let running = BuildPhase::Building(&self.workload_ref(workload));
                 let status = build_status(&build.status, running, self.now);
                 self.write_build(build, status.clone());
                 Ok(BuildProgress::State(status, reason))
@@ -103,8 +103,9 @@ impl<'a> DecisionBuilder<'a> {
     ) -> BuildProgress {
         self.archive_logs(build);
         let name = build.metadata.name.clone();
-        let line = failure.line();
-        let failures = number(build, labels::FAILURES) + u32::from(failure.counts());
+        let line = failure.summary();
+        let failures =
+            number_annotation(build, labels::FAILURES) + u32::from(failure.counts_as_failure());
         let edge = format!("{attempt}");
         let reason = match failure {
             AttemptFailure::NoResult(NoResultCause::Deleted) => EventReason::JobDeleted,
@@ -113,7 +114,7 @@ impl<'a> DecisionBuilder<'a> {
         self.emit_build_event(build, reason, &edge, format!("attempt {attempt}: {line}"));
         let retries = self.snapshot.cluster.run_retries;
         if failure.is_final(failures, attempt, method_of(build), retries) {
-            let named = workload.map(|workload| self.reference(workload));
+            let named = workload.map(|workload| self.workload_ref(workload));
             let message = failure.message();
             let end = BuildPhase::Failed { workload: named.as_ref(), message: &message };
             let status = build_status(&build.status, end, self.now);
@@ -133,7 +134,7 @@ impl<'a> DecisionBuilder<'a> {
             self.write_build(build, status.clone());
             return BuildProgress::State(status, PoolReason::Failed { build: name, message: line });
         }
-        let pause = failure.pause(attempt);
+        let pause = failure.delay(attempt);
         let mut annotate = Annotate::of(&build.metadata);
         annotate.set(labels::ATTEMPT, (attempt + 1).to_string());
         annotate.set(labels::FAILURES, failures.to_string());
@@ -180,7 +181,7 @@ impl<'a> DecisionBuilder<'a> {
         annotate.remove(labels::JOB_UID);
         self.actions.push(Action::AnnotateBuild(annotate));
         self.delete_workload(workload);
-        let running = BuildPhase::Building(&self.reference(workload));
+        let running = BuildPhase::Building(&self.workload_ref(workload));
         let status = build_status(&build.status, running, self.now);
         self.write_build(build, status.clone());
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))

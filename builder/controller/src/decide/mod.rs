@@ -64,7 +64,7 @@ const REPORT_DELAY: Duration = Duration::from_secs(60);
 /// Decides what to change. Pure: the same snapshot and time give the same decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     if let Some(who) = &snapshot.cluster.other_builder {
-        return Decision::nothing(PoolReason::OtherBuilder(who.clone()));
+        return Decision::unchanged(PoolReason::OtherBuilder(who.clone()));
     }
     let obsolete_components = component::obsolete_components(snapshot);
     if !obsolete_components.is_empty() {
@@ -74,7 +74,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
         return opt_in::without_config(snapshot, now);
     };
     if config.metadata.is_being_deleted() {
-        return Decision::nothing(PoolReason::OptingOut);
+        return Decision::unchanged(PoolReason::OptingOut);
     }
     if let Some(decision) = opt_in::follow_label(snapshot, config) {
         return decision;
@@ -107,7 +107,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     let Some(pool) = &snapshot.pool else {
         let reason = PoolReason::NoPool(name.clone());
         return match apply_skew_left(config, now) {
-            Some(again) => Decision { requeue_after: Some(again), ..Decision::nothing(reason) },
+            Some(again) => Decision { requeue_after: Some(again), ..Decision::unchanged(reason) },
             None => blocked(reason),
         };
     };
@@ -122,7 +122,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
     };
     let Some(desired) = desired else {
         return match seed {
-            Some(seed) => seed.before_there_is_a_config(snapshot, config, now),
+            Some(seed) => seed.before_first_render(snapshot, config, now),
             None => {
                 let mut actions = Vec::new();
                 report_status::unblock(config, now, &mut actions);
@@ -287,7 +287,7 @@ impl Decision {
     fn needs(lookup: Lookup) -> Self {
         Self {
             lookups: vec![lookup.clone()],
-            ..Self::nothing(match lookup {
+            ..Self::unchanged(match lookup {
                 Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
                 Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
                 Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
@@ -295,7 +295,7 @@ impl Decision {
         }
     }
 
-    fn nothing(reason: PoolReason) -> Self {
+    fn unchanged(reason: PoolReason) -> Self {
         Self::of(reason, Vec::new())
     }
 

@@ -14,7 +14,7 @@ use mosb_plan::api::{
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
 pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
     let Some(pool) = &snapshot.pool else {
-        return Decision::nothing(PoolReason::NotOptedIn);
+        return Decision::unchanged(PoolReason::NotOptedIn);
     };
     match &snapshot.label {
         Some(label) if !snapshot.cluster.machine_config_operator => match spec(pool, label) {
@@ -26,7 +26,7 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
                     spec,
                 }],
             ),
-            Err(why) => Decision::nothing(PoolReason::LabelIncomplete(why)),
+            Err(why) => Decision::unchanged(PoolReason::LabelIncomplete(why)),
         },
         _ => opted_out(pool, now),
     }
@@ -114,7 +114,7 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
         actions.push(Action::AnnotatePool(annotate));
     }
     if actions.is_empty() {
-        Decision::nothing(PoolReason::NotOptedIn)
+        Decision::unchanged(PoolReason::NotOptedIn)
     } else {
         Decision::of(PoolReason::OptingOut, actions)
     }

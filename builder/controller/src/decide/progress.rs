@@ -1,7 +1,7 @@
 //! The next actions for a build's workload.
 
 use super::DecisionBuilder;
-use super::annotations::{attempt_of, number};
+use super::annotations::{attempt_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use crate::action::{Action, Annotate};
 use crate::lookup::{Lookup, Planned, Problem};
@@ -76,7 +76,7 @@ impl<'a> DecisionBuilder<'a> {
         if build.metadata.annotation(labels::ADOPTED_FROM).is_some() {
             return self.adopt(build);
         }
-        let attempt = number(build, labels::ATTEMPT).max(1);
+        let attempt = number_annotation(build, labels::ATTEMPT).max(1);
         let workloads: Vec<&SeenWorkload> = self.workloads_of(build).collect();
         let newest = workloads.iter().map(|one| attempt_of(&one.workload)).max();
         if newest.is_some_and(|newest| newest > attempt) {
@@ -85,7 +85,7 @@ impl<'a> DecisionBuilder<'a> {
         }
         match workloads.iter().find(|one| attempt_of(&one.workload) == attempt) {
             Some(seen) => self.observe_attempt(build, seen, attempt),
-            None => self.start(build, attempt, !workloads.is_empty()),
+            None => self.start_workload(build, attempt, !workloads.is_empty()),
         }
     }
 
@@ -121,7 +121,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             // Create the inputs first, because that takes longest.
             _ if is_waiting(workload, &observation) => {
-                trouble = self.prepare(build, workload, attempt)?;
+                trouble = self.create_inputs(build, workload, attempt)?;
             }
             _ => {}
         }
@@ -136,7 +136,7 @@ impl<'a> DecisionBuilder<'a> {
             _ => {}
         }
         let same = |reason| Ok(BuildProgress::State(build.status.clone(), reason));
-        let reference = self.reference(workload);
+        let reference = self.workload_ref(workload);
         let to = |builder: &mut Self, progress: BuildPhase<'_>, reason| {
             let status = build_status(&build.status, progress, builder.now);
             builder.write_build(build, status.clone());
@@ -215,7 +215,7 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    pub(super) fn reference(&self, workload: &Workload) -> WorkloadRef {
+    pub(super) fn workload_ref(&self, workload: &Workload) -> WorkloadRef {
         let created = workload.metadata().creation_timestamp.as_ref();
         WorkloadRef {
             builder: workload.builder(),

@@ -234,7 +234,7 @@ impl DecisionBuilder<'_> {
         if is_over && condition(conditions, BLOCKED).is_some_and(Condition::is_true) {
             update.push(NOT_BLOCKED);
         }
-        update.extend(self.seeded(build, status));
+        update.extend(self.seeded_condition(build, status));
         let runs = build.metadata.annotation(labels::METHOD)
             == Some(JobMethod::Containerfile.as_str())
             && status.image().is_none();

@@ -111,7 +111,7 @@ impl Seed {
     }
 
     /// Before the pool's first rendered config: only the component is created.
-    pub fn before_there_is_a_config(
+    pub fn before_first_render(
         &self,
         snapshot: &Snapshot,
         config: &MachineOsConfig,
@@ -123,9 +123,9 @@ impl Seed {
                 report_status::unblock(config, now, &mut actions);
                 Decision::of(self.not_rendered(name), actions)
             }
-            Component::Deleting(name) => Decision::nothing(PoolReason::Replacing(name)),
-            Component::Pending { name, points, actions } => {
-                match points.then(|| self.confirmed_image(snapshot)).transpose() {
+            Component::Deleting(name) => Decision::unchanged(PoolReason::Replacing(name)),
+            Component::Pending { name, changes_image, actions } => {
+                match changes_image.then(|| self.confirmed_image(snapshot)).transpose() {
                     Ok(None | Some(Ok(_))) => {
                         Decision::of(PoolReason::SeedComponent(name), actions)
                     }
@@ -188,9 +188,9 @@ impl<'a> DecisionBuilder<'a> {
         let component = match seed.component(snapshot) {
             Component::Ready(name) => name,
             Component::Deleting(name) => return Ok(Some(PoolReason::Replacing(name))),
-            Component::Pending { name, points, actions } => {
+            Component::Pending { name, changes_image, actions } => {
                 // Check the image before the pool uses it.
-                if points && let Err(problem) = seed.confirmed_image(snapshot)? {
+                if changes_image && let Err(problem) = seed.confirmed_image(snapshot)? {
                     return Ok(Some(self.problem(&problem)));
                 }
                 // Clear `Blocked` only after the API server accepted these.

@@ -22,7 +22,7 @@ impl<'a> DecisionBuilder<'a> {
         let fitting = self.current().filter(|build| self.matches_desired(build));
         match fitting.or_else(|| self.in_progress()) {
             Some(build) => self.advance(build),
-            None => self.choose(),
+            None => self.plan_and_select(),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Plans, and selects the planned build.
-    fn choose(&mut self) -> Result<PoolReason, Lookup> {
+    fn plan_and_select(&mut self) -> Result<PoolReason, Lookup> {
         if let Some(reason) = self.reuse_seeded_build()? {
             return Ok(reason);
         }

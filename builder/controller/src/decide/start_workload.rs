@@ -24,7 +24,7 @@ use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
     /// Creates the workload of this attempt.
-    pub(super) fn start(
+    pub(super) fn start_workload(
         &mut self,
         build: &'a MachineOsBuild,
         attempt: u32,
@@ -127,7 +127,7 @@ impl<'a> DecisionBuilder<'a> {
 
     /// Creates the inputs of a suspended workload, and unsuspends it once all inputs are visible.
     /// Returns the reason if that is blocked.
-    pub(super) fn prepare(
+    pub(super) fn create_inputs(
         &mut self,
         build: &MachineOsBuild,
         workload: &Workload,

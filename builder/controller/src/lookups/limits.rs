@@ -127,16 +127,16 @@ impl LookupLimits {
     }
 
     /// Runs a lookup with a time limit. `what` names it in the message.
-    pub async fn within<T>(
+    pub async fn with_timeout<T>(
         &self,
         what: impl FnOnce() -> String,
         lookup: impl Future<Output = Result<T, LookupError>>,
     ) -> Result<T, LookupError> {
-        self.within_several(1, what, lookup).await
+        self.with_timeouts(1, what, lookup).await
     }
 
     /// Runs several lookups with the sum of their time limits.
-    pub async fn within_several<T>(
+    pub async fn with_timeouts<T>(
         &self,
         lookups: u32,
         what: impl FnOnce() -> String,
@@ -244,7 +244,7 @@ mod tests {
         for lookups in [1, 4] {
             let begun = tokio::time::Instant::now();
             let never = std::future::pending();
-            let ended: Result<(), _> = limits.within_several(lookups, what, never).await;
+            let ended: Result<(), _> = limits.with_timeouts(lookups, what, never).await;
             assert_eq!(begun.elapsed().as_secs(), u64::from(lookups) * 60);
             let Err(LookupError::Problem(problem)) = ended else {
                 panic!("{ended:?}");

@@ -74,21 +74,21 @@ impl Resolver {
                 }
                 Lookup::Exists { image, secret, pull } => {
                     let asked = self.confirm(image, secret, pull);
-                    let found = self.limits.within(|| image.to_string(), asked).await;
+                    let found = self.limits.with_timeout(|| image.to_string(), asked).await;
                     unless_busy(found)
                         .map(|found| LookupResult::Exists(image.clone(), status_of(found)))
                 }
                 Lookup::OsImage { rendered } => {
                     let asked = async { Ok(plan::rendered(self, rendered.as_str()).await?) };
                     let what = || format!("machineconfig {rendered}");
-                    let named = self.limits.within(what, asked).await;
+                    let named = self.limits.with_timeout(what, asked).await;
                     let named = named.map(|config| config.os_image_url.unwrap_or_default());
                     unless_busy(named).map(|named| LookupResult::OsImage(rendered.clone(), named))
                 }
                 Lookup::Result { build } => {
                     let asked = async { Ok(self.result(build).await?) };
                     let what = || format!("configmap of machineosbuild {build}");
-                    let found = self.limits.within(what, asked).await;
+                    let found = self.limits.with_timeout(what, asked).await;
                     unless_busy(found).map(|found| LookupResult::Result(build.clone(), found))
                 }
             }
@@ -137,7 +137,7 @@ impl Resolver {
             format!("machineconfig {}: {step}", lookup.rendered)
         };
         let planned = plan::plan(self, lookup, permit, &step);
-        self.limits.within(what, planned).await.map(Arc::new)
+        self.limits.with_timeout(what, planned).await.map(Arc::new)
     }
 
     async fn confirm(

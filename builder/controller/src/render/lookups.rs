@@ -58,7 +58,7 @@ pub(super) async fn render(
     let pool = &snapshot.pool.metadata.name;
     let what = || format!("machineconfigpool {pool}: what its MachineConfigs refer to");
     let rendering = async { Ok(rendered(resolver, request).await?) };
-    let rendering = resolver.limits.within_several(FETCHES, what, rendering);
+    let rendering = resolver.limits.with_timeouts(FETCHES, what, rendering);
     let rendered = match rendering.await {
         Ok(rendered) => rendered,
         Err(unanswered) => return Ok(Err(unanswered)),
@@ -172,7 +172,7 @@ async fn pin_within_limits(resolver: &Resolver, request: Request) -> Result<Requ
     let pool = request.pool.to_string();
     let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
     let pinning = async { Ok(pin(resolver, request).await?) };
-    resolver.limits.within(what, pinning).await
+    resolver.limits.with_timeout(what, pinning).await
 }
 
 /// Pins of the last rendering; none if the annotation was edited and can't be read.

@@ -202,8 +202,8 @@ impl Deliveries {
                 result: found.bytes,
                 refused: delivered.as_ref().err().map(Error::to_string),
             };
-            let wants_acknowledgement = ResultDir::new(&config.result).acknowledge(&answer);
-            self.error = delivered.and(wants_acknowledgement.map_err(Error::from)).err();
+            let acknowledged = ResultDir::new(&config.result).acknowledge(&answer);
+            self.error = delivered.and(acknowledged.map_err(Error::from)).err();
         } else {
             self.failure = Some(found.bytes);
             self.error = delivered.err();
@@ -235,20 +235,20 @@ async fn deliver(
     config: &SidecarConfig,
     result: &JobResult,
 ) -> Result<(), Error> {
-    let mut poll_interval = FIRST_RETRY_DELAY;
+    let mut delay = FIRST_RETRY_DELAY;
     loop {
         match deliver_once(api, config, result).await {
             Err(Error::Unavailable { cause, .. }) => {
                 tracing::warn!(
                     "ConfigMap {}: {cause}; trying again in {} ms",
                     config.config_map,
-                    poll_interval.as_millis()
+                    delay.as_millis()
                 );
             }
             delivered => return delivered,
         }
-        sleep(poll_interval).await;
-        poll_interval = (poll_interval * 2).min(MAX_RETRY_DELAY);
+        sleep(delay).await;
+        delay = (delay * 2).min(MAX_RETRY_DELAY);
     }
 }
 

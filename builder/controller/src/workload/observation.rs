@@ -107,7 +107,7 @@ fn of_job(
     let failed = ended(job, "Failed");
     let too_long = failed.is_some_and(|end| end.reason.as_deref() == Some(DEADLINE_EXCEEDED))
         || pods.iter().any(|pod| reason(pod) == Some(DEADLINE_EXCEEDED));
-    if let Some(end) = finished(reported, too_long) {
+    if let Some(end) = from_result(reported, too_long) {
         return end;
     }
     let disruption = || pods.iter().find_map(|pod| disruption(pod));
@@ -144,7 +144,7 @@ fn of_pod(pod: &Pod, reported: Option<&JobResult>, quiet: Duration, now: Timesta
     let reported = reported.cloned().or_else(|| termination_result(pod, &pod.metadata));
     let status = pod.status.clone().unwrap_or_default();
     let too_long = status.reason.as_deref() == Some(DEADLINE_EXCEEDED);
-    if let Some(end) = finished(reported, too_long) {
+    if let Some(end) = from_result(reported, too_long) {
         return end;
     }
     let disruption = || disruption(pod);
@@ -181,7 +181,7 @@ const NO_RESULT_MESSAGE: &str =
     "it succeeded, but its result can't be found; was its ConfigMap deleted?";
 
 /// A reported result counts, except a failure of a workload that was stopped at its deadline.
-fn finished(reported: Option<JobResult>, too_long: bool) -> Option<Observation> {
+fn from_result(reported: Option<JobResult>, too_long: bool) -> Option<Observation> {
     match reported {
         Some(reported) if matches!(reported.outcome, Outcome::Succeeded { .. }) => {
             Some(Observation::Finished(reported))
