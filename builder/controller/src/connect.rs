@@ -1,4 +1,4 @@
-//! Which cluster, and which namespace of it.
+//! Connects to a cluster, and finds the namespace and the image of the controller.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
 
-/// Where the controller is installed: by the overlays, and on OpenShift up to 0.1.0.
+/// Namespaces of the overlays, and of OpenShift installations up to 0.1.0.
 const NAMESPACES: [&str; 2] = ["mosb-system", "openshift-machine-config-operator"];
 
-/// A client of the cluster that is named: by a file and a context, else as kubectl finds it, else that of the pod we run in;
-/// and the namespace that goes with it.
+/// A client of the cluster that a file and a context name, else that kubectl would use, else of the
+/// pod that this process runs in; and the cluster's default namespace.
 ///
 /// # Errors
 /// [`Error::NoCluster`].
@@ -56,14 +56,15 @@ pub async fn connect(
     Ok((client, namespace))
 }
 
-/// The namespace in which a controller runs or ran: the first that has its Lease, else the one that goes with the cluster.
+/// The namespace in which a controller runs or ran: the first that has its Lease, else the given
+/// one.
 pub async fn installed_in(client: &Client, otherwise: String) -> String {
     for namespace in NAMESPACES {
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
         match leases.get_opt(LEASE).await {
             Ok(Some(_)) => return namespace.to_owned(),
             Ok(None) => {}
-            // Who may not look there is told when it matters.
+            // A missing permission is reported where it matters.
             Err(error) => {
                 tracing::debug!(code = code(&error), "namespace {namespace}: not looked at")
             }
@@ -72,15 +73,16 @@ pub async fn installed_in(client: &Client, otherwise: String) -> String {
     otherwise
 }
 
-/// Our own container of the Deployment in `deploy/base`. A service mesh puts others beside it, also before it.
+/// The container of the Deployment in `deploy/base`. A service mesh adds others, also before it.
 const CONTAINER: &str = "controller";
 
-/// A kubelet reports which image runs a moment after the container began, which is when we ask. Within this time it has.
+/// How long to wait for the image ID of our container, which the kubelet reports shortly after its
+/// start.
 const IMAGE_ID_WAIT: Duration = Duration::from_secs(10);
 /// How often the pod is read until then.
 const IMAGE_ID_POLL: Duration = Duration::from_millis(500);
 
-/// The image of our own container in the pod that we run in, by digest where the node reports one.
+/// The image of our own container, by digest if the node reports one.
 pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let name = pod?;
@@ -108,7 +110,7 @@ pub async fn own_image(client: &Client, namespace: &str, pod: Option<&str>) -> O
     }
 }
 
-/// Our container: that of the name `controller`, or the only one.
+/// Our container: the one named `controller`, or the only one.
 fn own_container(pod: &Pod) -> Option<&Container> {
     let containers = &pod.spec.as_ref()?.containers;
     let named = containers.iter().find(|one| one.name == CONTAINER);
@@ -119,7 +121,7 @@ fn own_container(pod: &Pod) -> Option<&Container> {
     }
 }
 
-/// What the node reports that a container runs; empty before it does.
+/// The image ID that the node reports for a container; empty before it does.
 fn image_id_of<'a>(pod: &'a Pod, container: &Container) -> &'a str {
     let statuses = pod.status.iter();
     let mut statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
@@ -127,7 +129,7 @@ fn image_id_of<'a>(pod: &'a Pod, container: &Container) -> &'a str {
     status.map_or("", |status| &status.image_id)
 }
 
-/// Whether the node is still to report what our container runs.
+/// Whether the node has yet to report the image ID of our container.
 fn awaits_image_id(pod: &Pod) -> bool {
     own_container(pod).is_some_and(|own| {
         let image = own.image.as_deref().unwrap_or_default();
@@ -135,8 +137,8 @@ fn awaits_image_id(pod: &Pod) -> bool {
     })
 }
 
-/// The image of our container. The digest counts only if the node reports it of the repository that the pod names: of an image
-/// that was loaded into a node by hand it reports a name that nobody can pull.
+/// The image of our container. The digest counts only if the node reports the repository that the
+/// pod names: for an image that was loaded into the node it reports a name that can't be pulled.
 fn image_of(pod: &Pod) -> Option<String> {
     let own = own_container(pod)?;
     let image = own.image.clone()?;
@@ -144,10 +146,10 @@ fn image_of(pod: &Pod) -> Option<String> {
     Some(pinned.map_or(image, |pinned| pinned.to_string()))
 }
 
-/// The image that a pod names, by the digest that its node runs.
+/// The image that a pod names, with the digest that its node runs.
 fn pinned(image: &str, image_id: &str) -> Option<PinnedRef> {
     let image: ImageRef = image.parse().ok()?;
-    // Where cri-dockerd is the runtime.
+    // Prefix that cri-dockerd adds.
     let id = image_id.trim_start_matches("docker-pullable://");
     let id: PinnedRef = id.parse().ok()?;
     (image.digest().is_none() && image.repo() == id.repo()).then_some(id)

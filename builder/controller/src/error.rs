@@ -1,4 +1,4 @@
-//! What goes wrong between us and a cluster.
+//! Errors of the cluster's API.
 
 use std::net::SocketAddr;
 
@@ -6,27 +6,26 @@ use kube::core::Status;
 
 use mosb_types::ErrorClass;
 
-/// Object, cause, remedy.
+/// Each message has the object, the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No cluster was found to speak to.
+    /// No kubeconfig, and not in a pod.
     #[error("no cluster: {said}; give --kubeconfig FILE, set KUBECONFIG, or run in a pod")]
     NoCluster {
-        /// What was looked at.
+        /// What was tried.
         said: String,
     },
-    /// The API server refused a request, or did not answer it.
+    /// The API server rejected a request, or did not answer.
     #[error("{object}: {verb}: {}", describe(source))]
     Api {
         /// Kind and name.
         object: String,
         /// `get`, `create`, …
         verb: &'static str,
-        /// What it said.
         source: Box<kube::Error>,
     },
-    /// An object of the name that we need, made by somebody else.
+    /// An object of the name that mosb needs, created by somebody else.
     #[error("{object}: exists and is not ours; delete it or give it another name")]
     NotOurs {
         /// Kind and name.
@@ -37,7 +36,6 @@ pub enum Error {
     Unreadable {
         /// Kind and name.
         object: String,
-        /// Where it goes wrong.
         cause: String,
     },
     /// Another controller took the lease, or it could not be renewed in time.
@@ -47,39 +45,32 @@ pub enum Error {
     LostLease {
         /// Namespace and name.
         name: String,
-        /// How.
         why: String,
     },
-    /// The cluster's data is older than what was seen of it before.
+    /// The cluster's data is older than what was seen before.
     #[error(
         "lease {name}: its resourceVersion went from {before} back to {now}: the cluster's data was restored from a backup; the program ends and is started again, so that everything is read anew"
     )]
     ClusterRestored {
         /// Namespace and name.
         name: String,
-        /// The newest that was seen.
+        /// The newest version that was seen.
         before: u64,
-        /// What it is now.
         now: u64,
     },
     /// An address that can't be listened on.
     #[error("{address}: not to be listened on; give another --listen")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Listen { address: SocketAddr, source: std::io::Error },
 }
 
 impl Error {
-    /// An error of the API about this object.
+    /// Wraps an error of the API about this object.
     pub fn api(object: impl Into<String>, verb: &'static str) -> impl FnOnce(kube::Error) -> Self {
         let object = object.into();
         move |source| Self::Api { object, verb, source: Box::new(source) }
     }
 
-    /// The answer's code, if the API server gave one.
+    /// The HTTP status code of the answer.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Api { source, .. } => code(source),
@@ -93,7 +84,7 @@ impl Error {
             Self::Api { source, .. } => match code(source) {
                 Some(401 | 403) => ErrorClass::Rejected,
                 Some(400 | 405 | 413 | 415 | 422) => ErrorClass::Internal,
-                // Gone, conflicts, too many requests, the server's own faults, and no answer at all.
+                // Not found, conflict, too many requests, server errors, and no answer.
                 _ => ErrorClass::Transient,
             },
             Self::NoCluster { .. }
@@ -104,7 +95,7 @@ impl Error {
         }
     }
 
-    /// The word for scripts, metrics and logs.
+    /// The code for scripts, metrics and logs.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoCluster { .. } => "no-cluster",
@@ -125,7 +116,7 @@ impl Error {
     }
 }
 
-/// The HTTP code with which the API server answered.
+/// The HTTP status code with which the API server answered.
 pub fn code(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),
@@ -133,22 +124,21 @@ pub fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// Whether an answer says that there is nothing of that name.
 pub fn is_not_found(error: &kube::Error) -> bool {
     code(error) == Some(404)
 }
 
-/// Whether an answer says that the right is missing.
+/// Whether a permission is missing, or an admission policy rejected the request.
 pub fn is_forbidden(error: &kube::Error) -> bool {
     code(error) == Some(403)
 }
 
-/// Whether an answer says that the object is another one by now, or there already.
+/// Whether the object was changed meanwhile, or exists already.
 pub fn is_conflict(error: &kube::Error) -> bool {
     code(error) == Some(409)
 }
 
-/// What the API server said, and what to do; the client's own words are for programmers.
+/// The message of the API server and a remedy. The client's own wording is for programmers.
 pub fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => said_by_server(status),
@@ -170,7 +160,7 @@ fn said_by_server(status: &Status) -> String {
     let remedy = match status.code {
         401 => "; the credentials are not valid (any more)",
         403 if said.contains("cannot ") => "; grant this right to the user or ServiceAccount",
-        // A quota, a policy, pod security: each says itself what it forbids.
+        // A quota, an admission policy, pod security: their messages say what they forbid.
         403 => "; change what forbids it, or what was asked for",
         _ => "",
     };

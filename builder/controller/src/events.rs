@@ -1,4 +1,4 @@
-//! Tells events: each once, as its name follows from what it says.
+//! Emits Events, each once: its name is derived from its content.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event as Object;
@@ -12,12 +12,12 @@ use super::error::{describe, is_conflict};
 use crate::status::Event;
 use mosb_plan::api::{API_VERSION, shortened};
 
-/// Who tells, as the existing API has it.
+/// The reporting controller, as in the Machine Config Operator.
 const REPORTER: &str = "machineosbuilder";
-/// Where events about objects without a namespace are kept.
+/// The namespace of Events about cluster-scoped objects.
 const NAMESPACE: &str = "default";
 
-/// Tells it, unless it was told. What the API server refuses is logged and holds nothing up.
+/// Creates the Event unless it exists. If the API server rejects it, this is logged only.
 ///
 /// # Errors
 /// The API server did not answer.
@@ -35,7 +35,6 @@ pub async fn emit(client: &Client, instance: &str, event: &Event) -> Result<(), 
     }
 }
 
-/// The event as the API has it.
 fn object(event: &Event, instance: &str, now: Timestamp) -> Object {
     Object {
         metadata: ObjectMeta {
@@ -55,7 +54,7 @@ fn object(event: &Event, instance: &str, now: Timestamp) -> Object {
             ..ObjectReference::default()
         }),
         reporting_controller: Some(REPORTER.to_owned()),
-        // The API allows no more.
+        // The longest value that the API allows.
         reporting_instance: Some(shortened(instance, 128)),
         type_: Some(event.kind.as_str().to_owned()),
         ..Object::default()

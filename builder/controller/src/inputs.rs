@@ -1,5 +1,6 @@
-//! What the result of a reconcile depends on, as a digest: spec, Secrets, settings and what was observed of the builds. What mosb
-//! itself writes into statuses is left out, so that its own write is no reason to try again what failed.
+//! A digest of everything that the result of a reconcile depends on: spec, Secrets, settings and
+//! the observed state of builds. What mosb itself writes into statuses is left out, so that its own
+//! write does not retry what failed.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,12 @@ use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels,
 };
 
-/// What lookups read, by name, with the version that was seen; none for what is not there.
+/// The objects that lookups read, by name, with the version that was seen; none if the object does
+/// not exist.
 pub type Versions = BTreeMap<String, Option<String>>;
 
-/// The digest of all that a failed reconcile of a MachineOSConfig would have to differ in to go another way.
+/// The digest of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
+/// again.
 pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
     let mut snapshot = snapshot.clone();
     snapshot.lookup_results = Default::default();
@@ -58,7 +61,7 @@ fn forget_version(metadata: &mut Metadata) {
     metadata.resource_version = None;
 }
 
-/// What others say of a pool.
+/// Conditions of a pool that others write.
 fn foreign(conditions: &[Condition]) -> Vec<Condition> {
     let ours = [IMAGE_BUILD_DEGRADED, RENDER_DEGRADED];
     let foreign = conditions.iter().filter(|one| !ours.contains(&&*one.kind));
@@ -70,7 +73,7 @@ fn foreign(conditions: &[Condition]) -> Vec<Condition> {
     foreign.map(short).collect()
 }
 
-/// What lookups for a MachineOSConfig read beside what is in its snapshot.
+/// Versions of the objects that lookups for a MachineOSConfig read beside its snapshot.
 pub fn versions(
     cache: &ClusterCache,
     config: Option<&MachineOsConfig>,
@@ -96,7 +99,7 @@ pub fn versions(
     versions
 }
 
-/// What lookups for every pool read: the settings, and the Secrets that these name.
+/// Versions of what lookups for every pool read: the settings, and the Secrets that they name.
 pub(super) fn shared_versions(cache: &ClusterCache) -> Versions {
     let map = |name: &'static str| {
         let version = cache.named(name).and_then(|map| map.metadata.resource_version.clone());

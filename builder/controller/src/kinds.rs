@@ -1,39 +1,32 @@
-//! The kinds of the cluster that no library has a type for.
+//! The resource kinds that no library has a type for.
 
 use kube::core::ApiResource;
 
 /// The API group of machine configuration.
 pub const GROUP: &str = "machineconfiguration.openshift.io";
 
-/// A kind of the cluster: group, version, plural.
+/// A resource kind: group, version, plural.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Asks for images of a pool.
     MachineOsConfig,
-    /// One build.
     MachineOsBuild,
-    /// A pool of machines.
     MachineConfigPool,
-    /// A piece of configuration, or a rendered one.
     MachineConfig,
-    /// What an OpenShift release says.
+    /// Configuration of an OpenShift release.
     ControllerConfig,
-    /// Settings of kubelets, of which a cluster makes MachineConfigs.
     KubeletConfig,
-    /// Settings of container runtimes, the same.
     ContainerRuntimeConfig,
-    /// Mirrors of images by digest.
+    /// Mirrors for images that are pulled by digest.
     ImageDigestMirrorSet,
-    /// Mirrors of images by tag.
+    /// Mirrors for images that are pulled by tag.
     ImageTagMirrorSet,
-    /// Mirrors by digest, older.
+    /// The older form of ImageDigestMirrorSet.
     ImageContentSourcePolicy,
-    /// Which registries may be used.
+    /// `Image` of OpenShift's configuration: which registries may be used.
     ImageConfig,
 }
 
 impl Kind {
-    /// As a client names it.
     pub fn resource(self) -> ApiResource {
         let (group, version, kind, plural) = match self {
             Self::MachineOsConfig => (GROUP, "v1", "MachineOSConfig", "machineosconfigs"),
@@ -68,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// Whether a cluster may well be without it.
+    /// Whether clusters without it are supported.
     pub fn is_optional(self) -> bool {
         match self {
             Self::MachineOsConfig

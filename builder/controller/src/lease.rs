@@ -1,7 +1,8 @@
-//! One controller at a time: who holds the Lease acts.
+//! Leader election: only the process that holds the Lease writes.
 //!
-//! The clocks of other machines are not believed: a lease of somebody else counts as run out when it was not renewed for its
-//! duration *as we saw it*. A lease that was given back, or made free, is taken at the moment the watch tells of it.
+//! Clocks of other machines are not trusted. The lease of another holder counts as expired if it
+//! was not renewed for its duration *on this process's clock*. A lease that was released is taken
+//! as soon as the watch reports it.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,22 +22,22 @@ use super::Error;
 use super::error::{describe, is_conflict};
 use super::lease_gate::Writes;
 
-/// How long writes that were broken off may take to end.
+/// How long cancelled writes may take to end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a lease lasts, is tried to be renewed, and how often.
+/// Duration of the lease, and when it is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// After so long without a renewal it is anybody's.
+    /// After this time without a renewal, others may take it.
     pub duration: Duration,
-    /// After so long without a renewal its holder stops: well before anybody else takes it.
+    /// After this time without a renewal its holder stops, well before others may take it.
     pub deadline: Duration,
-    /// Between two renewals.
+    /// Time between two renewals.
     pub renew: Duration,
 }
 
 impl Default for LeaseTimes {
-    /// An API server that is away for less than the deadline costs nothing.
+    /// An API server may be down for less than the deadline without an effect.
     fn default() -> Self {
         Self {
             duration: Duration::from_secs(60),
@@ -46,7 +47,7 @@ impl Default for LeaseTimes {
     }
 }
 
-/// The Lease, and who we are to it.
+/// The Lease, and our identity.
 #[derive(Debug, Clone)]
 pub struct Lease {
     api: Api<Object>,
@@ -54,7 +55,7 @@ pub struct Lease {
     name: String,
     identity: String,
     times: LeaseTimes,
-    /// When the last request began that made it ours: another one may count from then.
+    /// When the request was sent that last renewed it: others may count from then.
     renewed: Arc<Mutex<Option<Instant>>>,
     /// The newest resourceVersion that the API server reported for it.
     newest: Arc<AtomicU64>,
@@ -62,7 +63,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A Lease of this name; two processes never have the same identity.
+    /// A Lease of this name. Each process must have another identity.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -82,17 +83,17 @@ impl Lease {
         }
     }
 
-    /// The writes under way that need it.
+    /// The running writes that need it.
     pub(super) fn writes(&self) -> &Writes {
         &self.writes
     }
 
-    /// Whether it is surely ours at this moment. A process that was stopped for a while asks before it writes.
+    /// Whether it is certainly ours now, even if this process was suspended for a while.
     pub fn is_held(&self) -> bool {
         self.remaining().is_some_and(|left| !left.is_zero())
     }
 
-    /// For how long it is surely ours.
+    /// For how long it is certainly ours.
     pub(super) fn remaining(&self) -> Option<Duration> {
         let renewed = *self.renewed();
         renewed.map(|at| self.times.deadline.saturating_sub(at.elapsed()))
@@ -106,10 +107,10 @@ impl Lease {
         format!("lease {}/{}", self.namespace, self.name)
     }
 
-    /// Takes note of the version that the API server reports. It is asked for the newest state, one request after another, and
-    /// all objects of the cluster share one count. So a smaller number means that the cluster's data went back in time, as when
-    /// etcd was restored from a backup: watches then tell nothing until the count has come back to where it was, and what
-    /// they told before is not what there is.
+    /// Records the version that the API server reports. Reads are consistent and sent one after
+    /// another, and all objects of a cluster share one counter. A smaller number therefore means
+    /// that the cluster's data was restored from a backup. Watches are then silent until the
+    /// counter has reached the old value again, and the cache shows objects that may not exist.
     fn check_version(&self, object: &Object) -> Result<(), Error> {
         let version = object.metadata.resource_version.as_deref();
         let Some(now) = version.and_then(|version| version.parse().ok()) else {
@@ -130,7 +131,7 @@ impl Lease {
     /// Waits until it is ours.
     ///
     /// # Errors
-    /// The API server forbids it; whatever else it says is tried again.
+    /// The API server forbids it; other errors are retried.
     pub async fn acquire(&self) -> Result<(), Error> {
         let mut seen: Option<(LeaseSpec, Instant)> = None;
         let mut logged_holder = None;
@@ -155,21 +156,21 @@ impl Lease {
                 tracing::info!("{}: held by {holder}; waiting", self.object());
                 logged_holder.clone_from(&spec.holder_identity);
             }
-            // A renewal that we see starts the time anew.
+            // A renewal restarts the time.
             let since = match seen {
                 Some((before, since)) if before == spec => since,
                 _ => Instant::now(),
             };
             let runs_out = since + duration_of(&spec, self.times.duration);
             seen = Some((spec, since));
-            // Its end of the time is reached at the latest; a change is told sooner.
+            // At the latest when the lease expires; a change is reported earlier.
             let left = runs_out.saturating_duration_since(Instant::now());
             let changed = timeout(left, self.until_changed(&seen)).await;
             tracing::debug!(changed = changed.is_ok(), "{}: looking again", self.object());
         }
     }
 
-    /// Until the Lease is another one than was seen.
+    /// Waits until the Lease differs from what was seen.
     async fn until_changed(&self, seen: &Option<(LeaseSpec, Instant)>) {
         let mut stream = pin!(watch_object(self.api.clone(), &self.name));
         while let Some(event) = stream.next().await {
@@ -188,7 +189,7 @@ impl Lease {
         }
     }
 
-    /// Takes it if it is to be had: none then, else how it stands.
+    /// Takes it if possible and returns none, else its spec.
     async fn try_acquire(
         &self,
         seen: Option<&(LeaseSpec, Instant)>,
@@ -219,7 +220,7 @@ impl Lease {
         }
     }
 
-    /// With the resourceVersion that was read: of two who write, one does.
+    /// With the resourceVersion that was read, so that only one of two writers succeeds.
     async fn replace(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PostParams::default();
         self.api.replace(&self.name, &params, object).await
@@ -242,12 +243,12 @@ impl Lease {
         }
     }
 
-    /// Renews it for ever; returns when it is lost.
+    /// Renews it until it is lost.
     pub async fn renew_until_lost(&self) -> Error {
-        // As the last renewal left it: nobody else writes it while it is ours.
+        // The object of the last renewal: nobody else writes it while it is ours.
         let mut seen = None;
         loop {
-            // A renewal that took long brings the next one forward.
+            // If the last renewal was slow, the next one comes sooner.
             let since = self.renewed().map(|at| at.elapsed()).unwrap_or_default();
             sleep(self.times.renew.saturating_sub(since)).await;
             loop {
@@ -261,7 +262,7 @@ impl Lease {
                         break;
                     }
                     Ok(Ok(Some(holder))) => {
-                        // Nothing more is written, whoever is faster to learn of it.
+                        // No writes from now on, whoever notices first.
                         *self.renewed() = None;
                         return self.lost_error(format!("it is {holder}'s"));
                     }
@@ -276,7 +277,7 @@ impl Lease {
         }
     }
 
-    /// What is said by who finds it no longer held.
+    /// The error of whoever finds that it is no longer held.
     pub fn lost(&self) -> Error {
         self.lost_error(format!("not renewed for {} s", self.times.deadline.as_secs()))
     }
@@ -285,7 +286,8 @@ impl Lease {
         Error::LostLease { name: format!("{}/{}", self.namespace, self.name), why }
     }
 
-    /// Renews it once; else whose it is. Somebody else's write is seen by the conflict, and looked at the next time.
+    /// Renews it once; returns the holder if that is another one. If somebody else wrote it, this
+    /// conflicts, and the next call reads it.
     async fn renew(&self, seen: &mut Option<Object>) -> Result<Option<String>, Error> {
         let known = match seen.take() {
             Some(object) => Some(object),
@@ -314,7 +316,8 @@ impl Lease {
         Ok(None)
     }
 
-    /// Gives it back, so that the next one need not wait. From now on nothing is written, and what is under way has ended before.
+    /// Releases it, so that the next controller need not wait. Writes are refused from now on; the
+    /// running ones have ended.
     pub async fn release(&self) {
         *self.renewed() = None;
         if !self.writes.ended(RELEASE_TIMEOUT).await {
@@ -334,7 +337,7 @@ impl Lease {
         }
         .await;
         if let Err(error) = released {
-            // It runs out by itself.
+            // It expires by itself.
             tracing::warn!("{}: not given back: {}", self.object(), describe(&error));
         }
     }
@@ -345,7 +348,7 @@ fn duration_of(spec: &LeaseSpec, default: Duration) -> Duration {
     seconds.map_or(default, Duration::from_secs)
 }
 
-/// Whether the Lease is free, ours, or was seen unchanged for as long as it lasts.
+/// Whether the Lease is free, ours, or was seen unchanged for its duration.
 fn may_take(
     spec: &LeaseSpec,
     identity: &str,
@@ -373,7 +376,7 @@ mod tests {
     use super::*;
 
     impl Lease {
-        /// As if it was just renewed.
+        /// Marks it as just renewed.
         pub(crate) fn hold_for_test(&self) {
             *self.renewed() = Some(Instant::now());
         }
@@ -416,7 +419,7 @@ mod tests {
         assert!(!lease.is_held(), "another one may have it soon");
     }
 
-    /// An API server in whose data the Lease has these versions, one request after another.
+    /// A fake API server: the Lease has these versions, one for each request.
     fn server_of(versions: &[&str]) -> Client {
         let versions: Mutex<VecDeque<String>> =
             Mutex::new(versions.iter().map(|version| (*version).to_owned()).collect());
@@ -448,11 +451,11 @@ mod tests {
             |error: &Error| matches!(error, Error::ClusterRestored { before: 12, now: 4, .. });
         assert!(is_restored(&ended), "{ended}");
         assert!(!lease.is_held());
-        // Who waits for it learns it too.
+        // Waiting for the Lease detects it too.
         let waiting = of(&["12", "4"]);
         let ended = waiting.acquire().await.unwrap_err();
         assert!(is_restored(&ended), "{ended}");
-        // What is no number is not compared.
+        // Versions that are no numbers are not compared.
         of(&["b", "a"]).acquire().await.unwrap();
     }
 

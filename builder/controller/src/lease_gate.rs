@@ -1,7 +1,8 @@
-//! A client whose writes end with the Lease: each is sent only while the Lease is ours, and broken off when it ends.
+//! A client whose writes end with the Lease: a write is sent only while the Lease is ours, and
+//! cancelled when the Lease expires.
 //!
-//! A step of a decision may be several requests, and a process may be stopped between two of them. So this is looked at
-//! where a request is sent, and not only where a step begins. Reads go through at any time.
+//! An action may be several requests, and the process may be suspended between two of them. So each
+//! request is checked, and not only each action. Reads are always sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tower::{BoxError, service_fn};
 
 use super::lease::Lease;
 
-/// The writes that are under way.
+/// The running writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Writes(Arc<RwLock<()>>);
 
@@ -24,7 +25,7 @@ impl Writes {
         Arc::clone(&self.0).read_owned().await
     }
 
-    /// Until none is under way, or for so long.
+    /// Waits until no write is running, at most for this time.
     pub(super) async fn ended(&self, limit: Duration) -> bool {
         timeout(limit, self.0.write()).await.is_ok()
     }
@@ -73,7 +74,8 @@ mod tests {
     use super::super::lease::LeaseTimes;
     use super::*;
 
-    /// A client of an API server that answers after a time, or never, the Lease of whoever asks, and what the server was sent.
+    /// A client of a fake API server that answers after a time or never, its Lease, and the
+    /// requests that the server got.
     fn world(takes: Option<Duration>) -> (Client, Lease, Arc<Mutex<Vec<Method>>>) {
         let sent: Arc<Mutex<Vec<Method>>> = Arc::default();
         let server = {
@@ -145,7 +147,7 @@ mod tests {
             let maps = maps(&client);
             async move { maps.delete("x", &DeleteParams::default()).await }
         });
-        // Until it is sent.
+        // Until the request is sent.
         sleep(Duration::from_secs(1)).await;
         assert!(!lease.writes().ended(Duration::from_secs(1)).await);
         let began = Instant::now();

@@ -1,6 +1,8 @@
-//! The logs of a build whose pod is gone: the end of what each container said, in one Secret of the MachineOSBuild. Pure.
+//! Archived logs of a build: the end of each container's log, in one Secret of the MachineOSBuild.
+//! Pure.
 //!
-//! A Secret, because a `RUN` line may print anything that it can read, and no ConfigMap may ever hold a credential.
+//! They are in a Secret because a `RUN` line may print anything that it can read, and no ConfigMap
+//! may contain credentials.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,38 +17,39 @@ use mosb_plan::api::{
 };
 use mosb_plan::payload::gzip;
 
-/// The most that is kept of a container's log: its end, in bytes. A pod has three containers, and an object holds a MiB.
+/// Bytes to keep of a container's log, from its end. A pod has three containers, and an object
+/// holds 1 MiB.
 const MAX_LOG_BYTES: usize = 64 << 10;
-/// The most containers whose logs are kept.
+/// The most containers whose logs are archived.
 const MAX_CONTAINERS: usize = 8;
-/// What a key of the Secret ends with; before it stands the container's place in the order in which they run, and its name.
+/// Suffix of the Secret's keys. Before it: the container's place in the order in which they run,
+/// and its name.
 const KEY_SUFFIX: &str = ".log.gz";
 
-/// Whose logs are kept, and what of.
+/// The logs to archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveLogs {
-    /// The MachineOSBuild.
     pub build: BuildName,
-    /// This very one, the owner.
+    /// UID of the MachineOSBuild, which owns the Secret.
     pub build_uid: String,
-    /// Which attempt it was.
     pub attempt: u32,
-    /// Labels and annotations of the Secret.
+    /// Labels of the Secret.
     pub labels: BTreeMap<String, String>,
-    /// The same, whole.
+    /// Annotations of the Secret; unlike labels they hold long names whole.
     pub annotations: BTreeMap<String, String>,
-    /// The pod.
     pub pod: String,
-    /// Its containers, in the order in which they run.
+    /// The pod's containers, in the order in which they run.
     pub containers: Vec<String>,
-    /// Those of them that have surely begun, whether or not its kubelet has told so yet: their logs are worth waiting for.
+    /// Those that have started, even if the kubelet has not reported it yet: their logs are worth
+    /// waiting for.
     pub begun: BTreeSet<String>,
-    /// The Secrets that it could read: nothing of them is kept.
+    /// The Secrets that the pod could read: their content is redacted.
     pub secrets: Vec<String>,
 }
 
 impl ArchiveLogs {
-    /// Of a pod of a build, in which this container told the result; none if no container of it was seen to have begun.
+    /// The logs of a build's pod, whose result this container reported; none if no container has
+    /// started.
     pub fn of(
         build: &MachineOsBuild,
         attempt: u32,
@@ -62,7 +65,7 @@ impl ArchiveLogs {
         if begun.is_empty() {
             return None;
         }
-        // A container may tell its end before its kubelet tells that it began.
+        // A container may report the result before its kubelet reports the start.
         let told =
             containers.iter().position(|name| told_by.is_some_and(|told| told.as_str() == name));
         begun.extend(containers.iter().take(told.map_or(0, |at| at + 1)).cloned());
@@ -91,7 +94,7 @@ impl ArchiveLogs {
         })
     }
 
-    /// The object, of the logs by container.
+    /// The Secret with the logs by container.
     pub fn secret(&self, logs: &[(String, LogTail)]) -> Secret {
         let logs = logs.iter().enumerate();
         let data = logs.map(|(place, (container, tail))| {
@@ -119,7 +122,6 @@ impl ArchiveLogs {
     }
 }
 
-/// The Secrets that a pod could read.
 fn secrets(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
@@ -136,12 +138,11 @@ fn secrets(pod: &Pod) -> Vec<String> {
     all
 }
 
-/// Name of the Secret with a build's logs.
 pub fn secret_name(build: &BuildName) -> String {
     object_name("log", build)
 }
 
-/// The logs in a Secret of this very build: which attempt they are of, and the text by container, in order.
+/// The logs in a Secret of this build: the attempt, and the text by container in order.
 pub fn read_secret(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String, String)>)> {
     let meta = &secret.metadata;
     let mut owners = meta.owner_references.iter().flatten();
@@ -156,7 +157,7 @@ pub fn read_secret(secret: &Secret, build_uid: &str) -> Option<(u32, Vec<(String
     Some((attempt.parse().ok()?, logs.collect()))
 }
 
-/// The end of a text, in whole lines as far as there is room for one.
+/// The end of a text, in whole lines if they fit.
 #[derive(Debug, Default)]
 pub struct LogTail {
     lines: VecDeque<String>,
@@ -164,7 +165,7 @@ pub struct LogTail {
 }
 
 impl LogTail {
-    /// Takes the next line, without its end.
+    /// Adds a line, given without its end.
     pub fn push(&mut self, line: &str) {
         let mut start = line.len().saturating_sub(MAX_LOG_BYTES - 1);
         while !line.is_char_boundary(start) {

@@ -1,4 +1,4 @@
-//! The logs of a build's pod, container after container, or what is kept of them.
+//! Logs of a build's pod, one container after another, and archived logs.
 
 use std::io;
 use std::pin::pin;
@@ -17,27 +17,27 @@ use super::error::is_not_found;
 use super::log_archive::{read_secret, secret_name};
 use mosb_plan::api::{BuildName, job_name, label_value, labels};
 
-/// The sidecar: it ends last, so it is told last.
+/// The sidecar ends last, so its log comes last.
 const SIDECAR: &str = "wait-for-done";
 
-/// The most that is read of a line, in bytes: as much as is kept of a container's log.
+/// Bytes to read of a line: as much as is archived of a container's log.
 pub(super) const MAX_LINE: usize = 64 << 10;
-/// What stands at the end of a line that was longer.
+/// Appended to a line that was cut.
 pub(super) const CUT_MARK: &str = " [cut here: the line is longer than 64 KiB]";
 
-/// What is told, in order.
+/// A part of the output, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     /// A container's log begins.
     Container(String),
-    /// A line of it.
     Text(String),
 }
 
-/// Tells the log of a build's newest pod; if it is to be followed, until the pod ends. How many containers had begun; none without a pod.
+/// Emits the log of a build's newest pod; with `follow` until the pod ends. Returns how many
+/// containers had started; none without a pod.
 ///
 /// # Errors
-/// The API server does not give it.
+/// The API server does not return it.
 pub async fn logs(
     client: &Client,
     namespace: &str,
@@ -71,10 +71,10 @@ pub async fn logs(
     Ok(Some(emitted))
 }
 
-/// What was kept of the logs of a build: which attempt said it, and what. None if nothing was kept of this very build.
+/// The archived logs of a build: the attempt, and its lines. None if there are none of this UID.
 ///
 /// # Errors
-/// The API server does not give it.
+/// The API server does not return them.
 pub async fn archived_logs(
     client: &Client,
     namespace: &str,
@@ -95,17 +95,17 @@ pub async fn archived_logs(
     }))
 }
 
-/// A line of a log as a program wrote it.
+/// A line of a log as the program wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawLine {
-    /// Without the end of the line. Programs may write anything: what is no text is replaced.
+    /// Without the end of the line. Invalid UTF-8 is replaced.
     pub text: String,
     /// Whether the line was longer: only its first [`MAX_LINE`] bytes are here.
     pub is_cut: bool,
 }
 
 impl RawLine {
-    /// The text, with a remark where it was cut.
+    /// The text, with a mark if it was cut.
     pub fn with_cut_mark(mut self) -> String {
         if self.is_cut {
             self.text.push_str(CUT_MARK);
@@ -114,7 +114,8 @@ impl RawLine {
     }
 }
 
-/// The lines of a log. Of one that does not end only the beginning is held in memory; its rest is read and dropped.
+/// The lines of a log. Of a very long line only the beginning is held in memory; the rest is read
+/// and dropped.
 pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<RawLine>> {
     try_unfold(Box::pin(log), |mut log| async move {
         let (mut line, mut is_cut, mut has_ended) = (Vec::new(), false, false);
@@ -141,7 +142,7 @@ pub(super) fn lines(log: impl AsyncBufRead) -> impl Stream<Item = io::Result<Raw
     })
 }
 
-/// The newest pod of the build; if it is to be followed, it is waited for as long as there is a Job.
+/// The newest pod of the build; with `follow` it is waited for as long as there is a Job.
 async fn newest(
     client: &Client,
     pods: &Api<Pod>,
@@ -180,7 +181,7 @@ async fn newest(
     Ok(None)
 }
 
-/// The containers in the order in which they run; the sidecar, which runs beside them, at the end.
+/// The containers in the order in which they run, and last the sidecar, which runs beside them.
 pub(super) fn containers(pod: &Pod) -> Vec<String> {
     let spec = pod.spec.as_ref();
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
@@ -191,7 +192,7 @@ pub(super) fn containers(pod: &Pod) -> Vec<String> {
     names
 }
 
-/// Waits until a container has begun, if that is wanted; none begins in a pod that has ended.
+/// Whether a container has started; with `follow` this waits for it until the pod ends.
 async fn has_started(
     pods: &Api<Pod>,
     pod: &str,
@@ -217,14 +218,14 @@ async fn has_started(
             {
                 return Err(Error::api(format!("pod {pod}"), "watch")(error));
             }
-            // It is begun anew.
+            // The watcher restarts by itself.
             Err(_) => {}
         }
     }
     Ok(false)
 }
 
-/// Whether a container has begun; none if the pod does not know it yet.
+/// Whether a container has started; none if the pod does not report it.
 pub(super) fn state(pod: &Pod, container: &str) -> Option<bool> {
     let status = pod.status.as_ref()?;
     let init = status.init_container_statuses.iter().flatten();
@@ -245,7 +246,7 @@ mod tests {
     use serde_json::json;
 
     async fn read(log: &[u8]) -> Vec<RawLine> {
-        // As it comes from the network: in parts.
+        // In parts, as from the network.
         let log = futures_util::io::BufReader::with_capacity(1000, log);
         lines(log).try_collect().await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! The problem that the last reconcile of a key reported: what the next one compares with.
+//! The problem that the last reconcile of a key reported, for the next one to compare with.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use super::lookup::Problem;
 use super::snapshot::EarlierProblem;
 use mosb_image::Digest;
 
-/// A problem, and the inputs that it came of.
+/// A problem, and the inputs that caused it.
 #[derive(Debug, Clone)]
 pub struct PendingProblem {
     inputs: Digest,
@@ -15,7 +15,8 @@ pub struct PendingProblem {
 }
 
 impl PendingProblem {
-    /// A problem that was just met; it lasts since it was first met with these inputs.
+    /// A problem that was just found. It keeps the start time of an earlier problem with the same
+    /// inputs.
     pub fn new(before: Option<&Self>, inputs: Digest, problem: &Problem) -> Self {
         let before = before.filter(|before| before.is_of(&inputs));
         Self {
@@ -25,12 +26,12 @@ impl PendingProblem {
         }
     }
 
-    /// Whether these are the inputs that it came of.
+    /// Whether it was caused by these inputs.
     pub fn is_of(&self, inputs: &Digest) -> bool {
         self.inputs == *inputs
     }
 
-    /// As a decision sees it.
+    /// The part that a decision needs.
     pub fn earlier(&self) -> EarlierProblem {
         EarlierProblem { cause: self.cause.clone(), lasted: self.since.elapsed() }
     }

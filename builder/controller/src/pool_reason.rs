@@ -1,4 +1,4 @@
-//! Why a pool is or isn't building, in one sentence: what `mosb status` prints.
+//! Why a pool is or isn't building: what `mosb status` prints.
 
 use std::fmt;
 
@@ -7,108 +7,94 @@ use super::lookup::Problem;
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolReason {
-    /// Nobody asks for images of the pool.
+    /// Images are not requested for this pool.
     NotOptedIn,
-    /// The pool's label asks for images, and its ConfigMaps don't say enough.
+    /// The pool's label requests images, and its ConfigMaps are incomplete.
     LabelIncomplete(String),
-    /// The pool's label asks for images, and its MachineOSConfig is made or changed.
+    /// The pool's label requests images, and its MachineOSConfig is being created or changed.
     OptingIn,
-    /// Nobody asks any more, and what was built is being cleaned up.
+    /// Images are no longer requested, and what was built is being cleaned up.
     OptingOut,
-    /// Another builder is at work.
+    /// Another builder runs in this cluster.
     OtherBuilder(String),
     /// Several MachineOSConfigs are for the same pool.
     Rivals(Vec<String>),
-    /// The MachineOSConfig says something that can't be built.
+    /// The MachineOSConfig is invalid.
     BadConfig(String),
-    /// There is no such pool.
+    /// The pool does not exist.
     NoPool(String),
     /// The pool has no rendered config yet.
     NotRendered,
-    /// The push repository's digests don't fit the cluster's CRDs.
+    /// The cluster's CRDs reject digests of the push repository.
     NestedRepository(String),
-    /// The pool's nodes are of several platforms.
+    /// The pool's nodes have several platforms.
     MixedPlatforms(Vec<String>),
-    /// Which Containerfile is in force depends on a node's platform, and there is no node.
+    /// The Containerfile depends on the platform, and the pool has no node.
     NoNode,
     /// No control-plane node takes the pod of a build for control-plane machines.
     NoControlPlaneNode {
-        /// The build.
         build: String,
-        /// What the scheduler says; none if the cluster has no such node.
+        /// The scheduler's message; none if the cluster has no such node.
         why: Option<String>,
     },
-    /// The pool is degraded for reasons that an image doesn't mend: no new build.
+    /// The pool is degraded for reasons that a new image does not fix.
     PoolDegraded(Vec<String>),
-    /// It is being found out what would be built.
+    /// The build is being planned.
     Planning,
-    /// What would be built can't be found out, or not be built.
+    /// A lookup failed, or the build is impossible.
     Problem(Problem),
-    /// The MachineConfig is made that brings the pool its pre-built image.
+    /// The MachineConfig that brings the pool its pre-built image is being created.
     SeedComponent(String),
     /// The pool's rendered config does not name its pre-built image yet.
     SeedNotRendered {
-        /// Name of the MachineConfig that brings it.
+        /// The MachineConfig that brings the image.
         component: String,
-        /// The image.
         image: String,
     },
-    /// The pool's rendered config was made with a MachineConfig of a pre-built image that is gone.
+    /// The pool's rendered config was made with a MachineConfig of a pre-built image that no longer
+    /// exists.
     SeedGone(String),
     /// The pre-built image is being put in service.
     Seeding(String),
-    /// The image in service is what is wanted.
+    /// The image in service is the desired one.
     UpToDate(String),
-    /// The image in service is kept: the machines apply the difference themselves.
+    /// The image in service is kept, because the machines apply the difference themselves.
     Adopting(String),
-    /// The pre-built image in service is what would be built.
+    /// The pre-built image in service equals the one that would be built.
     Recognised(String),
-    /// An image that was built before is what is wanted.
+    /// An earlier image is the desired one again.
     Reusing(String),
-    /// A new build was wished for.
+    /// A new build is created.
     Creating(String),
-    /// Something of the same name must go first.
+    /// An object of the same name must be deleted first.
     Replacing(String),
-    /// Its Job, or what its pod needs, is being made.
+    /// Its workload, or what its pod needs, is being created.
     Preparing(String),
     /// Its pod does not run yet.
     Pending {
-        /// The build.
         build: String,
-        /// Why not, if the cluster says so.
+        /// The cluster's message.
         why: Option<String>,
     },
     /// Its pod runs.
-    Building {
-        /// The build.
-        build: String,
-        /// Which Job of the build it is.
-        attempt: u32,
-    },
-    /// The registry is asked for the image.
+    Building { build: String, attempt: u32 },
+    /// The image was pushed, and the registry is being asked for it.
     Confirming(String),
-    /// Its next Job waits.
+    /// The next attempt waits.
     Waiting {
-        /// The build.
         build: String,
-        /// Which Job of the build it will be.
         attempt: u32,
-        /// Seconds.
+        /// Seconds until then.
         seconds: u64,
-        /// What happened to the one before.
+        /// Why the last attempt failed.
         why: String,
     },
-    /// It failed and won't be tried again until something changes.
-    Failed {
-        /// The build.
-        build: String,
-        /// What failed.
-        message: String,
-    },
+    /// It failed, and is not retried until something changes.
+    Failed { build: String, message: String },
 }
 
 impl PoolReason {
-    /// The word for scripts; `docs/commands.md` lists them all.
+    /// The code for scripts; `docs/commands.md` lists them all.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotOptedIn => "not-opted-in",
@@ -148,7 +134,7 @@ impl PoolReason {
 }
 
 impl PoolReason {
-    /// The reason of the condition `Blocked`: the code as the API spells words.
+    /// The reason of the condition `Blocked`: the code in CamelCase.
     pub(super) fn condition_reason(&self) -> &'static str {
         match self {
             Self::Rivals(_) => "Rivals",

@@ -1,4 +1,4 @@
-//! What no watch tells about a cluster, found out without changing anything.
+//! Probes what a cluster supports, without changing anything.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -12,11 +12,11 @@ use super::snapshot::Support;
 use super::{Error, FIELD_MANAGER};
 use mosb_image::RepoRef;
 
-/// Whether pods really get user namespaces: the API server keeps the field of a pod that it is asked about, and every node's
-/// container runtime says that it can.
+/// Whether pods really get user namespaces: the API server keeps the field in a dry run, and the
+/// container runtime of every node supports it.
 ///
 /// # Errors
-/// The API server does not tell.
+/// The API server does not answer.
 pub async fn user_namespaces(client: &Client, namespace: &str) -> Result<Support, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pod: Pod = serde_json::from_value(json!({
@@ -44,7 +44,7 @@ pub async fn user_namespaces(client: &Client, namespace: &str) -> Result<Support
     })
 }
 
-/// What the runtime that a node uses by itself can.
+/// Whether the node's default runtime supports it.
 fn has_user_namespaces(node: &Node) -> bool {
     let status = node.status.as_ref();
     let mut handlers =
@@ -56,15 +56,17 @@ fn has_user_namespaces(node: &Node) -> bool {
     })
 }
 
-/// Whether a repository has more components before its name than the published CRDs take in a digest.
+/// Whether a repository has more components before its name than the published CRDs accept in a
+/// digest.
 pub fn is_nested(repo: &RepoRef) -> bool {
     repo.repository().split('/').count() > 2
 }
 
-/// Whether the cluster's CRDs refuse a digest in a nested repository, asked of a MachineOSConfig that exists.
+/// Whether the cluster's CRDs reject a digest in a nested repository: a dry run on an existing
+/// MachineOSConfig.
 ///
 /// # Errors
-/// The API server does not tell.
+/// The API server does not answer.
 pub async fn nested_digests_refused(client: &Client, config: &str) -> Result<bool, Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
     let digest = "0".repeat(64);

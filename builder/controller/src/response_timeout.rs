@@ -1,5 +1,5 @@
-//! How long the API server may take: every wait for it has an end, so that no worker and no watch waits for ever for a connection
-//! that somebody between forgot.
+//! Time limits for the API server, so that no worker and no watch waits for ever on a dead
+//! connection.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,13 +10,14 @@ use kube::client::Body;
 use tower::{Layer, Service};
 use tower_http::timeout::TimeoutBody;
 
-/// An answer begins no later, whatever is tried again meanwhile: as long as an admission webhook may take at most. Its next part
-/// comes no later either.
+/// Time limit for the start of a response including retries, and for each further part of its body:
+/// the longest that an admission webhook may take.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The next part of a watch, whose own reader is the one that loses patience, and of a log, in which nothing may be said for hours.
+/// Time limit for the next part of a watch, which has its own timeout, or of a followed log, which
+/// may be silent for hours.
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// Breaks off answers whose next part does not come.
+/// Fails response bodies whose next part does not arrive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyTimeoutLayer;
 
@@ -75,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// Says something, and then nothing any more.
+    /// A response that stops after its first part.
     async fn stuck(
         _: Request<Body>,
     ) -> Result<Response<impl hyper::body::Body<Error = Infallible>>, Infallible> {

@@ -33,7 +33,7 @@ struct Reason {
 
 type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// All of them.
+/// All metrics of the controller.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
@@ -62,7 +62,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         fn builds() -> Histogram {
-            // A direct build takes seconds, one by Containerfile minutes.
+            // A direct build takes seconds, one with a Containerfile minutes.
             Histogram::new([
                 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0,
             ])
@@ -187,7 +187,6 @@ impl Metrics {
         self.registry = Mutex::new(registry);
     }
 
-    /// In OpenMetrics text.
     pub fn text(&self) -> String {
         let registry = self.registry.lock().expect("encoding does not panic");
         let mut text = String::new();
@@ -195,22 +194,21 @@ impl Metrics {
         text
     }
 
-    /// How many MachineOSConfigs there are.
     pub fn configs(&self, count: usize) {
         self.configs.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// For how long the oldest look has been under way.
+    /// Sets for how long the oldest reconcile has been running.
     pub fn oldest_reconcile(&self, age: Duration) {
         self.oldest.set(age.as_secs_f64());
     }
 
-    /// Whether we act.
+    /// Sets whether this controller is the leader.
     pub fn leader(&self, is: bool) {
         self.leader.set(is.into());
     }
 
-    /// A look ended; with which error.
+    /// Records a reconcile, and the code of its error.
     pub fn reconciled(&self, took: Duration, error: Option<&str>) {
         self.reconciles.observe(took.as_secs_f64());
         if let Some(reason) = error {

@@ -1,4 +1,4 @@
-//! What is measured of one pool: gauges from what is seen, counters from what was written.
+//! Metrics of one pool: gauges from the snapshot, counters from the actions that were applied.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::workload::Workload;
 use mosb_build::result::{JobResult, Outcome, Step as Container};
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus, labels};
 
-/// The states of a build, as the labels spell them.
+/// Values of the label `state`.
 const STATES: [&str; 5] = ["pending", "building", "succeeded", "failed", "interrupted"];
 const JOB_STATES: [&str; 3] = ["active", "succeeded", "failed"];
 const PUSH_STATES: [&str; 3] = ["pushing", "succeeded", "failed"];
 
 impl Metrics {
-    /// The gauges of a pool, from what is seen.
+    /// Sets the gauges of a pool.
     pub fn observe(&self, snapshot: &Snapshot) {
         let (Some(config), Some(pool)) = (&snapshot.config, &snapshot.pool) else {
             self.forget(&snapshot.name);
@@ -56,7 +56,7 @@ impl Metrics {
         }
     }
 
-    /// The pool of this name is not looked at any more.
+    /// Removes the gauges of a pool that is no longer built.
     pub fn forget(&self, pool: &str) {
         for (family, states) in [
             (&self.build_state, &STATES[..]),
@@ -75,7 +75,7 @@ impl Metrics {
         }
     }
 
-    /// Counts what was just written.
+    /// Counts the actions that were applied.
     pub fn record_actions(&self, snapshot: &Snapshot, actions: &[Action]) {
         let Some(pool) = snapshot.pool.as_ref().map(|pool| pool.metadata.name.clone()) else {
             return;
@@ -138,7 +138,7 @@ impl Metrics {
     }
 }
 
-/// The build in use or on its way: the annotated one, else the newest.
+/// The build in use or in progress: the annotated one, else the newest.
 fn current<'a>(snapshot: &'a Snapshot, annotated: Option<&str>) -> Option<&'a MachineOsBuild> {
     let named = |build: &&MachineOsBuild| Some(build.metadata.name.as_str()) == annotated;
     let newest =
@@ -157,7 +157,6 @@ fn state(status: &MachineOsBuildStatus) -> &'static str {
     }
 }
 
-/// What runs a build.
 fn workload_of<'a>(snapshot: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a SeenWorkload> {
     let owned = |seen: &&SeenWorkload| {
         let owners = seen.workload.metadata().owner_references.iter().flatten();
@@ -167,7 +166,8 @@ fn workload_of<'a>(snapshot: &'a Snapshot, build: &MachineOsBuild) -> Option<&'a
     snapshot.workloads.iter().find(owned)
 }
 
-/// Of the push alone. Before it begins there is none: `RUN` lines may run for an hour. A direct build pushes while it builds.
+/// The state of the push alone. Before it starts there is none: `RUN` lines may run for an hour. A
+/// direct build pushes while it builds.
 fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
     let seen = workload_of(snapshot, build)?;
     if let Workload::Build(build) = &seen.workload {
@@ -175,7 +175,7 @@ fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static st
         return match (&*status.phase, &*status.reason) {
             ("Complete", _) => Some("succeeded"),
             (_, "PushImageToRegistryFailed") => Some("failed"),
-            // It does not say when its push begins.
+            // OpenShift does not report when the push starts.
             _ => None,
         };
     }
@@ -189,7 +189,7 @@ fn push_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static st
     }
 }
 
-/// Whether the container runs that holds the push credentials: what runs `RUN` lines is an init container.
+/// Whether the container with the push credentials runs; `RUN` lines run in an init container.
 fn is_pushing(pod: &Pod) -> bool {
     let pushes = [Container::ImageBuild, Container::ImagePush].map(Container::as_str);
     let status = pod.status.iter();
@@ -200,7 +200,7 @@ fn is_pushing(pod: &Pod) -> bool {
     })
 }
 
-/// Of a Pod too: what counts is what runs the build.
+/// The state of a Job, or of the Pod or Build in its place.
 fn job_state(snapshot: &Snapshot, build: &MachineOsBuild) -> Option<&'static str> {
     match &workload_of(snapshot, build)?.workload {
         Workload::Job(job) => {
